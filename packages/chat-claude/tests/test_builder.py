@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from chat_claude import ClaudeBuilder, McpServer, ToolSearch, WebSearch, claude
+from chat_claude.builder import API_KEY_VARIABLE, TOKEN_VARIABLE
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.testing import MockTransport
+
+ANSWER = {"id": "m", "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.fixture
+def transport() -> MockTransport:
+    mock = MockTransport()
+    mock.answer(body=ANSWER)
+    return mock
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+
+
+async def asked(builder: Any, messages: Messages | None = None, output: OutputSchema | None = None) -> Any:
+    tools = ToolDeclarations([ToolDeclaration("f", "", SCHEMA)]) if output is None else NO_TOOLS
+    await builder.build().complete(messages or Messages.from_user("Hi"), tools, ChatOptions(), output)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("url", "asked_at"),
+    [
+        ("https://gateway.example/anthropic/", "https://gateway.example/anthropic/v1/messages"),
+        ("http://localhost:4000/v1", "http://localhost:4000/v1/messages"),
+        ("https://h/v1/?tenant=1", "https://h/v1/messages?tenant=1"),
+    ],
+)
+async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport, url: str, asked_at: str) -> None:
+    builder = ClaudeBuilder().with_base_url(url).with_model("m").with_bearer_token(" secret\n")
+    await asked(builder.with_headers({"X-Title": "demo"}).with_transport(transport))
+    assert transport.last.request.url == asked_at
+    assert transport.last.headers["authorization"] == "Bearer secret"
+    assert transport.last.headers["x-title"] == "demo"
+    assert "x-api-key" not in transport.last.headers
+    transport.answer(body=ANSWER)
+    await asked(ClaudeBuilder().with_model("m").with_base_url(url).with_transport(transport))
+    assert transport.last.request.url == asked_at
+
+
+@pytest.mark.anyio
+async def test_a_key_and_a_token_take_each_other_s_place(transport: MockTransport) -> None:
+    builder = ClaudeBuilder().with_model("m").with_transport(transport).with_bearer_token("t").with_api_key("k")
+    await asked(builder)
+    assert transport.last.headers["x-api-key"] == "k"
+    assert "authorization" not in transport.last.headers
+
+
+@pytest.mark.anyio
+async def test_the_environment_s_key_goes_to_the_api_alone(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "token")
+    builder = ClaudeBuilder().with_model("m").with_transport(transport)
+    await asked(builder)
+    assert transport.last.headers["authorization"] == "Bearer token"
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    transport.answer(body=ANSWER)
+    await asked(builder)
+    assert transport.last.headers["x-api-key"] == "secret"
+    assert "authorization" not in transport.last.headers
+    transport.answer(body=ANSWER)
+    await asked(builder.with_base_url("https://elsewhere"))
+    assert not {"x-api-key", "authorization"} & set(transport.last.headers)
+    transport.answer(body=ANSWER)
+    await asked(builder.with_headers({"X-Api-Key": "own"}))
+    assert transport.last.headers["x-api-key"] == "own"
+
+
+@pytest.mark.anyio
+async def test_the_short_form_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    async with claude("claude-opus-5") as provider:
+        assert "secret" not in repr(provider)
+        assert "claude-opus-5" in repr(provider)
+
+
+@pytest.mark.anyio
+async def test_what_was_said_of_the_requests_is_in_them(transport: MockTransport) -> None:
+    builder = (
+        ClaudeBuilder()
+        .with_model("claude-opus-4-8")
+        .with_max_tokens(77)
+        .with_strict_tools()
+        .with_system_in_place()
+        .with_provider_name("mine", "for tests")
+        .with_transport(transport)
+    )
+    await asked(builder, Messages.from_user("Hi").system("Be brief.").user("Well?"))
+    body = transport.last.json()
+    assert body["max_tokens"] == 77
+    assert body["tools"][0]["strict"] is True
+    assert [message["role"] for message in body["messages"]] == ["user", "system", "user"]
+    metadata = builder.build().metadata
+    assert (metadata.name, metadata.description) == ("mine", "for tests")
+
+
+@pytest.mark.anyio
+async def test_structured_answers_can_be_asked_for_by_a_tool(transport: MockTransport) -> None:
+    builder = ClaudeBuilder().with_model("claude-opus-5").with_transport(transport)
+    await asked(builder.with_structured_output_by_tool(), output=OutputSchema("x", SCHEMA))
+    assert transport.last.json()["tool_choice"] == {"type": "tool", "name": "x"}
+    transport.answer(body=ANSWER)
+    await asked(builder, output=OutputSchema("x", SCHEMA))
+    assert "tool_choice" not in transport.last.json()
+
+
+@pytest.mark.anyio
+async def test_native_tools_and_servers_of_tools_go_with_every_request(transport: MockTransport) -> None:
+    ready = ClaudeBuilder().with_model("m").with_transport(transport)
+    server = McpServer(name="s", url="https://h")
+    await asked(ready.with_native_tools(WebSearch(), ToolSearch()).with_mcp_servers(server))
+    body = transport.last.json()
+    assert [tool.get("name") for tool in body["tools"]] == ["f", "web_search", "tool_search_tool_bm25", None]
+    assert body["mcp_servers"] == [{"type": "url", "name": "s", "url": "https://h"}]
+    transport.answer(body=ANSWER)
+    await asked(ready.with_mcp_servers(server))
+    assert len(transport.last.json()["tools"]) == 2
+
+
+def test_a_builder_is_immutable() -> None:
+    builder = ClaudeBuilder()
+    builder.with_api_key("k")
+    with pytest.raises(UsageError, match="no key"):
+        builder.with_model("m").build()
+
+
+def test_without_a_model_nothing_is_built() -> None:
+    for builder in (ClaudeBuilder(), ClaudeBuilder().with_base_url("https://h")):
+        with pytest.raises(AttributeError, match=r"\.with_model"):
+            cast("Any", builder).build()
+        with pytest.raises(AttributeError, match=r"\.with_model"):
+            cast("Any", builder).with_native_tools(WebSearch())
+        with pytest.raises(AttributeError, match="no attribute 'other'"):
+            cast("Any", builder).other()
+
+
+def test_what_a_configuration_cannot_have_is_told_in_words() -> None:
+    ready = ClaudeBuilder().with_model("m")
+    with pytest.raises(AttributeError, match="it has its model, 'm'"):
+        cast("Any", ready).with_model("n")
+    with pytest.raises(AttributeError, match="for the API itself; for https://h"):
+        cast("Any", ready.with_base_url("https://h")).with_native_tools(WebSearch())
+    with pytest.raises(AttributeError, match="another server has others"):
+        cast("Any", ready.with_native_tools(WebSearch())).with_base_url("https://h")
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        cast("Any", ready).other()
+
+
+MISTAKES: list[tuple[str, Callable[[Any], object]]] = [
+    ("name of a model", lambda builder: builder.with_model("")),
+    ("a URL like", lambda builder: builder.with_base_url("localhost")),
+    ("needs a key", lambda builder: builder.with_api_key(" ")),
+    ("needs a token", lambda builder: builder.with_bearer_token("")),
+    ("needs a Transport", lambda builder: builder.with_transport(None)),
+    ("needs a name", lambda builder: builder.with_provider_name("")),
+    ("at least 1", lambda builder: builder.with_max_tokens(0)),
+    ("names of beta features", lambda builder: builder.with_betas()),
+    (r"WebSearch\(\)", lambda builder: builder.with_model("m").with_native_tools({"type": "web_search"})),
+    ("McpServer", lambda builder: builder.with_model("m").with_mcp_servers("https://h")),
+    ("base URL", lambda builder: builder.with_base_url("ftp://h").with_model("m").with_api_key("k").build()),
+]
+
+
+@pytest.mark.parametrize(("why", "wrong"), MISTAKES, ids=[why for why, _ in MISTAKES])
+def test_a_mistake_is_told_in_words(why: str, wrong: Callable[[Any], object]) -> None:
+    with pytest.raises(UsageError, match=why):
+        wrong(ClaudeBuilder())
+
+
+def test_without_a_transport_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        ClaudeBuilder().with_model("m").with_api_key("k").build()
+
+
+def test_a_mistake_tells_no_secret() -> None:
+    ready: Any = ClaudeBuilder().with_model("m")
+    with pytest.raises(UsageError, match="not a dict") as error:
+        ready.with_mcp_servers({"name": "s", "authorization_token": "s3cret"})
+    assert "s3cret" not in str(error.value)
+    gateway: Any = ready.with_base_url("https://user:s3cret@h/x?key=s3cret")
+    with pytest.raises(AttributeError, match="for h/x name them") as odd:
+        gateway.with_native_tools()
+    assert "s3cret" not in str(odd.value)

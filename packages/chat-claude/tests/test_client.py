@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from chat_claude import ClaudeBuilder, ClaudeOptions, ClaudeProvider, WebFetch
+from chat_claude.client import ClaudeStream
+from chat_core.errors import (
+    Authentication,
+    ChatError,
+    InvalidResponse,
+    Network,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    StreamTruncated,
+    Timeout,
+    TransportError,
+)
+from chat_core.events import TextDelta
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, ChatProvider, Delta, OutputSchema
+from chat_core.testing import MockTransport
+from chat_core.usage import Usage
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "model": "m-1",
+    "content": [{"type": "text", "text": "Hello"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 3, "output_tokens": 1},
+}
+
+
+def chunk(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+START = chunk(type="message_start", message={**ANSWER, "content": [], "stop_reason": None})
+STOP = chunk(type="message_stop")
+OVER = chunk(type="message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2})
+
+
+def words(text: str) -> str:
+    return chunk(type="content_block_delta", index=0, delta={"type": "text_delta", "text": text})
+
+
+def built(transport: MockTransport) -> ClaudeProvider:
+    return ClaudeBuilder().with_model("m").with_api_key("hunter2").with_transport(transport).build()
+
+
+async def complete(transport: MockTransport, options: ChatOptions | None = None) -> Turn:
+    return await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, options or ChatOptions(), None)
+
+
+@asynccontextmanager
+async def streaming(transport: MockTransport) -> AsyncGenerator[ClaudeStream, None]:
+    async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
+        yield stream
+
+
+async def listen(transport: MockTransport) -> tuple[list[Delta], Turn]:
+    async with streaming(transport) as stream:
+        deltas = [delta async for batch in stream for delta in batch]
+        return deltas, stream.close()
+
+
+# --- Whole answers --------------------------------------------------------------------------------------------
+
+
+async def test_claude_is_asked_and_answers() -> None:
+    transport = MockTransport()
+    transport.answer(body=ANSWER)
+    turn = await complete(transport, ChatOptions(timeout=5))
+    assert turn.text == "Hello"
+    assert turn.usage == Usage(3, 1)
+    request = transport.last.request
+    assert not transport.last.streamed
+    assert (request.method, request.url) == ("POST", "https://api.anthropic.com/v1/messages")
+    assert transport.last.headers["x-api-key"] == "hunter2"
+    assert transport.last.headers["anthropic-version"] == "2023-06-01"
+    assert "anthropic-beta" not in transport.last.headers
+    assert request.timeouts.idle == 5
+    assert "stream" not in transport.last.json()
+
+
+async def test_beta_features_are_one_header() -> None:
+    transport = MockTransport()
+    transport.answer(body=ANSWER)
+    builder = ClaudeBuilder().with_model("m").with_betas("a").with_headers({"Anthropic-Beta": "b, a"})
+    provider = builder.with_transport(transport).with_native_tools(WebFetch()).build()
+    options = ChatOptions(extras=(ClaudeOptions(betas=("c",)),))
+    await provider.complete(Messages.from_user("Hi"), NO_TOOLS, options, None)
+    assert transport.last.headers["anthropic-beta"] == "a,b,web-fetch-2025-09-10,c"
+
+
+async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
+    transport = MockTransport()
+    body = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    transport.answer(429, {"retry-after": "2", "request-id": "req_1"}, body)
+    with pytest.raises(RateLimited) as error:
+        await complete(transport)
+    assert (error.value.retry_after, error.value.request_id, error.value.retryable) == (2.0, "req_1", True)
+
+
+@pytest.mark.parametrize(
+    ("met", "kind"),
+    [
+        (TransportError("connect", "no route"), Network),
+        (TransportError("timeout", "silence"), Timeout),
+        (TransportError("stream", "reset"), Network),
+        (TransportError("protocol", "no HTTP"), InvalidResponse),
+    ],
+)
+async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
+    transport = MockTransport()
+    transport.fail(met)
+    transport.fail(met)
+    with pytest.raises(kind) as error:
+        await complete(transport)
+    assert error.value.__cause__ is met
+    with pytest.raises(kind):
+        await listen(transport)
+
+
+async def test_the_key_is_in_no_error_and_in_no_repr() -> None:
+    transport = MockTransport()
+    transport.answer(401, {}, {"type": "error", "error": {"type": "authentication_error", "message": "no"}})
+    with pytest.raises(Authentication) as error:
+        await complete(transport)
+    assert "hunter2" not in repr(error.value) + str(error.value) + repr(vars(error.value)) + repr(built(transport))
+
+
+async def test_a_structured_answer_by_a_tool_is_text() -> None:
+    transport = MockTransport()
+    call = {"type": "tool_use", "id": "t", "name": "city", "input": {"name": "Rome"}}
+    transport.answer(body={**ANSWER, "content": [call], "stop_reason": "tool_use"})
+    provider = ClaudeBuilder().with_model("claude-3-haiku-20240307").with_transport(transport).build()
+    output = OutputSchema("city", {"type": "object", "properties": {"name": {"type": "string"}}})
+    turn = await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), output)
+    assert turn.text == '{"name":"Rome"}'
+    assert transport.last.json()["tool_choice"] == {"type": "tool", "name": "city"}
+
+
+# --- Streams --------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_tells_the_answer_as_it_comes() -> None:
+    transport = MockTransport()
+    transport.events(START, words("Hel"), words("lo"), OVER, STOP)
+    deltas, turn = await listen(transport)
+    assert deltas == [TextDelta("Hel"), TextDelta("lo")]
+    assert turn.text == "Hello"
+    assert turn.usage == Usage(3, 2)
+    assert transport.last.streamed
+    assert transport.last.headers["accept"] == "text/event-stream"
+    assert transport.last.json()["stream"] is True
+    assert transport.open_streams == 0
+
+
+async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> None:
+    transport = MockTransport()
+    never = anyio.Event()
+    body = [f"data: {item}\n\n".encode() for item in (START, words("Hi"), OVER, STOP)]
+    transport.answer(body=[*body, never.wait])
+    with anyio.fail_after(5):
+        assert (await listen(transport))[1].text == "Hi"
+
+
+async def test_a_stream_that_is_cut_is_no_answer() -> None:
+    transport = MockTransport()
+    transport.events(START, words("Hel"), OVER)
+    with pytest.raises(StreamTruncated) as error:
+        await listen(transport)
+    assert error.value.partial is not None
+    assert error.value.partial.text == "Hel"
+
+
+async def test_a_connection_that_breaks_carries_what_came_before() -> None:
+    transport = MockTransport()
+    broken = TransportError("stream", "reset")
+    transport.answer(body=[f"data: {START}\n\ndata: {words('Hel')}\n\n".encode(), broken])
+    async with streaming(transport) as stream:
+        with pytest.raises(Network) as error:
+            async for _ in stream:
+                assert stream.partial().usage == Usage(3, 1)
+    assert error.value.partial is not None
+    assert error.value.partial.text == "Hel"
+    assert error.value.usage == Usage(3, 1)
+    assert error.value.metadata is not None
+    assert error.value.metadata.id == "msg_1"
+
+
+async def test_an_error_in_mid_stream_comes_after_what_was_said() -> None:
+    transport = MockTransport()
+    failed = chunk(type="error", error={"type": "overloaded_error", "message": "Overloaded"})
+    transport.answer(body=f"data: {START}\n\ndata: {words('Hel')}\n\ndata: {failed}\n\n".encode())
+    said: list[Delta] = []
+    async with streaming(transport) as stream:
+        with pytest.raises(Overloaded):
+            async for batch in stream:
+                said += batch
+    assert said == [TextDelta("Hel")]
+
+
+async def test_a_refused_stream_fails_on_entering() -> None:
+    transport = MockTransport()
+    transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}})
+    with pytest.raises(NotFound, match="model: m"):
+        await listen(transport)
+
+
+async def test_a_stream_that_is_left_early_is_closed() -> None:
+    transport = MockTransport()
+    never = anyio.Event()
+    transport.answer(body=[f"data: {START}\n\ndata: {words('Hel')}\n\n".encode(), never.wait])
+    async with streaming(transport) as stream:
+        async for _ in stream:
+            break
+        assert transport.open_streams == 1
+    assert transport.open_streams == 0
+
+
+# --- Counting -------------------------------------------------------------------------------------------------
+
+
+async def test_tokens_are_counted_without_an_answer() -> None:
+    transport = MockTransport()
+    transport.answer(body={"input_tokens": 12})
+    messages = Messages.from_system("Be kind.").user("Hi")
+    assert await built(transport).count_tokens(messages) == 12
+    assert transport.last.request.url == "https://api.anthropic.com/v1/messages/count_tokens"
+    assert transport.last.json().keys() == {"model", "system", "messages"}
+    transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "no"}})
+    with pytest.raises(NotFound):
+        await built(transport).count_tokens(messages)
+
+
+# --- Closing --------------------------------------------------------------------------------------------------
+
+
+async def test_a_transport_that_was_passed_in_stays_open() -> None:
+    transport = MockTransport()
+    async with built(transport) as provider:
+        assert isinstance(provider, ChatProvider)
+        assert provider.metadata.name == "claude"
+        assert provider.metadata.model == "m"
+    transport.answer(body=ANSWER)
+    assert (await complete(transport)).text == "Hello"
+
+
+async def test_a_transport_of_its_own_is_closed() -> None:
+    provider = ClaudeBuilder().with_model("m").with_api_key("k").build()
+    async with provider:
+        pass
+    await provider.aclose()

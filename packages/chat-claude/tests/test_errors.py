@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from chat_claude.errors import failure_in_body, refusal, told, translate
+from chat_core.errors import (
+    Authentication,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    InvalidResponse,
+    Network,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.types import Headers
+
+
+def said(kind: str, message: str = "no", **fields: Any) -> bytes:
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message}, **fields}).encode()
+
+
+def refused(status: int, body: bytes, **headers: str) -> Provider:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return refusal(status, Headers(fields), body, "claude")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error", "retryable"),
+    [
+        (400, "invalid_request_error", InvalidRequest, False),
+        (401, "authentication_error", Authentication, False),
+        (402, "billing_error", QuotaExceeded, False),
+        (403, "permission_error", PermissionDenied, False),
+        (404, "not_found_error", NotFound, False),
+        (413, "request_too_large", InvalidRequest, False),
+        (429, "rate_limit_error", RateLimited, True),
+        (500, "api_error", ServerFault, True),
+        (504, "timeout_error", ServerFault, True),
+        (529, "overloaded_error", Overloaded, True),
+    ],
+)
+def test_every_documented_error_has_its_class(status: int, kind: str, error: type[Provider], retryable: bool) -> None:
+    found = refused(status, said(kind))
+    assert type(found) is error
+    assert found.retryable is retryable
+    assert (found.status, found.code) == (status, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("overloaded_error", Overloaded),
+        ("rate_limit_error", RateLimited),
+        ("api_error", ServerFault),
+        ("billing_error", QuotaExceeded),
+        ("request_too_large", InvalidRequest),
+        ("invalid_request_error", InvalidRequest),
+        ("something_new", ServerFault),
+    ],
+)
+def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[Provider]) -> None:
+    found = failure_in_body(json.loads(said(kind, request_id="req_1")), "claude")
+    assert type(found) is error
+    assert found.request_id == "req_1"
+
+
+def test_a_prompt_that_is_too_long_is_told_apart() -> None:
+    words = "prompt is too long: 208310 tokens > 200000 maximum"
+    assert type(refused(400, said("invalid_request_error", words))) is ContextLength
+    words = "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000"
+    assert type(refused(400, said("invalid_request_error", words))) is ContextLength
+
+
+def test_a_credit_that_is_used_up_is_a_matter_of_money() -> None:
+    words = "Your credit balance is too low to access the Anthropic API."
+    error = refused(400, said("invalid_request_error", words), request_id="req_1")
+    assert type(error) is QuotaExceeded
+    assert (error.status, error.request_id, error.retryable) == (400, "req_1", False)
+    assert "credit balance" in str(error)
+
+
+def test_an_answer_that_the_filter_took_back_is_told_apart() -> None:
+    body = said("invalid_request_error", "Output blocked by content filtering policy")
+    assert type(refused(400, body)) is ContentFiltered
+    assert type(failure_in_body(json.loads(body), "claude")) is ContentFiltered
+    assert not refused(400, body).retryable
+    assert type(refused(500, said("api_error", "blocked by content filtering policy"))) is ServerFault
+
+
+def test_the_id_of_the_request_is_in_a_header_or_in_the_body() -> None:
+    body = said("not_found_error", request_id="req_body")
+    assert refused(404, body, request_id="req_head").request_id == "req_head"
+    assert refused(404, body).request_id == "req_body"
+    assert refused(502, b"<html>").request_id is None
+    assert refused(404, said("not_found_error", request_id=None)).request_id is None
+
+
+def test_the_server_says_how_long_to_wait_and_whether_to_try_again() -> None:
+    assert refused(429, said("rate_limit_error"), retry_after="7").retry_after == 7.0
+    assert refused(529, said("overloaded_error"), x_should_retry="false").retryable is False
+
+
+def test_a_limit_that_is_used_up_says_when_it_is_renewed() -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=60)).isoformat().replace("+00:00", "Z")
+    far = (datetime.now(UTC) + timedelta(seconds=900)).isoformat().replace("+00:00", "Z")
+    headers = {
+        "anthropic_organization_id": "o",
+        "server": "s",
+        "anthropic_ratelimit_requests_remaining": "0",
+        "anthropic_ratelimit_requests_reset": soon,
+        "anthropic_ratelimit_input_tokens_remaining": "100",
+        "anthropic_ratelimit_input_tokens_reset": far,
+    }
+    wait = refused(429, said("rate_limit_error"), **headers).retry_after
+    assert wait is not None
+    assert 50 < wait <= 60
+    assert refused(429, said("rate_limit_error"), **headers, retry_after="3").retry_after == 3.0
+    assert refused(429, said("rate_limit_error")).retry_after is None
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ("throttlingException", RateLimited),
+        ("serviceUnavailableException", Overloaded),
+        ("modelStreamErrorException", ServerFault),
+        ("validationException", InvalidRequest),
+    ],
+)
+def test_bedrock_names_what_ends_a_stream(event: str, error: type[Provider]) -> None:
+    for found in (told({"message": "no"}, event), told({event: {"message": "no"}}, "message")):
+        assert type(failure_in_body(found, "claude")) is error
+
+
+def test_only_what_speaks_of_an_error_is_one() -> None:
+    assert told([], "message") is None
+    assert told({"type": "new_thing"}, "new_thing") is None
+    assert told({"message": "x"}, "error") == {"message": "x"}
+    assert told({"error": {"message": "x"}}, "message") is not None
+
+
+def test_what_the_transport_met_is_translated() -> None:
+    assert type(translate(TransportError("connect", "no route"), "claude")) is Network
+    assert type(translate(TransportError("protocol", "no HTTP"), "claude")) is InvalidResponse
+    met = TransportError("status", "no", status=529, headers=Headers(), body=said("overloaded_error"))
+    assert type(translate(met, "claude")) is Overloaded
+
+
+def test_a_key_in_the_server_s_words_is_in_no_error() -> None:
+    assert "sk-ant" not in str(refused(401, said("authentication_error", "invalid sk-ant-api03-abcdef123456")))
+
+
+def test_an_error_that_is_a_text_is_one_too() -> None:
+    assert told({"error": "Overloaded"}, "message") == {"error": "Overloaded"}
+    assert told({"error": " "}, "message") is None
+    assert told({"error": None}, "message") is None
+    assert type(failure_in_body({"error": "Overloaded"}, "claude")) is Overloaded

@@ -1,0 +1,40 @@
+"""What is known of the models by their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from chat_claude.models import DEFAULT_MAX_TOKENS, abilities
+
+
+@pytest.mark.parametrize(
+    ("model", "max_tokens", "budget", "adaptive", "schemas"),
+    [
+        ("anthropic.claude-v2:1", 4_096, False, False, False),
+        ("claude-instant-1.2", 4_096, False, False, False),
+        ("claude-2.1", 4_096, False, False, False),
+        ("claude-3-opus-20240229", 4_096, False, False, False),
+        ("claude-3-5-sonnet-20241022", 8_192, False, False, False),
+        ("us.anthropic.claude-3-5-haiku-20241022-v1:0", 8_192, False, False, False),
+        ("claude-3-7-sonnet@20250219", DEFAULT_MAX_TOKENS, True, False, False),
+        ("claude-sonnet-4-20250514", DEFAULT_MAX_TOKENS, True, False, False),
+        ("claude-sonnet-4-0", DEFAULT_MAX_TOKENS, True, False, False),
+        ("claude-opus-4-1-20250805", DEFAULT_MAX_TOKENS, True, False, True),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", DEFAULT_MAX_TOKENS, True, False, True),
+        ("anthropic/claude-haiku-4.5", DEFAULT_MAX_TOKENS, True, False, True),
+        ("claude-opus-4-6", DEFAULT_MAX_TOKENS, True, True, True),
+        ("claude-opus-4-8", DEFAULT_MAX_TOKENS, False, True, True),
+        ("claude-sonnet-5", DEFAULT_MAX_TOKENS, False, True, True),
+        ("claude-fable-5", DEFAULT_MAX_TOKENS, False, True, True),
+    ],
+)
+def test_a_name_tells_what_a_model_can_do(
+    model: str, max_tokens: int, budget: bool, adaptive: bool, schemas: bool
+) -> None:
+    known = abilities(model)
+    assert (known.max_tokens, known.budget, known.adaptive, known.schemas) == (max_tokens, budget, adaptive, schemas)
+
+
+def test_a_name_that_says_nothing_is_taken_for_a_model_of_today_that_thinks_in_either_way() -> None:
+    assert abilities("our-own-deployment") == replace(abilities("claude-opus-5"), budget=True)

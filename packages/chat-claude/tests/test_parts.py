@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from chat_claude.parts import file_block, mark, model_blocks, said_blocks, text_block, wire_ids
+from chat_core.errors import UnsupportedPart
+from chat_core.messages import (
+    Completed,
+    Embedding,
+    Failed,
+    File,
+    FunctionCall,
+    Opaque,
+    Part,
+    ProviderPart,
+    Reasoning,
+    Rejected,
+    Structured,
+    Text,
+    Tool,
+    Turn,
+)
+from chat_core.usage import Metadata
+
+P = "claude"
+SIGNED = Opaque(P, {})
+
+
+def model(*parts: Part, provider: str | None = None) -> list[dict[str, Any]]:
+    return model_blocks(Turn(parts, metadata=Metadata(provider)), P)[0]
+
+
+def tool(status: Any, **fields: Any) -> Tool:
+    return Tool(FunctionCall("f", {"a": 1}), call_id="toolu_1", status=status, **fields)
+
+
+def result(status: Any, **fields: Any) -> dict[str, Any]:
+    return model_blocks(Turn([tool(status, **fields)]), P)[1][0]
+
+
+# --- What a user says ---------------------------------------------------------------------------------------
+
+
+def test_words_and_files_stand_in_the_order_in_which_they_were_said() -> None:
+    turn = Turn([Text("Look:"), File("image/png", data=b"png"), Text("Well?")])
+    assert [block["type"] for block in said_blocks(turn, P, "user")] == ["text", "image", "text"]
+
+
+def test_what_says_nothing_is_not_sent_and_is_refused_where_it_is_all() -> None:
+    assert text_block(Text(" \n"), P) is None
+    assert len(said_blocks(Turn([Text(""), Text("x")]), P, "user")) == 1
+    with pytest.raises(UnsupportedPart, match="is empty"):
+        said_blocks(Turn([Text(" ")]), P, "user")
+    assert said_blocks(Turn([Text("")]), P, "system") == []
+
+
+def test_further_fields_of_a_text_are_its_own_alone() -> None:
+    assert text_block(Text("x", Opaque(P, {"citations": [1]})), P) == {"type": "text", "text": "x", "citations": [1]}
+    assert text_block(Text("x", Opaque("gemini", {"citations": [1]})), P) == {"type": "text", "text": "x"}
+
+
+def test_a_citation_goes_back_without_the_file_that_the_api_refuses_to_be_told() -> None:
+    note = {"type": "page_location", "cited_text": "x"}
+    part = Text("x", Opaque(P, {"citations": [{**note, "file_id": None}, {**note, "file_id": "file_1"}]}))
+    assert model(part)[0]["citations"] == [note, note]
+    beside = ProviderPart(P, "text", {"type": "text", "text": "x", "citations": [{**note, "file_id": None}]})
+    assert model(beside)[0]["citations"] == [note]
+
+
+def test_a_block_of_another_provider_stays_home() -> None:
+    turn = Turn([ProviderPart("gemini", "a", {"type": "a"}), ProviderPart(P, "b", {"type": "b"})])
+    assert said_blocks(turn, P, "user") == [{"type": "b"}]
+    assert model(*turn.parts) == [{"type": "b"}]
+    assert said_blocks(Turn(turn.parts[:1]), P, "user") == []
+
+
+def test_a_structured_value_is_its_json() -> None:
+    assert said_blocks(Turn([Structured({"a": 1})]), P, "user") == [{"type": "text", "text": '{"a":1}'}]
+    assert model(Structured([1])) == [{"type": "text", "text": "[1]"}]
+
+
+@pytest.mark.parametrize("part", [Embedding((0.5,)), Reasoning("hm")])
+def test_what_a_user_cannot_say_is_refused_by_name(part: Part) -> None:
+    with pytest.raises(UnsupportedPart, match=r"Embedding of 1 numbers|Reasoning"):
+        said_blocks(Turn([part]), P, "user")
+
+
+def test_a_file_has_no_place_in_the_system_text_nor_in_the_model_s_own_words() -> None:
+    file = File("image/png", data=b"png")
+    with pytest.raises(UnsupportedPart, match="system messages have no place"):
+        said_blocks(Turn([file]), P, "system")
+    with pytest.raises(UnsupportedPart, match="give it to the user's"):
+        model(file)
+
+
+# --- Files -----------------------------------------------------------------------------------------------------
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    ("file", "block"),
+    [
+        (
+            File("image/jpg", data=b"jpg"),
+            {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": encoded(b"jpg")}},
+        ),
+        (File("image/*", url="https://a/b"), {"type": "image", "source": {"type": "url", "url": "https://a/b"}}),
+        (
+            File("application/pdf", data=b"%PDF", name="a.pdf"),
+            {
+                "type": "document",
+                "source": {"type": "base64", "media_type": "application/pdf", "data": encoded(b"%PDF")},
+                "title": "a.pdf",
+            },
+        ),
+        (
+            File("application/pdf", url="https://a/b.pdf"),
+            {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}},
+        ),
+        (
+            File("text/csv; charset=utf-8", data=b"\xef\xbb\xbfa,b"),
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a,b"}},
+        ),
+        (
+            File("application/json", data=b"{}"),
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "{}"}},
+        ),
+    ],
+)
+def test_a_file_is_the_block_that_its_mime_type_wants(file: File, block: dict[str, Any]) -> None:
+    assert file_block(file, P) == block
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (File("image/tiff", data=b"tiff"), r"mime='image/tiff'.*convert it"),
+        (File("image/svg+xml", url="https://a/b.svg"), r"by URL.*convert it"),
+        (File("audio/wav", data=b"RIFF"), r"mime='audio/wav'.*images, PDF and text"),
+        (File("video/mp4", url="https://a/b.mp4"), "images, PDF and text"),
+        (File("text/plain", url="https://a/b.txt"), "fetch the text"),
+        (File("text/plain", data=b"\xff\xfe"), "no UTF-8"),
+        (File("text/plain", data=b" "), "it is empty"),
+        (File("image/png", data=b""), "holds no bytes"),
+        (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "known to another provider"),
+    ],
+)
+def test_a_file_that_cannot_be_sent_is_refused_by_name_and_says_what_to_do(file: File, why: str) -> None:
+    with pytest.raises(UnsupportedPart, match=why):
+        file_block(file, P)
+
+
+def test_capitals_and_parameters_of_a_mime_type_say_nothing() -> None:
+    assert file_block(File("IMAGE/JPG; q=1", data=b"x"), P)["source"]["media_type"] == "image/jpeg"
+    assert file_block(File("Application/PDF", data=b"x"), P)["type"] == "document"
+    assert file_block(File("Image/PNG", opaque=Opaque(P, {"file_id": "f"})), P)["type"] == "image"
+
+
+# --- What the model said -------------------------------------------------------------------------------------
+
+
+def test_thoughts_go_back_where_they_stood_with_their_signatures() -> None:
+    redacted = ProviderPart(P, "redacted_thinking", {"type": "redacted_thinking", "data": "x"})
+    blocks = model(Reasoning("a", "s1", SIGNED), redacted, Text("b"), Reasoning("c", "s2", SIGNED), tool(Completed("")))
+    assert [block["type"] for block in blocks] == ["thinking", "redacted_thinking", "text", "thinking", "tool_use"]
+    assert blocks[0] == {"type": "thinking", "thinking": "a", "signature": "s1"}
+
+
+def test_a_thought_that_is_not_proven_to_be_claude_s_stays_home() -> None:
+    assert len(model(Reasoning("a", "s"), Text("b"), provider="gemini")) == 1
+    assert len(model(Reasoning("a", "s", Opaque("gemini", {})), Text("b"))) == 1
+    assert len(model(Reasoning("a", None, SIGNED), Text("b"))) == 1
+    assert len(model(Reasoning("a", "s"), Text("b"))) == 2
+    assert len(model(Reasoning("a", "s", SIGNED), Text("b"), provider="gemini")) == 2
+
+
+def test_a_message_does_not_end_in_a_thought() -> None:
+    redacted = ProviderPart(P, "redacted_thinking", {"type": "redacted_thinking", "data": "x"})
+    assert model(Text("a"), Reasoning("b", "s", SIGNED), redacted) == [{"type": "text", "text": "a"}]
+    assert model(Reasoning("b", "s", SIGNED)) == []
+
+
+def test_the_words_of_a_refusal_are_for_the_caller_alone() -> None:
+    assert model(ProviderPart(P, "refusal", {"refusal": "no"})) == []
+
+
+def test_a_block_without_a_type_is_kept_and_not_sent() -> None:
+    assert model(Text("x"), ProviderPart(P, "unknown", {"odd": 1})) == [{"type": "text", "text": "x"}]
+
+
+def test_the_calls_of_a_model_that_refused_to_go_on_are_not_sent() -> None:
+    fall = ProviderPart(P, "fallback", {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}})
+    calls = [Tool(FunctionCall("f", {}), call_id=f"toolu_{n}", status=Completed("x")) for n in range(3)]
+    thought = Reasoning("Hm", "s", SIGNED)
+    turn = Turn([thought, calls[0], fall, calls[1], calls[2]], metadata=Metadata(P))
+    blocks, results = model_blocks(turn, P)
+    assert [block["type"] for block in blocks] == ["thinking", "fallback", "tool_use", "tool_use"]
+    assert [block["id"] for block in blocks[2:]] == ["toolu_1", "toolu_2"]
+    assert [block["tool_use_id"] for block in results] == ["toolu_1", "toolu_2"]
+    assert len(model_blocks(turn, "other")[1]) == 3
+
+
+def test_a_call_and_its_result_are_two_blocks() -> None:
+    calls, results = model_blocks(Turn([tool(Completed({"b": 2}))]), P)
+    assert calls == [{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}]
+    assert results == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": '{"b":2}'}]
+
+
+def test_arguments_that_are_no_json_go_back_as_the_api_wants_them() -> None:
+    call = Tool(FunctionCall.parse("f", '{"a": '), call_id="toolu_1", status=Failed("no JSON"))
+    assert model(call)[0]["input"] == {"INVALID_JSON": '{"a": '}
+
+
+def test_a_call_keeps_its_caller_but_not_another_provider_s_signature() -> None:
+    caller = {"caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}}
+    own = Tool(FunctionCall("f", opaque=Opaque(P, caller)), status=Completed(""))
+    foreign = Tool(FunctionCall("f", opaque=Opaque("gemini", {"thoughtSignature": "s"})), status=Completed(""))
+    assert model(own)[0]["caller"] == caller["caller"]
+    assert model(foreign)[0].keys() == {"type", "id", "name", "input"}
+
+
+def test_ids_and_names_of_other_providers_are_made_acceptable_always_in_the_same_way() -> None:
+    odd = Tool(FunctionCall("space.walk"), call_id="call|1/ü", status=Completed(""))
+    blocks = model(odd, provider="p")
+    assert blocks[0]["name"] == "space_walk"
+    assert blocks[0]["id"] == wire_ids(Turn([odd]))[0]
+    assert blocks[0]["id"].startswith("toolu_")
+    long = Tool(FunctionCall("f"), call_id="x" * 200, status=Completed(""))
+    assert len(wire_ids(Turn([long]))[0]) == 38
+
+
+def test_a_call_of_nothing_has_a_name_that_the_api_takes() -> None:
+    assert model(Tool(FunctionCall("", {}), call_id="t", status=Failed("there is none")))[0]["name"] == "_"
+
+
+def test_a_call_without_an_id_has_ours() -> None:
+    calls, results = model_blocks(Turn([Tool(FunctionCall("f"), status=Completed("ok"))]), P)
+    assert calls[0]["id"] == results[0]["tool_use_id"] != ""
+
+
+@pytest.mark.parametrize("status", [Failed("broken"), Rejected("not now", "person"), Failed(" ")])
+def test_a_call_without_a_result_is_an_error(status: Any) -> None:
+    block = result(status)
+    assert block["is_error"] is True
+    assert block["content"].strip()
+
+
+def test_a_result_without_words_has_no_content() -> None:
+    assert result(Completed("")) == {"type": "tool_result", "tool_use_id": "toolu_1"}
+
+
+def test_a_result_holds_images_and_documents_beside_its_words() -> None:
+    files = (File("image/png", data=b"png"), File("application/pdf", data=b"%PDF"))
+    assert [block["type"] for block in result(Completed("see", files))["content"]] == ["text", "image", "document"]
+    assert [block["type"] for block in result(Completed(None, files))["content"]] == ["image", "document"]
+
+
+def test_a_result_may_be_blocks_of_the_api() -> None:
+    found = [{"type": "tool_reference", "tool_name": "g"}]
+    assert result(Completed(found))["content"] == found
+    assert result(Completed([*found, 1]))["content"].startswith("[")
+    assert result(Completed([]))["content"] == "[]"
+    assert result(Completed(found), edited={"a": 2})["content"].startswith("[The call was changed")
+
+
+def test_a_result_may_hold_words_beside_what_may_be_cited() -> None:
+    found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "t", "content": []}
+    words: dict[str, Any] = {"type": "text", "text": "x"}
+    assert result(Completed([words, found]))["content"] == [words, found]
+    assert isinstance(result(Completed([words]))["content"], str)
+    assert isinstance(result(Completed([found, {"type": "odd"}]))["content"], str)
+
+
+# --- Cache points ---------------------------------------------------------------------------------------------
+
+
+def test_a_cache_point_is_put_on_the_last_block_that_can_be_one() -> None:
+    blocks: list[dict[str, Any]] = [{"type": "text"}, {"type": "thinking"}, {"type": "redacted_thinking"}]
+    assert mark(blocks, "1h")
+    assert blocks[0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert blocks[1].keys() == blocks[2].keys() == {"type"}
+    assert not mark(blocks[1:], "5m")
+
+
+@pytest.mark.parametrize("kind", ["thinking", "redacted_thinking", "fallback", "mcp_tool_listing"])
+def test_a_cache_point_is_put_on_no_block_that_the_api_takes_none_on(kind: str) -> None:
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": "x"}, {"type": kind}]
+    assert mark(blocks, "5m")
+    assert ["cache_control" in block for block in blocks] == [True, False]
+
+
+def test_a_cache_point_that_is_there_stays() -> None:
+    blocks: list[dict[str, Any]] = [{"type": "text", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+    assert mark(blocks, "5m")
+    assert blocks[0]["cache_control"]["ttl"] == "1h"

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chat_claude import (
+    AdaptiveThinking,
+    BudgetThinking,
+    Cache,
+    ClaudeOptions,
+    CodeExecution,
+    Dialect,
+    McpServer,
+    NoThinking,
+    WebSearch,
+)
+from chat_claude.codec import encode
+from chat_claude.request import BUDGETS
+from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.messages import Completed as Done
+from chat_core.messages import FunctionCall, Messages, Opaque, Text, Tool, Turn
+from chat_core.options import ChatOptions, NamedTool
+from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.usage import Metadata
+
+NEW, BOTH, OLD, NONE = "claude-opus-5", "claude-opus-4-6", "claude-sonnet-4-0", "claude-3-haiku-20240307"
+TOOLS = ToolDeclarations([ToolDeclaration("f", "does f", {"type": "object", "properties": {}})])
+OUTPUT = OutputSchema("city", {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
+
+
+def body(
+    model: str = NEW,
+    *,
+    tools: ToolDeclarations = NO_TOOLS,
+    output: OutputSchema | None = None,
+    messages: Messages | None = None,
+    dialect: Dialect | None = None,
+    extras: ClaudeOptions | None = None,
+    **options: Any,
+) -> Any:
+    said = ChatOptions(**options, extras=() if extras is None else (extras,))
+    sent = encode(
+        messages or Messages.from_user("Hi"),
+        tools,
+        said,
+        output,
+        dialect=dialect or Dialect.of(model),
+        stream=False,
+    )
+    return {**json.loads(sent.body), "betas": sent.betas, "output_tool": sent.output_tool}
+
+
+# --- Length and sampling ------------------------------------------------------------------------------------
+
+
+def test_the_length_that_the_api_wants_is_the_model_s_where_nobody_says_it() -> None:
+    assert body(NEW)["max_tokens"] == 16_000
+    assert body(NONE)["max_tokens"] == 4_096
+    assert body(NEW, max_tokens=50)["max_tokens"] == 50
+
+
+def test_a_budget_for_thinking_comes_on_top_of_the_default_length() -> None:
+    sent = body(OLD, reasoning=10_000)
+    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 10_000}
+    assert sent["max_tokens"] == 26_000
+
+
+def test_the_options_of_every_provider_are_said_in_claude_s_words() -> None:
+    sent = body(temperature=0.5, top_p=0.9, stop=("a", "b"))
+    assert (sent["temperature"], sent["top_p"], sent["stop_sequences"]) == (0.5, 0.9, ["a", "b"])
+
+
+def test_options_that_claude_does_not_know_are_refused() -> None:
+    with pytest.raises(UnsupportedOption, match="seed"):
+        body(seed=1)
+    with pytest.raises(UnsupportedOption, match="0 to 1"):
+        body(temperature=1.5)
+
+
+# --- Thinking -------------------------------------------------------------------------------------------------
+
+
+def test_nobody_thinks_unasked() -> None:
+    assert "thinking" not in body(OLD)
+
+
+@pytest.mark.parametrize("effort", ["low", "medium", "high", "xhigh"])
+def test_an_effort_is_one_for_models_that_take_it_and_a_budget_for_the_others(effort: str) -> None:
+    sent = body(NEW, reasoning=effort)
+    assert sent["thinking"] == {"type": "adaptive"}
+    assert sent["output_config"] == {"effort": effort}
+    assert body(OLD, reasoning=effort)["thinking"]["budget_tokens"] == BUDGETS[effort]
+
+
+def test_the_least_effort_is_low_and_none_is_no_thinking() -> None:
+    assert body(NEW, reasoning="minimal")["output_config"] == {"effort": "low"}
+    assert body(BOTH, reasoning="none")["thinking"] == {"type": "disabled"}
+    assert "thinking" not in body(NONE, reasoning="none")
+
+
+def test_a_model_that_cannot_think_so_is_told_of() -> None:
+    with pytest.raises(UnsupportedOption, match="does not think"):
+        body(NONE, reasoning="high")
+    with pytest.raises(UnsupportedOption, match="takes an effort"):
+        body(NEW, reasoning=4096)
+    with pytest.raises(UnsupportedOption, match="within a budget"):
+        body(NEW, extras=ClaudeOptions(thinking=BudgetThinking(4096)))
+    with pytest.raises(UnsupportedOption, match="adaptively"):
+        body(OLD, extras=ClaudeOptions(thinking=AdaptiveThinking()))
+
+
+def test_typed_thinking_says_more() -> None:
+    sent = body(BOTH, extras=ClaudeOptions(thinking=AdaptiveThinking("omitted"), effort="max"), reasoning="low")
+    assert sent["thinking"] == {"type": "adaptive", "display": "omitted"}
+    assert sent["output_config"] == {"effort": "max"}
+    assert body(NEW, extras=ClaudeOptions(thinking=NoThinking()))["thinking"] == {"type": "disabled"}
+
+
+def test_a_budget_must_be_below_the_length_of_the_answer() -> None:
+    with pytest.raises(UsageError, match=r"\(2000\) must be below max_tokens \(2000\)"):
+        body(OLD, reasoning=2000, max_tokens=2000)
+    with pytest.raises(UsageError, match="at least 1024"):
+        body(OLD, reasoning=1000)
+
+
+@pytest.mark.parametrize("beta", ["interleaved-thinking-2025-05-14"])
+def test_a_budget_for_all_thoughts_of_a_turn_may_exceed_the_length_of_one_answer(beta: str) -> None:
+    said = body(OLD, extras=ClaudeOptions(betas=(beta,)), max_tokens=4_096, reasoning=8_192)
+    assert said["thinking"] == {"type": "enabled", "budget_tokens": 8_192}
+    assert said["betas"] == (beta,)
+    always = replace(Dialect.of(OLD), betas=(beta,))
+    assert body(dialect=always, max_tokens=4_096, reasoning=8_192)["max_tokens"] == 4_096
+    with pytest.raises(UsageError, match="must be below max_tokens"):
+        body(OLD, extras=ClaudeOptions(betas=("other",)), max_tokens=4_096, reasoning=8_192)
+
+
+def test_thinking_goes_with_no_other_temperature_and_with_no_forced_call() -> None:
+    with pytest.raises(UsageError, match="temperature 1"):
+        body(OLD, reasoning=2000, temperature=0.2)
+    assert body(OLD, reasoning=2000, temperature=1.0)["temperature"] == 1.0
+    for choice in ("required", NamedTool("f")):
+        with pytest.raises(UsageError, match="while it thinks"):
+            body(OLD, reasoning=2000, tools=TOOLS, tool_choice=choice)
+    assert body(NEW, reasoning="high", tools=TOOLS, tool_choice="required")["tool_choice"] == {"type": "any"}
+
+
+# --- Tools ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "wire"),
+    [
+        (None, None, None),
+        (None, True, None),
+        (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("auto", None, {"type": "auto"}),
+        ("required", False, {"type": "any", "disable_parallel_tool_use": True}),
+        ("none", False, {"type": "none"}),
+        (NamedTool("f"), True, {"type": "tool", "name": "f"}),
+    ],
+)
+def test_the_choice_of_a_tool_and_of_parallel_calls_is_one_object(choice: Any, parallel: Any, wire: Any) -> None:
+    assert body(tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel).get("tool_choice") == wire
+
+
+def test_a_choice_without_tools_says_nothing_or_is_refused() -> None:
+    assert "tool_choice" not in body(tool_choice="auto", parallel_tool_calls=False)
+    with pytest.raises(UnsupportedOption, match="needs tools"):
+        body(tool_choice="required")
+    native = ClaudeOptions(tools=(WebSearch(),))
+    assert body(tool_choice="required", extras=native)["tool_choice"] == {"type": "any"}
+
+
+# --- Structured answers ---------------------------------------------------------------------------------------
+
+
+def test_a_structured_answer_is_asked_for_by_its_schema() -> None:
+    sent = body(output=OUTPUT, reasoning="high", tools=TOOLS)
+    assert sent["output_config"]["effort"] == "high"
+    schema = sent["output_config"]["format"]
+    assert schema == {"type": "json_schema", "schema": {**OUTPUT.schema, "additionalProperties": False}}
+    assert sent["output_tool"] is None
+    assert len(sent["tools"]) == 1
+
+
+def test_a_model_without_schemas_answers_in_the_arguments_of_a_tool() -> None:
+    sent = body(OLD, output=OUTPUT)
+    assert sent["output_tool"] == "city"
+    assert sent["tools"][0]["name"] == "city"
+    assert sent["tools"][0]["input_schema"] == OUTPUT.schema
+    assert sent["tool_choice"] == {"type": "tool", "name": "city"}
+    strict = body(dialect=replace(Dialect.of(OLD), strict_tools=True), output=OUTPUT)
+    assert strict["tools"][0]["strict"] is True
+
+
+def test_a_schema_that_cannot_be_enforced_is_that_of_a_tool() -> None:
+    free = OutputSchema("any", {"type": "object", "additionalProperties": {"type": "string"}})
+    sent = body(NEW, output=free)
+    assert sent["output_tool"] == "any"
+    assert "output_config" not in sent
+
+
+def test_a_structured_answer_never_blocks_the_tools_of_the_chat() -> None:
+    assert body(OLD, output=OUTPUT, tools=TOOLS)["tool_choice"] == {"type": "any"}
+    one = body(OLD, output=OUTPUT, tools=TOOLS, parallel_tool_calls=False)
+    assert one["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
+    named = body(OLD, output=OUTPUT, tools=TOOLS, tool_choice=NamedTool("f"))
+    assert named["tool_choice"] == {"type": "tool", "name": "f"}
+    none = body(OLD, output=OUTPUT, tools=TOOLS, tool_choice="none")
+    assert none["tool_choice"] == {"type": "tool", "name": "city"}
+
+
+def test_a_structured_answer_is_never_forced_while_the_model_thinks() -> None:
+    assert "tool_choice" not in body(OLD, output=OUTPUT, reasoning=2000)
+    assert body(OLD, output=OUTPUT, reasoning=2000, tools=TOOLS, tool_choice="none")["tool_choice"] == {"type": "auto"}
+
+
+def test_a_structured_answer_is_forced_from_a_model_that_thinks_adaptively_only_if_it_takes_that() -> None:
+    for model, choice in ((BOTH, None), ("claude-opus-4-7", None), (NEW, {"type": "tool", "name": "city"})):
+        by_tool = replace(Dialect.of(model), schemas=False)
+        assert body(dialect=by_tool, output=OUTPUT, reasoning="high").get("tool_choice") == choice
+        assert body(dialect=by_tool, output=OUTPUT)["tool_choice"] == {"type": "tool", "name": "city"}
+
+
+def test_the_tool_of_the_answer_is_called_like_no_other() -> None:
+    taken = ToolDeclarations([ToolDeclaration(name, "", {"type": "object"}) for name in ("city", "city_")])
+    assert body(OLD, output=OUTPUT, tools=taken)["output_tool"] == "city__"
+
+
+# --- The rest -------------------------------------------------------------------------------------------------
+
+
+def test_the_options_of_claude_alone_are_said_in_its_words() -> None:
+    extras = ClaudeOptions(
+        task_budget=9000,
+        top_k=5,
+        user_id="u",
+        service_tier="auto",
+        container={"id": "c"},
+        context_management={"edits": [{"type": "compact_20260112"}]},
+        inference_geo="eu",
+        speed="fast",
+        cache=Cache(automatic="1h"),
+        betas=("b",),
+        extra_body={"diagnostics": {}},
+    )
+    sent = body(extras=extras)
+    assert sent["output_config"] == {"task_budget": {"type": "tokens", "total": 9000}}
+    assert sent["metadata"] == {"user_id": "u"}
+    assert sent["container"] == {"id": "c"}
+    assert sent["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert (sent["top_k"], sent["service_tier"], sent["inference_geo"], sent["speed"]) == (5, "auto", "eu", "fast")
+    assert sent["diagnostics"] == {}
+    assert sent["betas"] == ("context-management-2025-06-27", "compact-2026-01-12", "task-budgets-2026-03-13", "b")
+
+
+def test_what_is_cleared_of_a_long_conversation_needs_one_beta_feature() -> None:
+    sent = body(extras=ClaudeOptions(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}))
+    assert sent["betas"] == ("context-management-2025-06-27",)
+
+
+def test_a_further_field_takes_no_place_of_another_one() -> None:
+    for name in ("model", "max_tokens", "thinking"):
+        with pytest.raises(UnsupportedOption, match=name):
+            body(OLD, reasoning=2000, extras=ClaudeOptions(extra_body={name: 1}))
+
+
+def test_mcp_servers_are_declared_with_their_tools() -> None:
+    server = McpServer(name="s", url="https://h", authorization_token="t", allowed_tools=("a",))  # noqa: S106
+    sent = body(extras=ClaudeOptions(mcp_servers=(server, McpServer(name="all", url="https://i", defer_loading=True))))
+    assert sent["mcp_servers"][0] == {"type": "url", "name": "s", "url": "https://h", "authorization_token": "t"}
+    assert sent["tools"] == [
+        {
+            "type": "mcp_toolset",
+            "mcp_server_name": "s",
+            "default_config": {"enabled": False},
+            "configs": {"a": {"enabled": True}},
+        },
+        {"type": "mcp_toolset", "mcp_server_name": "all", "default_config": {"defer_loading": True}},
+    ]
+    assert sent["betas"] == ("mcp-client-2025-11-20",)
+
+
+def test_mcp_servers_may_be_declared_in_the_older_form() -> None:
+    server = McpServer(name="s", url="https://h", allowed_tools=("a",), legacy=True)
+    sent = body(dialect=replace(Dialect.of(NEW), mcp_servers=(server,), tools=(CodeExecution(),)))
+    assert sent["mcp_servers"][0]["tool_configuration"] == {"enabled": True, "allowed_tools": ["a"]}
+    assert [tool["name"] for tool in sent["tools"]] == ["code_execution"]
+    assert sent["betas"] == ("code-execution-2025-08-25", "mcp-client-2025-04-04")
+    assert "configs" not in json.dumps(body(extras=ClaudeOptions(mcp_servers=(replace(server, allowed_tools=None),))))
+
+
+def went_on(finish: Any = "tool_calls", provider: str = "claude", extra: Any = None, caller: Any = None) -> Messages:
+    call = FunctionCall("f", opaque=Opaque("claude", caller) if caller else None)
+    messages = Messages.from_user("Hi")
+    parts = [Tool(call, status=Done("ok"))] if finish == "tool_calls" else [Text("x")]
+    metadata = Metadata(provider, extra={"container": {"id": "c1"}} if extra is None else extra)
+    messages.append("model", Turn(parts, finish_reason=finish, metadata=metadata))
+    return messages
+
+
+def test_what_code_in_a_container_waits_for_goes_back_to_that_container() -> None:
+    caller = {"caller": {"type": "code_execution_20260120", "tool_id": "s"}}
+    assert body(messages=went_on(caller=caller))["container"] == "c1"
+    assert body(messages=went_on("pause"))["container"] == "c1"
+    for other in (
+        went_on(),
+        went_on("stop"),
+        went_on("pause", provider="gemini"),
+        went_on("pause", extra={"a": 1}),
+        Messages.from_user("Hi"),
+    ):
+        assert "container" not in body(messages=other)
+    assert body(messages=went_on("pause"), extras=ClaudeOptions(container="own"))["container"] == "own"

@@ -1,0 +1,399 @@
+"""One answer as it grows: the fields of a message, read from a table, and the parts they become."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, final
+
+from chat_core._json import dumps
+from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
+from chat_core.provider import Delta
+from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, want_list, want_object, want_text
+
+from chat_completions.calls import Call, Calls
+
+Piece: TypeAlias = Mapping[str, Any]
+"""A message, or a delta of one: JSON."""
+
+
+@final
+class Answer:
+    """Gathers one answer. Text is kept in pieces and joined once."""
+
+    __slots__ = (
+        "_audio",
+        "_before",
+        "_calls",
+        "_chunk",
+        "_details",
+        "_field",
+        "_files",
+        "_message",
+        "_notes",
+        "_others",
+        "_pieces",
+        "_provider",
+        "_refusal",
+        "_sound",
+        "_sources",
+        "_thoughts",
+        "_uncut",
+        "_whole",
+        "calls",
+        "texts",
+    )
+
+    def __init__(self, provider: str, *, whole: bool) -> None:
+        self._provider = provider
+        self._whole = whole
+        self.texts: list[str] = []
+        self._calls = Calls(whole=whole)
+        self.calls: list[Call] = self._calls.found
+        self._thoughts: list[str] = []
+        self._field: str | None = None  # of the reasoning
+        self._chunk: Json | None = None  # of the reasoning, where it came as a part of the content
+        self._pieces: list[Json] = []  # of which such a part is made
+        self._details: list[Json] = []
+        self._before: list[Part] = []  # what was closed by reasoning that began anew
+        self._refusal: list[str] = []
+        self._files: list[Part] = []
+        self._others: list[Part] = []
+        self._notes: list[Any] = []
+        self._audio: Json = {}
+        self._sound: list[bytes] = []
+        self._uncut = ""
+        self._sources: Json = {}
+        self._message: Json = {}
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model refused."""
+        return bool(self._refusal)
+
+    def read(self, piece: Piece, out: list[Delta]) -> None:
+        """Take one piece; what it says to a listener is appended to `out`.
+
+        Raises:
+            WrongShape: a known field has one.
+        """
+        for key, value in piece.items():
+            # A field that is null or empty says nothing, whatever it should have been.
+            if value and (handle := FIELDS.get(key)) is not None:
+                handle(self, value, piece, out)
+            elif value and key in RETURNED:
+                self._message[key] = value
+            elif value and key in SOURCES:
+                known = self._sources.get(key)
+                self._sources[key] = [*known, *value] if is_list(known) and is_list(value) else value
+
+    def parts(self) -> list[Part]:
+        """The parts, in the order in which the wire has them: reasoning, text, the rest, and the calls."""
+        parts = [*self._before]
+        self._close_words(parts)
+        parts += self._files
+        parts += self._others
+        if self._audio:
+            self._close_audio(parts)
+        if self._refusal:
+            parts.append(ProviderPart(self._provider, "refusal", {"refusal": "".join(self._refusal)}))
+        if self._notes:
+            parts.append(ProviderPart(self._provider, "annotations", {"annotations": list(self._notes)}))
+        parts += [ProviderPart(self._provider, key, {key: value}) for key, value in self._sources.items()]
+        if self._message:
+            parts.append(ProviderPart(self._provider, "message", dict(self._message)))
+        parts += [call.tool(self._provider) for call in self.calls if call.name]
+        return parts
+
+    # --- Words ---------------------------------------------------------------------------------------
+
+    def _close_words(self, parts: list[Part]) -> None:
+        if self._thoughts or self._details:
+            data: Json = {}
+            if self._chunk is not None:
+                data["chunk"] = self._chunk
+                # What stands beside a thought's text, a signature, goes back with it.
+                if any(piece.keys() - PLAIN or piece.get("type") != "text" for piece in self._pieces):
+                    last = self._pieces[0] | {"text": "".join(self._thoughts)}
+                    data["pieces"] = [dict(piece) for piece in self._pieces] if self._whole else [last]
+            elif self._field is not None:
+                data["field"] = self._field
+            if self._details:
+                data["details"] = [dict(detail) for detail in self._details]
+            parts.append(Reasoning("".join(self._thoughts), opaque=Opaque(self._provider, data)))
+        if self.texts:
+            parts.append(Text("".join(self.texts)))
+
+    def content(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """The text of the answer: a string, or a list of parts."""
+        if isinstance(value, str):
+            self.texts.append(value)
+            out.append(TextDelta(value))
+        elif is_list(value):
+            for index, part in enumerate(value):
+                if not is_object(part):
+                    raise WrongShape(f"content[{index}]", "an object")  # noqa: EM102 - a path
+                self._content_part(part, f"content[{index}]", out)
+        else:
+            raise WrongShape("content", "a text or a list")
+
+    def _content_part(self, part: Json, path: str, out: list[Delta]) -> None:
+        kind = part.get("type")
+        if kind == "text" or kind is None:
+            if text := want_text(part.get("text") or "", f"{path}.text"):
+                self.texts.append(text)
+                out.append(TextDelta(text))
+        elif isinstance(kind, str) and kind in THOUGHTS:
+            self._thinking(part, THOUGHTS[kind], path, out)
+        elif kind == "refusal":
+            self.refusal(part.get("refusal") or "", part, out)
+        elif kind == "image_url":
+            self.images([part], part, out)
+        else:
+            self._others.append(ProviderPart(self._provider, "part", part))
+
+    def _thinking(self, part: Json, key: str, path: str, out: list[Delta]) -> None:
+        if self.texts:
+            self._close_words(self._before)
+            self._thoughts, self._chunk, self._pieces, self._details = [], None, [], []
+            self.texts.clear()  # its owner holds on to this list
+        value = part.get(key) or ""
+        pieces = value if is_list(value) else [{"type": "text", "text": value}]
+        self._chunk = (self._chunk or {}) | {name: item for name, item in part.items() if name != key}
+        for item in pieces:
+            piece = want_object(item, f"{path}.{key}")
+            text = want_text(piece.get("text") or "", f"{path}.{key}")
+            if self._pieces and not self._whole:
+                self._pieces[0] |= {name: item for name, item in piece.items() if item}
+            else:
+                self._pieces.append(dict(piece))
+            self._think(text, out)
+
+    def _think(self, text: str, out: list[Delta]) -> None:
+        if text:
+            self._thoughts.append(text)
+            out.append(ReasoningDelta(text))
+
+    def reasoning_content(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """What the model thinks."""
+        self._plain("reasoning_content", value, out)
+
+    def reasoning(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """The same, by another name. Where a server sends both, the one that came first counts."""
+        self._plain("reasoning", value, out)
+
+    def reasoning_text(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """The same, by a third name."""
+        self._plain("reasoning_text", value, out)
+
+    def _plain(self, field: str, value: object, out: list[Delta]) -> None:
+        text = want_text(value, field)
+        if self._field is None:
+            self._field = field
+        if field == self._field:
+            self._think(text, out)
+
+    def reasoning_details(self, value: object, piece: Piece, out: list[Delta]) -> None:
+        """What the model thinks, with its signatures; pieces of one detail are joined."""
+        for index, item in enumerate(want_list(value, "reasoning_details")):
+            detail = want_object(item, f"reasoning_details[{index}]")
+            self._detail(detail)
+            if not any(piece.get(name) for name in REASONING):
+                self._think(want_text(detail.get("text") or detail.get("summary") or "", "reasoning_details"), out)
+
+    def _detail(self, detail: Json) -> None:
+        last = self._details[-1] if self._details and not self._whole else None
+        if (
+            last is None
+            or any(last.get(key) != detail.get(key) for key in ("type", "index"))
+            or _other_id(last, detail)
+        ):
+            self._details.append(dict(detail))
+            return
+        for key, value in detail.items():
+            known = last.get(key)
+            if key in GROWING and isinstance(known, str) and isinstance(value, str):
+                last[key] = known + value
+            elif value is not None:
+                last[key] = value
+
+    def refusal(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
+        """The model's words where it refuses."""
+        self._refusal.append(want_text(value, "refusal"))
+
+    # --- Calls ---------------------------------------------------------------------------------------
+
+    def tool_calls(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """Calls, or pieces of them."""
+        for position, item in enumerate(want_list(value, "tool_calls")):
+            path = f"tool_calls[{position}]"
+            entry = want_object(item, path)
+            # Some servers fill both forms of a call, and leave the one that it is not empty.
+            kind = want_text(entry.get("type") or "", f"{path}.type")
+            custom = entry.get("custom") if kind == "custom" or not entry.get("function") else None
+            function = want_object(custom or entry.get("function") or {}, f"{path}.function")
+            if custom or kind == "custom":
+                kind = "custom" if custom else ""
+            self._take_call(entry, function, path, kind, out)
+
+    def function_call(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """The one call of an older form of this wire."""
+        function = want_object(value, "function_call")
+        if function.get("name") or function.get("arguments"):
+            self._take_call({"index": "function_call"}, function, "function_call", "", out)
+
+    def _take_call(self, entry: Json, function: Json, path: str, kind: str, out: list[Delta]) -> None:
+        name = want_text(function.get("name") or "", f"{path}.function.name")
+        id_ = want_text(entry.get("id") or "", f"{path}.id")
+        text = _arguments(function.get("input") if kind == "custom" else function.get("arguments"))
+        call = self._calls.place(entry.get("index"), id_, name, text)
+        if call is None:
+            return
+        first = not call.name
+        call.grow(id_, name, text, kind)
+        for key, item in entry.items():
+            if key not in CALL_FIELDS and item is not None:
+                call.further[key] = item
+        if text or (first and name):
+            index = self.calls.index(call)
+            out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
+
+    # --- The rest --------------------------------------------------------------------------------------
+
+    def images(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """Images that the model made."""
+        for index, item in enumerate(want_list(value, "images")):
+            image = want_object(item, f"images[{index}]")
+            where = image.get("image_url")
+            if not isinstance(where, str):
+                where = want_object(where, f"images[{index}].image_url").get("url")
+            url = want_text(where, f"images[{index}].image_url.url")
+            kept = {key: item for key, item in image.items() if key not in {"image_url", "type"}}
+            file = _file(url, Opaque(self._provider, {"image": kept}), f"images[{index}].image_url.url")
+            self._files.append(file)
+            out.append(FilePart(file))
+
+    def audio(self, value: object, _piece: Piece, out: list[Delta]) -> None:
+        """What the model said aloud, with its transcript, which is the text of the answer."""
+        audio = want_object(value, "audio")
+        if not any(audio.values()):
+            return
+        if data := want_text(audio.get("data") or "", "audio.data"):
+            # Each piece is base64 of its own on some servers, and on others a cut through one long text.
+            data = self._uncut + data
+            end = len(data) if data.endswith("=") else len(data) // 4 * 4
+            self._uncut = data[end:]
+            self._sound.append(_base64(data[:end], "audio.data"))
+        for key, item in audio.items():
+            if item and key not in {"data", "transcript"}:
+                self._audio[key] = item
+        if text := want_text(audio.get("transcript") or "", "audio.transcript"):
+            self._audio["transcript"] = self._audio.get("transcript", "") + text
+            out.append(TextDelta(text))
+
+    def _close_audio(self, parts: list[Part]) -> None:
+        known = {key: value for key, value in self._audio.items() if key != "transcript"}
+        if transcript := self._audio.get("transcript"):
+            parts.append(Text(transcript, Opaque(self._provider, {"transcript_of": known.get("id", "")})))
+        sound = b"".join(self._sound)
+        parts.append(File(_sound_mime(sound), data=sound, opaque=Opaque(self._provider, {"audio": known})))
+
+    def annotations(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
+        """Citations, parsed files."""
+        self._notes += want_list(value, "annotations")
+
+    def executed_tools(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
+        """Tools that the server ran itself. They come first as they start and again as they end."""
+        for item in want_list(value, "executed_tools"):
+            index = item.get("index") if is_object(item) else None
+            same = [
+                part
+                for part in self._others
+                if isinstance(part, ProviderPart) and part.kind == "executed_tool" and part.data.get("index") == index
+            ]
+            for part in same if index is not None else []:
+                self._others.remove(part)
+            self._others.append(ProviderPart(self._provider, "executed_tool", want_object(item, "executed_tools")))
+
+
+Handler: TypeAlias = Callable[[Answer, Any, Piece, list[Delta]], None]
+
+FIELDS: Final[Mapping[str, Handler]] = {
+    "content": Answer.content,
+    "reasoning_content": Answer.reasoning_content,
+    "reasoning": Answer.reasoning,
+    "reasoning_text": Answer.reasoning_text,
+    "reasoning_details": Answer.reasoning_details,
+    "refusal": Answer.refusal,
+    "tool_calls": Answer.tool_calls,
+    "function_call": Answer.function_call,
+    "images": Answer.images,
+    "audio": Answer.audio,
+    "annotations": Answer.annotations,
+    "executed_tools": Answer.executed_tools,
+}
+"""The fields of a message that are known. All others are ignored."""
+
+REASONING: Final = ("reasoning", "reasoning_content", "reasoning_text")
+"""The fields that hold what a model thinks as plain text."""
+
+THOUGHTS: Final[Mapping[str, str]] = {"thinking": "thinking", "reasoning": "summary"}
+"""The parts of a list in `content` that hold what a model thinks, and where in them the text is."""
+
+PLAIN: Final = frozenset({"type", "text"})
+
+RETURNED: Final = frozenset({"extra_content", "reasoning_opaque"})
+"""The fields of a message that their server wants back as they are."""
+
+SOURCES: Final = frozenset({"citations", "search_results", "context"})
+"""The fields of a message that say where an answer comes from. They are for the reader, and are not sent back."""
+
+GROWING: Final = frozenset({"text", "summary", "data"})
+"""The fields of a detail of reasoning that arrive in pieces."""
+
+CALL_FIELDS: Final = frozenset({"id", "index", "type", "function", "custom"})
+
+
+def _arguments(value: object) -> str:
+    """Arguments are a text of JSON; a few servers send the JSON itself."""
+    if isinstance(value, str):
+        return value
+    if not value:
+        return ""  # null, or what some languages write for an object without members
+    if is_object(value):
+        return dumps(value)
+    raise WrongShape("tool_calls.function.arguments", "a text")
+
+
+def _other_id(one: Piece, other: Piece) -> bool:
+    return bool(one.get("id") and other.get("id") and one["id"] != other["id"])
+
+
+def _base64(text: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise WrongShape(path, "base64") from None
+
+
+def _file(url: str, opaque: Opaque, path: str) -> File:
+    """A file behind a URL, or in one."""
+    if not url.startswith("data:"):
+        return File("image/*", url=url, opaque=opaque)
+    head, _, data = url[5:].partition(",")
+    mime, *flags = head.split(";")
+    if "base64" not in flags:
+        raise WrongShape(path, "a data URL in base64")
+    return File(mime or "application/octet-stream", data=_base64(data, path), opaque=opaque)
+
+
+SOUNDS: Final = ((b"RIFF", "audio/wav"), (b"ID3", "audio/mpeg"), (b"\xff\xfb", "audio/mpeg"), (b"fLaC", "audio/flac"))
+
+
+def _sound_mime(data: bytes) -> str:
+    """The wire does not say what sound is; what has no mark of its own is bare samples."""
+    if data.startswith(b"OggS"):
+        return "audio/ogg"
+    return next((mime for mark, mime in SOUNDS if data.startswith(mark)), "audio/pcm")

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from chat_completions.answer import Answer
+from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text, Tool
+from chat_core.provider import Delta
+from chat_core.wire.shapes import WrongShape
+
+PNG = base64.b64encode(b"\x89PNG").decode()
+
+
+def read(*pieces: dict[str, Any], whole: bool = False) -> tuple[list[Part], list[Delta]]:
+    answer = Answer("p", whole=whole)
+    out = list[Delta]()
+    for piece in pieces:
+        answer.read(piece, out)
+    return answer.parts(), out
+
+
+def tools(*pieces: dict[str, Any], whole: bool = False) -> list[Tool]:
+    return [part for part in read(*pieces, whole=whole)[0] if isinstance(part, Tool)]
+
+
+def calls(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": list(items)}
+
+
+def call(index: int | None, id: str | None, name: str | None, arguments: object) -> dict[str, Any]:  # noqa: A002
+    item: dict[str, Any] = {"function": {"arguments": arguments}}
+    if index is not None:
+        item["index"] = index
+    if id is not None:
+        item["id"] = id
+    if name is not None:
+        item["function"]["name"] = name
+    return item
+
+
+# --- Calls ---------------------------------------------------------------------------------------------
+
+
+def test_pieces_of_a_call_are_joined_by_index() -> None:
+    first, second = tools(
+        calls(call(0, "a", "f", "")),
+        calls(call(1, "b", "g", '{"y"')),
+        calls(call(0, None, None, '{"x":'), call(1, None, None, ":2}")),
+        calls(call(0, None, None, "1}")),
+    )
+    assert (first.call_id, first.name, first.call.arguments) == ("a", "f", {"x": 1})
+    assert (second.call_id, second.name, second.call.arguments) == ("b", "g", {"y": 2})
+    assert first.call.raw == '{"x":1}'
+
+
+def test_an_id_and_a_name_in_every_piece_are_no_new_call() -> None:
+    (tool,) = tools(calls(call(0, "a", "f", '{"x":')), calls(call(0, "a", "f", "1}")))
+    assert (tool.name, tool.call.arguments) == ("f", {"x": 1})
+
+
+def test_another_id_under_the_same_index_is_another_call() -> None:
+    first, second = tools(calls(call(0, "a", "f", "{}")), calls(call(0, "b", "f", '{"x":1}')))
+    assert (first.call_id, second.call_id) == ("a", "b")
+    assert second.call.arguments == {"x": 1}
+
+
+def test_pieces_without_an_index_belong_to_the_id_or_to_the_last_call() -> None:
+    first, second = tools(
+        calls(call(None, "a", "f", '{"x":')),
+        calls(call(None, "b", "g", '{"y":')),
+        calls(call(None, None, None, "2}")),
+        calls(call(None, "a", None, "1}")),
+    )
+    assert first.call.arguments == {"x": 1}
+    assert second.call.arguments == {"y": 2}
+
+
+def test_calls_without_index_and_id_are_told_apart_by_their_names() -> None:
+    first, second = tools(calls(call(None, None, "f", "{}")), calls(call(None, None, "f", '{"x":1}')))
+    assert first.call_id is None
+    assert first.id != second.id
+    assert second.call.arguments == {"x": 1}
+
+
+def test_null_arguments_and_null_ids_are_none() -> None:
+    item = {"index": 0, "id": None, "function": {"name": "f", "arguments": None}}
+    (tool,) = tools(calls(item))
+    assert tool.call_id is None
+    assert tool.call.arguments == {}
+    assert tool.call.problem is None
+
+
+def test_arguments_that_are_json_already_are_taken() -> None:
+    (tool,) = tools(calls(call(0, "a", "f", {"x": 1})))
+    assert tool.call.arguments == {"x": 1}
+    assert tool.call.text == '{"x":1}'
+
+
+def test_arguments_of_any_other_kind_are_wrong() -> None:
+    with pytest.raises(WrongShape):
+        read(calls(call(0, "a", "f", 7)))
+
+
+def test_cut_arguments_are_kept_as_they_are_and_told_to_be_no_json() -> None:
+    (tool,) = tools(calls(call(0, "a", "f", '{"x": "y')))
+    assert tool.call.raw == '{"x": "y'
+    assert tool.call.problem is not None
+
+
+def test_a_name_that_comes_late_is_told_when_it_comes() -> None:
+    _, out = read(calls(call(0, "a", "", "")), calls(call(0, None, "f", "{}")), calls(call(0, None, None, " ")))
+    assert out == [ToolCallDelta("{}", 0, "f", "a"), ToolCallDelta(" ", 0)]
+
+
+def test_calls_of_a_whole_answer_are_each_their_own_whatever_their_index() -> None:
+    first, second = tools(calls(call(0, None, "f", "{}"), call(0, None, "f", '{"x":1}')), whole=True)
+    assert first.call.arguments == {}
+    assert second.call.arguments == {"x": 1}
+
+
+def test_the_older_form_of_a_call_is_a_call() -> None:
+    (tool,) = tools({"function_call": {"name": "f", "arguments": '{"x":'}}, {"function_call": {"arguments": "1}"}})
+    assert (tool.name, tool.call.arguments, tool.call_id) == ("f", {"x": 1}, None)
+    assert tools({"function_call": {"name": "", "arguments": ""}}) == []
+
+
+def test_a_custom_call_holds_free_text() -> None:
+    item = {"id": "a", "type": "custom", "custom": {"name": "math", "input": "4 + 4"}}
+    (tool,) = tools(calls(item))
+    assert (tool.name, tool.call.text) == ("math", "4 + 4")
+    assert tool.call.opaque == Opaque("p", {"type": "custom"})
+
+
+def test_of_two_forms_of_a_call_the_one_that_is_filled_counts() -> None:
+    item = call(0, "a", "f", "{}") | {"type": "function", "custom": {"name": "", "input": ""}}
+    (tool,) = tools(calls(item))
+    assert tool.name == "f"
+    assert tool.call.opaque is None
+
+
+def test_what_a_server_wants_back_with_a_call_is_kept_with_it() -> None:
+    item = call(0, "a", "f", "{}") | {"extra_content": {"google": {"thought_signature": "s"}}}
+    (tool,) = tools(calls(item))
+    assert tool.call.opaque == Opaque("p", {"extra_content": {"google": {"thought_signature": "s"}}})
+
+
+# --- Reasoning -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_remembers_the_field_it_came_in(name: str) -> None:
+    parts, out = read({name: "Let me "}, {name: "see"}, {"content": "Yes"})
+    assert parts == [Reasoning("Let me see", opaque=Opaque("p", {"field": name})), Text("Yes")]
+    assert out == [ReasoningDelta("Let me "), ReasoningDelta("see"), TextDelta("Yes")]
+
+
+def test_reasoning_that_is_sent_under_two_names_is_read_once() -> None:
+    parts, out = read({"reasoning": "Hm", "reasoning_content": "Hm"}, {"reasoning": ".", "reasoning_content": "."})
+    assert parts == [Reasoning("Hm.", opaque=Opaque("p", {"field": "reasoning"}))]
+    assert out == [ReasoningDelta("Hm"), ReasoningDelta(".")]
+
+
+def test_details_of_reasoning_are_joined_and_keep_their_signature() -> None:
+    def detail(**fields: object) -> dict[str, Any]:
+        return {
+            "reasoning": fields.get("text"),
+            "reasoning_details": [{"type": "reasoning.text", "index": 0, **fields}],
+        }
+
+    parts, out = read(detail(text="Let me ", format="x"), detail(text="see"), detail(signature="s", text=None))
+    assert parts == [
+        Reasoning(
+            "Let me see",
+            opaque=Opaque(
+                "p",
+                {
+                    "field": "reasoning",
+                    "details": [
+                        {"type": "reasoning.text", "index": 0, "text": "Let me see", "format": "x", "signature": "s"}
+                    ],
+                },
+            ),
+        )
+    ]
+    assert out == [ReasoningDelta("Let me "), ReasoningDelta("see")]
+
+
+def test_details_alone_are_reasoning_too() -> None:
+    summary = {"type": "reasoning.summary", "summary": "Hm", "index": 0}
+    secret = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}
+    parts, out = read({"reasoning_details": [summary, secret]})
+    assert parts == [Reasoning("Hm", opaque=Opaque("p", {"details": [summary, secret]}))]
+    assert out == [ReasoningDelta("Hm")]
+
+
+def test_details_with_other_ids_are_not_joined() -> None:
+    one = {"type": "t", "index": 0, "id": "1", "data": "a"}
+    parts, _ = read({"reasoning_details": [one]}, {"reasoning_details": [{**one, "id": "2"}]})
+    assert isinstance(parts[0], Reasoning)
+    assert parts[0].opaque is not None
+    assert parts[0].opaque.data["details"] == [one, {**one, "id": "2"}]
+
+
+def test_details_of_a_whole_answer_are_kept_as_they_are() -> None:
+    details = [{"type": "t", "text": "a", "index": 0}, {"type": "t", "text": "b", "index": 0}]
+    parts, _ = read({"reasoning_details": details, "reasoning": "ab"}, whole=True)
+    assert isinstance(parts[0], Reasoning)
+    assert parts[0].opaque is not None
+    assert parts[0].opaque.data["details"] == details
+
+
+# --- Lists in content ----------------------------------------------------------------------------------
+
+
+def thinking(text: str, **fields: object) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}], **fields}
+
+
+def test_thinking_in_a_list_is_reasoning_and_text_beside_it_is_text() -> None:
+    parts, out = read(
+        {"content": [thinking("Let ")]},
+        {"content": [thinking("me see", closed=True), {"type": "text", "text": "Yes"}]},
+        {"content": "!"},
+    )
+    chunk = {"type": "thinking", "closed": True}
+    assert parts == [Reasoning("Let me see", opaque=Opaque("p", {"chunk": chunk})), Text("Yes!")]
+    assert out == [ReasoningDelta("Let "), ReasoningDelta("me see"), TextDelta("Yes"), TextDelta("!")]
+
+
+def test_a_model_may_think_again_after_it_has_spoken() -> None:
+    parts, _ = read(
+        {"content": [thinking("One"), {"type": "text", "text": "A"}, thinking("Two"), {"type": "text", "text": "B"}]}
+    )
+    opaque = Opaque("p", {"chunk": {"type": "thinking"}})
+    assert parts == [Reasoning("One", opaque=opaque), Text("A"), Reasoning("Two", opaque=opaque), Text("B")]
+
+
+def test_thinking_may_be_a_plain_text() -> None:
+    parts, _ = read({"content": [{"type": "thinking", "thinking": "Hm"}]})
+    assert isinstance(parts[0], Reasoning)
+    assert parts[0].text == "Hm"
+
+
+def test_parts_of_other_kinds_are_read_or_kept_whole() -> None:
+    parts, _ = read(
+        {
+            "content": [
+                {"text": "a"},
+                {"type": "text", "text": None},
+                {"type": "refusal", "refusal": "No."},
+                {"type": "reference", "reference_ids": [1]},
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+            ]
+        }
+    )
+    assert parts == [
+        Text("a"),
+        File("image/png", data=b"\x89PNG", opaque=Opaque("p", {"image": {}})),
+        ProviderPart("p", "part", {"type": "reference", "reference_ids": [1]}),
+        ProviderPart("p", "refusal", {"refusal": "No."}),
+    ]
+
+
+# --- Files and the rest --------------------------------------------------------------------------------
+
+
+def test_an_image_of_the_model_is_a_file_and_is_told_at_once() -> None:
+    image = {"type": "image_url", "index": 0, "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    parts, out = read({"content": "Here", "images": [image]})
+    file = File("image/png", data=b"\x89PNG", opaque=Opaque("p", {"image": {"index": 0}}))
+    assert parts == [Text("Here"), file]
+    assert out == [TextDelta("Here"), FilePart(file)]
+
+
+def test_an_image_may_be_elsewhere() -> None:
+    parts, _ = read({"images": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]})
+    assert isinstance(parts[0], File)
+    assert parts[0].url == "https://example.org/a.png"
+
+
+@pytest.mark.parametrize("url", ["data:image/png;base64,***", "data:image/png,abc"])
+def test_an_image_that_cannot_be_read_is_wrong(url: str) -> None:
+    with pytest.raises(WrongShape):
+        read({"images": [{"image_url": {"url": url}}]})
+
+
+def test_speech_is_a_file_and_its_transcript_is_the_text() -> None:
+    def sound(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    parts, out = read(
+        {"audio": {"id": "audio_1", "transcript": "Hel"}},
+        {"audio": {"data": sound(b"\x01\x02")}},
+        {"audio": {"data": sound(b"\x03"), "transcript": "lo"}},
+        {"audio": {"expires_at": 9}},
+        {"audio": {"id": "", "data": "", "transcript": "", "expires_at": 0}},
+    )
+    assert parts == [
+        Text("Hello", Opaque("p", {"transcript_of": "audio_1"})),
+        File("audio/pcm", data=b"\x01\x02\x03", opaque=Opaque("p", {"audio": {"id": "audio_1", "expires_at": 9}})),
+    ]
+    assert out == [TextDelta("Hel"), TextDelta("lo")]
+
+
+@pytest.mark.parametrize(
+    ("data", "mime"),
+    [(b"RIFF....WAVE", "audio/wav"), (b"ID3", "audio/mpeg"), (b"fLaC", "audio/flac"), (b"OggS", "audio/ogg")],
+)
+def test_what_speech_is_shows_in_its_first_bytes(data: bytes, mime: str) -> None:
+    parts, _ = read({"audio": {"id": "a", "data": base64.b64encode(data).decode()}})
+    assert isinstance(parts[0], File)
+    assert parts[0].mime == mime
+
+
+def test_an_audio_that_is_all_empty_is_none() -> None:
+    assert read({"audio": {"id": "", "data": "", "transcript": "", "expires_at": 0}}) == ([], [])
+
+
+def test_citations_are_kept_as_the_provider_s_own() -> None:
+    note = {"type": "url_citation", "url_citation": {"url": "https://example.org"}}
+    parts, _ = read({"content": "a", "annotations": [note]}, {"annotations": [note]})
+    assert parts == [Text("a"), ProviderPart("p", "annotations", {"annotations": [note, note]})]
+
+
+def test_what_a_server_wants_back_with_the_message_is_kept() -> None:
+    parts, _ = read({"content": "a", "extra_content": {"google": {"thought": True}}})
+    assert parts[1] == ProviderPart("p", "message", {"extra_content": {"google": {"thought": True}}})
+
+
+def test_tools_that_the_server_ran_are_kept_as_they_ended() -> None:
+    parts, _ = read(
+        {"executed_tools": [{"index": 0, "type": "search"}]},
+        {"executed_tools": [{"index": 0, "type": "search", "output": "found"}, {"type": "visit"}]},
+    )
+    assert parts == [
+        ProviderPart("p", "executed_tool", {"index": 0, "type": "search", "output": "found"}),
+        ProviderPart("p", "executed_tool", {"type": "visit"}),
+    ]
+
+
+def test_fields_that_are_null_or_empty_say_nothing_whatever_they_are() -> None:
+    names = ("content", "reasoning", "refusal", "tool_calls", "function_call", "images", "audio", "annotations")
+    assert read(dict.fromkeys(names), dict.fromkeys(names, "")) == ([], [])

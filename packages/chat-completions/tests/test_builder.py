@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, cast
+
+import pytest
+from chat_completions import API_KEY_VARIABLE, CompletionsBuilder
+from chat_core.errors import Network, UsageError
+from chat_core.messages import FunctionCall, Messages, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, ChatProvider, EmbeddingsProvider, OutputSchema
+from chat_core.testing import MockTransport
+from chat_core.transport import Headers
+
+ANSWER = {"id": "c", "model": "m", "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}
+
+
+@pytest.fixture
+def transport() -> MockTransport:
+    mock = MockTransport()
+    mock.answer(body=ANSWER)
+    return mock
+
+
+async def asked(builder: Any, options: ChatOptions | None = None, messages: Messages | None = None) -> Any:
+    provider = builder.build()
+    said = messages or Messages.from_system("Be kind.").user("Hi")
+    output = OutputSchema("x", {"type": "object", "properties": {}})
+    await provider.complete(said, NO_TOOLS, options or ChatOptions(), output)
+
+
+@pytest.mark.anyio
+async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport) -> None:
+    builder = (
+        CompletionsBuilder()
+        .with_model("m")
+        .with_base_url("http://localhost:8080/v1/")
+        .with_api_key(" secret\n")
+        .with_headers({"X-Title": "demo"})
+        .with_transport(transport)
+    )
+    await asked(builder)
+    request = transport.last.request
+    assert request.url == "http://localhost:8080/v1/chat/completions"
+    assert Headers(request.headers)["authorization"] == "Bearer secret"
+    assert Headers(request.headers)["x-title"] == "demo"
+    assert transport.last.json()["model"] == "m"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "base_url", ["http://localhost:8080", "http://10.0.0.7:8080", "https://localhost", "https://h"]
+)
+async def test_the_scheme_is_the_one_of_the_base_url_wherever_the_host_is(
+    transport: MockTransport, base_url: str
+) -> None:
+    await asked(CompletionsBuilder().with_model("m").with_base_url(base_url).with_transport(transport))
+    assert transport.last.request.url == f"{base_url}/chat/completions"
+
+
+@pytest.mark.anyio
+async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_base_url("https://host/openai/deployments/d?api-version=1")
+    await asked(builder.with_model("m").with_headers({"api-key": "k"}).with_transport(transport))
+    assert transport.last.path == "/openai/deployments/d/chat/completions?api-version=1"
+    assert "authorization" not in transport.last.headers
+
+
+@pytest.mark.anyio
+async def test_the_environment_s_key_goes_to_the_default_server_alone(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    builder = CompletionsBuilder().with_model("m").with_transport(transport)
+    await asked(builder)
+    assert transport.last.url == "https://api.openai.com/v1/chat/completions"
+    assert transport.last.headers["authorization"] == "Bearer secret"
+    transport.answer(body=ANSWER)
+    await asked(builder.with_base_url("https://elsewhere/v1"))
+    assert "authorization" not in transport.last.headers
+
+
+def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
+    with pytest.raises(UsageError, match=API_KEY_VARIABLE):
+        CompletionsBuilder().with_model("m").build()
+
+
+def test_a_header_of_the_caller_s_can_hold_the_key(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    builder = CompletionsBuilder().with_model("m").with_headers({"Authorization": "Basic x"}).with_transport(transport)
+    assert builder.build().metadata.model == "m"
+
+
+def test_a_provider_completes_streams_and_embeds(transport: MockTransport) -> None:
+    provider = CompletionsBuilder().with_model("m").with_base_url("http://h").with_transport(transport).build()
+    assert isinstance(provider, ChatProvider)
+    assert isinstance(provider, EmbeddingsProvider)
+
+
+def test_a_provider_has_a_name_and_a_description(transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_provider_name("vendor", "a vendor").with_embeddings(dimensions=8, max_batch=16)
+    metadata = builder.with_model("m").with_base_url("http://h").with_transport(transport).build().metadata
+    assert (metadata.name, metadata.model, metadata.description, metadata.max_embedding_batch) == (
+        "vendor",
+        "m",
+        "a vendor",
+        16,
+    )
+
+
+@pytest.mark.anyio
+async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
+    builder = (
+        CompletionsBuilder()
+        .with_base_url("http://h")
+        .with_transport(transport)
+        .with_model("m")
+        .with_developer_role()
+        .with_max_tokens_field("max_completion_tokens")
+        .with_reasoning(style="object")
+        .with_strict(output=False)
+        .without_stream_usage()
+    )
+    await asked(builder, ChatOptions(max_tokens=5, reasoning=100))
+    sent = transport.last.json()
+    assert sent["messages"][0]["role"] == "developer"
+    assert sent["max_completion_tokens"] == 5
+    assert sent["reasoning"] == {"max_tokens": 100}
+    assert sent["response_format"]["json_schema"]["strict"] is False
+
+
+@pytest.mark.anyio
+async def test_ids_of_calls_can_be_shortened_and_null_left_out(transport: MockTransport) -> None:
+    tool = Tool(FunctionCall("f"), call_id="call_0123456789")
+    tool.reject()
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([tool]))
+    builder = CompletionsBuilder().with_base_url("http://h").with_transport(transport).with_model("m")
+    await builder.without_null_content().with_short_call_ids().build().complete(messages, NO_TOOLS, ChatOptions(), None)
+    sent = transport.last.json()["messages"]
+    assert len(sent[2]["tool_call_id"]) == 9
+    assert sent[1]["content"] == ""
+
+
+@pytest.mark.anyio
+async def test_the_limit_is_named_by_the_server_unless_the_caller_names_it(transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_model("m").with_transport(transport).with_api_key("k")
+    await asked(builder, ChatOptions(max_tokens=5))
+    assert "max_completion_tokens" in transport.last.json()
+    transport.answer(body=ANSWER)
+    await asked(builder.with_base_url("http://h"), ChatOptions(max_tokens=5))
+    assert "max_tokens" in transport.last.json()
+
+
+@pytest.mark.anyio
+async def test_reasoning_can_be_kept_back(transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_model("m").with_base_url("http://h").with_transport(transport)
+    transport.answer(body=ANSWER)
+    provider = builder.build()
+    messages = Messages.from_user("Hi")
+    answer = json.loads(json.dumps(ANSWER))
+    answer["choices"][0]["message"]["reasoning"] = "Hm"
+    mock = MockTransport()
+    mock.answer(body=answer)
+    messages.append(
+        "model", await builder.with_transport(mock).build().complete(messages, NO_TOOLS, ChatOptions(), None)
+    )
+    await provider.complete(messages, NO_TOOLS, ChatOptions(), None)
+    assert transport.last.json()["messages"][1]["reasoning"] == "Hm"
+    await builder.with_reasoning(replay="never").build().complete(messages, NO_TOOLS, ChatOptions(), None)
+    assert "reasoning" not in transport.last.json()["messages"][1]
+
+
+def test_builders_are_immutable(transport: MockTransport) -> None:
+    first = CompletionsBuilder()
+    second = first.with_base_url("http://h")
+    assert first is not second
+    ready = second.with_model("m").with_transport(transport)
+    assert ready.with_provider_name("q").build().metadata.name == "q"
+    assert ready.build().metadata.name == "chat-completions"
+
+
+@pytest.mark.anyio
+async def test_the_default_transport_is_made_by_the_provider_and_closed_with_it() -> None:
+    async with CompletionsBuilder().with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
+        assert provider.metadata.model == "m"
+        with pytest.raises(Network):
+            await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
+
+
+def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        CompletionsBuilder().with_model("m").with_base_url("http://h").build()
+
+
+# --- Mistakes ------------------------------------------------------------------------------------------
+
+
+def test_a_builder_without_a_model_cannot_build() -> None:
+    with pytest.raises(AttributeError, match=r"build\(\) needs a model"):
+        cast("Any", CompletionsBuilder()).build()
+    with pytest.raises(AttributeError, match="no attribute 'bulid'"):
+        cast("Any", CompletionsBuilder()).bulid()
+
+
+def test_a_model_is_chosen_once() -> None:
+    ready = CompletionsBuilder().with_model("m")
+    with pytest.raises(AttributeError, match="it has its model"):
+        cast("Any", ready).with_model("n")
+    with pytest.raises(AttributeError, match="no attribute 'bulid'"):
+        cast("Any", ready).bulid()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("with_model", None),
+        ("with_model", 7),
+        ("with_base_url", "localhost:8080"),
+        ("with_base_url", None),
+        ("with_api_key", ""),
+        ("with_api_key", None),
+        ("with_transport", "httpx"),
+        ("with_provider_name", ""),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=name):
+        getattr(CompletionsBuilder(), name)(value)
+
+
+@pytest.mark.parametrize("value", [{"dimensions": 0}, {"max_batch": 0}])
+def test_vectors_and_batches_are_not_empty(value: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        CompletionsBuilder().with_embeddings(**value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/v1", "https://user:secret@host/v1", "https:///v1", "http://h:port", "http://[::1"]
+)
+def test_a_base_url_is_one_of_a_web_server_without_a_secret_in_it(url: str, transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_model("m").with_base_url(url).with_transport(transport)
+    with pytest.raises(UsageError) as error:
+        builder.build()
+    assert "secret" not in str(error.value)
+
+
+def test_a_url_without_a_scheme_is_told_without_the_secret_in_it() -> None:
+    with pytest.raises(UsageError, match="not 'host/v1'"):
+        CompletionsBuilder().with_base_url("user:secret@host/v1")
+
+
+def test_the_key_is_in_no_repr(transport: MockTransport) -> None:
+    builder = CompletionsBuilder().with_model("m").with_base_url("http://h").with_api_key("hunter2")
+    provider = builder.with_transport(transport).build()
+    assert "hunter2" not in repr(builder) + repr(provider) + repr(vars(type(provider)))
+    assert repr(provider) == "CompletionsProvider(model='m', at Endpoint(http://h))"

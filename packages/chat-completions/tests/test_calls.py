@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from chat_completions.calls import Call, Calls
+from chat_core.messages import Opaque
+
+
+def placed(*pieces: tuple[object, str, str, str], whole: bool = False) -> list[tuple[str | None, str, str]]:
+    """Ids, names and arguments of the calls that pieces of (index, id, name, text) come to."""
+    calls = Calls(whole=whole)
+    for index, id_, name, text in pieces:
+        call = calls.place(index, id_, name, text)
+        if call is not None:
+            call.grow(id_, name, text, "function")
+    return [(call.id, call.name, "".join(call.arguments)) for call in calls.found]
+
+
+def test_an_index_tells_calls_apart() -> None:
+    assert placed((0, "a", "f", ""), (1, "b", "g", "{}"), (0, "", "", "{"), (0, "", "", "}")) == [
+        ("a", "f", "{}"),
+        ("b", "g", "{}"),
+    ]
+
+
+@pytest.mark.parametrize("index", [0, "0", True, -1])
+def test_an_index_may_be_written_in_any_way(index: object) -> None:
+    assert placed((index, "a", "f", "{"), (index, "", "", "}")) == [("a", "f", "{}")]
+
+
+@pytest.mark.parametrize("index", [None, [], {}, 0.0])
+def test_an_index_that_is_none_counts_as_missing(index: object) -> None:
+    assert placed((index, "a", "f", "{"), (index, "", "", "}")) == [("a", "f", "{}")]
+
+
+def test_calls_of_a_whole_answer_are_each_their_own() -> None:
+    assert len(placed((0, "a", "f", "{}"), (0, "a", "f", "{}"), whole=True)) == 2
+
+
+def test_an_empty_place_is_no_call() -> None:
+    assert placed((0, "", "", ""), whole=True) == placed((0, "", "", "")) == placed((None, "", "", "")) == []
+
+
+def test_without_an_index_the_id_tells_calls_apart() -> None:
+    pieces = ((None, "a", "f", "{"), (None, "b", "f", "{"), (None, "a", "", "}"), (None, "b", "", "}"))
+    assert placed(*pieces) == [("a", "f", "{}"), ("b", "f", "{}")]
+
+
+def test_an_id_that_nobody_knows_without_a_name_belongs_to_the_last_call() -> None:
+    assert placed((None, "a", "f", "{"), (None, "b", "", "}")) == [("a", "f", "{}")]
+    assert placed((None, "a", "", "{}")) == [("a", "", "{}")]
+
+
+def test_without_index_and_id_begun_arguments_are_ended_first() -> None:
+    assert placed((None, "", "f", "{"), (None, "", "f", "}"), (None, "", "f", "{}")) == [
+        (None, "f", "{}"),
+        (None, "f", "{}"),
+    ]
+    assert placed((None, "", "f", "{"), (None, "", "g", "{}")) == [(None, "f", "{"), (None, "g", "{}")]
+    assert placed((None, "", "f", ""), (None, "", "f", "{}")) == [(None, "f", ""), (None, "f", "{}")]
+
+
+def test_another_id_with_a_name_begins_another_call_under_the_same_index() -> None:
+    assert placed((0, "a", "f", ""), (0, "b", "f", "")) == [("a", "f", ""), ("b", "f", "")]
+    assert placed((0, "a", "f", ""), (0, "b", "", "{}")) == [("a", "f", "{}")]
+
+
+def test_what_follows_whole_arguments_is_another_call() -> None:
+    assert placed((0, "", "f", '{"x": 1}'), (0, "", "g", '{"x": 2}')) == [
+        (None, "f", '{"x": 1}'),
+        (None, "g", '{"x": 2}'),
+    ]
+    assert placed((0, "", "f", '{"x": {}'), (0, "", "f", "}")) == [(None, "f", '{"x": {}}')]
+
+
+def test_a_call_that_is_said_again_is_one() -> None:
+    assert placed((0, "a", "f", '{"x":'), (0, "", "", "1}"), (0, "a", "f", '{"x":1}')) == [("a", "f", '{"x":1}')]
+    assert placed((None, "a", "f", "{}"), (None, "a", "f", "{}")) == [("a", "f", "{}")]
+
+
+def test_two_objects_under_one_id_are_never_two_calls() -> None:
+    assert placed((0, "a", "f", '{"x":1}'), (0, "a", "f", '{"x":2}')) == [("a", "f", '{"x":1}{"x":2}')]
+
+
+@pytest.mark.parametrize(
+    ("names", "name"),
+    [(("f", "f"), "f"), (("get_", "time"), "get_time"), (("get_", "get_time"), "get_time"), (("", "f"), "f")],
+)
+def test_a_name_may_come_again_and_in_pieces(names: tuple[str, ...], name: str) -> None:
+    assert placed(*[(0, "a", piece, "") for piece in names])[0][1] == name
+
+
+def test_a_name_that_comes_behind_arguments_changes_nothing() -> None:
+    assert placed((0, "a", "f", "{"), (0, "a", "g", "}")) == [("a", "f", "{}")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [((), False), (("{",), False), (("{}",), True), (("{", "}\n"), True), (("[]",), False), (("{}}",), False)],
+)
+def test_arguments_have_ended_when_they_are_an_object(pieces: tuple[str, ...], whole: bool) -> None:
+    call = Call()
+    for piece in pieces:
+        call.grow("", "f", piece, "")
+    assert call.ended() is whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "opaque"),
+    [("", None), ("function", None), ("custom", Opaque("p", {"type": "custom"})), ("x", Opaque("p", {"type": "x"}))],
+)
+def test_a_kind_that_is_not_the_usual_one_is_kept(kind: str, opaque: Opaque | None) -> None:
+    call = Call()
+    call.grow("a", "f", "{}", kind)
+    call.grow("", "", "", "function")
+    assert call.tool("p").call.opaque == opaque

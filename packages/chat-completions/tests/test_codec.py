@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import pytest
+from chat_completions import CompletionsOptions, Dialect
+from chat_completions.codec import decode_embeddings, encode_embeddings
+from chat_core.errors import InvalidResponse, RateLimited, UnsupportedOption
+from chat_core.options import ChatOptions
+from chat_core.usage import Usage
+
+
+def answer(*items: object, **fields: object) -> bytes:
+    return json.dumps({"object": "list", "data": list(items), "model": "e", **fields}).encode()
+
+
+def vector(index: int | None, *numbers: float) -> dict[str, Any]:
+    item: dict[str, Any] = {"object": "embedding", "embedding": list(numbers)}
+    return item if index is None else {**item, "index": index}
+
+
+def test_texts_are_asked_for_in_one_request() -> None:
+    sent = json.loads(encode_embeddings(["a", "b"], ChatOptions(), dialect=Dialect(model="e", dimensions=3)))
+    assert sent == {"model": "e", "input": ["a", "b"], "dimensions": 3}
+
+
+def test_the_length_of_vectors_has_another_name_too() -> None:
+    dialect = Dialect(model="e", dimensions=3, dimensions_field="output_dimension")
+    assert json.loads(encode_embeddings(["a"], ChatOptions(), dialect=dialect)) == {
+        "model": "e", "input": ["a"], "output_dimension": 3,
+    }  # fmt: skip
+
+
+def test_what_is_asked_beside_is_sent() -> None:
+    options = ChatOptions(timeout=3, extras=(CompletionsOptions(user="u", extra_body={"truncate": True}),))
+    sent = json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))
+    assert (sent["user"], sent["truncate"]) == ("u", True)
+    assert "dimensions" not in sent
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ChatOptions(temperature=1.0),
+        ChatOptions(reasoning="low"),
+        ChatOptions(extras=(CompletionsOptions(logprobs=True),)),
+        ChatOptions(extras=(CompletionsOptions(tools=({"type": "x"},)),)),
+        ChatOptions(extras=(CompletionsOptions(extra_body={"input": 1}),)),
+    ],
+)
+def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
+    with pytest.raises(UnsupportedOption):
+        encode_embeddings(["a"], options, dialect=Dialect(model="e"))
+
+
+@pytest.mark.parametrize("name", ["output_dtype", "embedding_type", "embedding_types", "encoding_format"])
+@pytest.mark.parametrize("kind", ["int8", "ubinary", ["float", "int8"], None])
+def test_vectors_of_anything_but_floats_are_refused_before_they_are_asked_for(name: str, kind: object) -> None:
+    options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
+    with pytest.raises(UnsupportedOption, match="made of floats"):
+        encode_embeddings(["a"], options, dialect=Dialect(model="e"))
+
+
+@pytest.mark.parametrize("kind", ["float", "base64", ["float"]])
+def test_floats_may_be_asked_for_in_any_form(kind: object) -> None:
+    options = ChatOptions(extras=(CompletionsOptions(extra_body={"encoding_format": kind}),))
+    sent = json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))
+    assert sent["encoding_format"] == kind
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "no", "code": 429}},
+        {"error": "rate limit exceeded"},
+        {"object": "error", "message": "no", "code": 429},
+        {"status_code": 429, "message": "no"},
+        [{"error": {"message": "no", "code": 429}}],
+    ],
+)
+def test_an_error_may_stand_in_the_place_of_vectors_in_any_shape(body: object) -> None:
+    with pytest.raises(RateLimited):
+        decode_embeddings(json.dumps(body).encode(), 1, "p")
+
+
+@pytest.mark.parametrize("vector", ["", [], {"float": [0.1]}, [[0.1]], [0.1, None], [True], "AAA=", "not base64"])
+def test_what_is_no_vector_of_floats_is_refused(vector: object) -> None:
+    with pytest.raises(InvalidResponse, match="not an embedding"):
+        decode_embeddings(answer({"index": 0, "embedding": vector}), 1, "p")
+
+
+def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer() -> None:
+    body = answer(vector(1, 3, 4), vector(0, 1, 2), usage={"prompt_tokens": 5, "total_tokens": 5})
+    response = decode_embeddings(body, 2, "p")
+    assert response.vectors == ((1.0, 2.0), (3.0, 4.0))
+    assert response.usage == Usage(5)
+    assert response.model == "e"
+
+
+def test_vectors_without_an_index_stand_in_order() -> None:
+    assert decode_embeddings(answer(vector(None, 1), vector(None, 2), model=None), 2, "p").vectors == ((1.0,), (2.0,))
+
+
+def test_vectors_may_come_in_base64() -> None:
+    text = base64.b64encode(struct.pack("<2f", 0.5, -2.0)).decode()
+    assert decode_embeddings(answer({"index": 0, "embedding": text}), 1, "p").vectors == ((0.5, -2.0),)
+
+
+def test_a_server_that_gives_the_total_alone_has_given_the_input() -> None:
+    assert decode_embeddings(answer(vector(0, 1), usage={"total_tokens": 3}), 1, "p").usage == Usage(3)
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b"nothing", ""),
+        (b"[]", ""),
+        (b"{}", "data"),
+        (answer(), "data"),
+        (answer(vector(0, 1), vector(1, 1)), "data"),
+        (answer(7), "data[0]"),
+        (answer({"index": 0, "embedding": ["a"]}), "data[0]"),
+        (answer({"index": 0, "embedding": [True]}), "data[0]"),
+        (answer({"index": 0, "embedding": "***"}), "data[0]"),
+        (answer({"index": 0, "embedding": "eHg="}), "data[0]"),
+        (answer(vector(1, 1)), "data[0]"),
+    ],
+)
+def test_an_answer_that_does_not_hold_a_vector_for_each_text_is_invalid(body: bytes, path: str) -> None:
+    with pytest.raises(InvalidResponse) as error:
+        decode_embeddings(body, 1, "p")
+    assert error.value.path == path
+
+
+def test_two_vectors_for_one_text_are_invalid() -> None:
+    with pytest.raises(InvalidResponse):
+        decode_embeddings(answer(vector(0, 1), vector(0, 2)), 2, "p")
+
+
+def test_an_error_in_the_place_of_vectors_is_raised() -> None:
+    with pytest.raises(RateLimited):
+        decode_embeddings(b'{"error": {"message": "slow down", "code": 429}}', 1, "p")

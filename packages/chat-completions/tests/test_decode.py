@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_completions.codec import DONE, StreamDecoder, decode, is_last
+from chat_completions.decode import wrong_path
+from chat_core.errors import ChatError, ContextLength, InvalidResponse, Overloaded, ServerFault, StreamTruncated
+from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import FinishReason, Text, Turn
+from chat_core.provider import Delta
+from chat_core.transport import Event
+from chat_core.usage import Usage
+
+HEAD = {"id": "c1", "model": "m-1", "object": "chat.completion.chunk"}
+END = Event("message", DONE)
+
+
+def event(value: object, kind: str = "message") -> Event:
+    return Event(kind, json.dumps(value).encode())
+
+
+def piece(delta: object, finish: str | None = None, **fields: object) -> Event:
+    return event({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **fields})
+
+
+def whole(message: object, finish: str | None = "stop", **fields: object) -> Turn:
+    body = {**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": finish}], **fields}
+    return decode(json.dumps(body).encode(), "p")
+
+
+def listen(*events: Event) -> tuple[list[Delta], Turn]:
+    decoder = StreamDecoder("p")
+    deltas = [delta for event in events for delta in decoder.feed([event])]
+    return deltas, decoder.close()
+
+
+def failure_of(*events: Event) -> ChatError:
+    with pytest.raises(ChatError) as failure:
+        listen(*events)
+    return failure.value
+
+
+# --- Text and what stands beside it --------------------------------------------------------------------
+
+
+def test_a_stream_of_text_is_told_piece_by_piece_and_joined_once() -> None:
+    deltas, turn = listen(
+        piece({"role": "assistant", "content": ""}), piece({"content": "Hel"}), piece({"content": "lo"}, "stop"), END
+    )
+    assert deltas == [TextDelta("Hel"), TextDelta("lo")]
+    assert turn.text == "Hello"
+    assert turn.finish_reason == "stop"
+
+
+def test_a_whole_answer_is_a_turn() -> None:
+    turn = whole({"role": "assistant", "content": "Hello"}, usage={"prompt_tokens": 3, "completion_tokens": 2})
+    assert turn.text == "Hello"
+    metadata = turn.metadata
+    assert metadata is not None
+    assert (metadata.provider, metadata.model, metadata.id, metadata.finish_reason) == ("p", "m-1", "c1", "stop")
+    assert turn.usage == Usage(3, 2)
+
+
+def test_text_that_looks_like_json_stays_text() -> None:
+    said = '{"a": 1}'
+    assert whole({"role": "assistant", "content": said}).parts == (Text(said),)
+    _, turn = listen(piece({"content": said[:4]}), piece({"content": said[4:]}, "stop"), END)
+    assert turn.parts == (Text(said),)
+
+
+def test_a_first_chunk_without_choices_says_nothing() -> None:
+    first = event({"choices": [], "id": "", "model": "", "prompt_filter_results": [{"prompt_index": 0}]})
+    deltas, turn = listen(first, piece({"content": "Hi"}, "stop"), END)
+    assert deltas == [TextDelta("Hi")]
+    assert turn.metadata is not None
+    assert turn.metadata.id == "c1"
+    assert turn.metadata.extra["prompt_filter_results"] == [{"prompt_index": 0}]
+
+
+def test_usage_comes_in_a_last_chunk_without_choices() -> None:
+    usage = event({**HEAD, "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 1}})
+    _, turn = listen(piece({"content": "Hi"}, "stop"), usage, END)
+    assert turn.usage == Usage(7, 1)
+
+
+def test_usage_that_grows_with_each_chunk_is_the_last_one() -> None:
+    _, turn = listen(
+        piece({"content": "a"}, usage={"prompt_tokens": 7, "completion_tokens": 1}),
+        piece({"content": "b"}, "stop", usage={"prompt_tokens": 7, "completion_tokens": 2}),
+        END,
+    )
+    assert turn.usage == Usage(7, 2)
+
+
+def test_usage_of_groq_is_in_a_field_of_its_own() -> None:
+    _, turn = listen(
+        piece({"content": "a"}, "stop", x_groq={"usage": {"prompt_tokens": 4, "completion_tokens": 1}}), END
+    )
+    assert turn.usage == Usage(4, 1)
+
+
+def test_fillers_and_unknown_fields_are_ignored() -> None:
+    _, turn = listen(piece({"content": "a", "token_id": 7, "padding": "xxx"}, "stop", obfuscation="abc", p="abcd"), END)
+    assert turn.text == "a"
+
+
+def test_a_delta_that_is_null_says_nothing() -> None:
+    deltas, _ = listen(piece(None), piece({"content": "a"}, "stop"), END)
+    assert deltas == [TextDelta("a")]
+
+
+def test_padding_around_the_json_is_no_harm() -> None:
+    padded = Event("message", b"   " + piece({"content": "a"}, "stop").data + b"   \n ")
+    assert listen(padded, END)[1].text == "a"
+
+
+def test_half_a_surrogate_pair_in_a_chunk_is_survived() -> None:
+    halved = Event(
+        "message",
+        b'{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"\\ud83d"},"finish_reason":"stop"}]}',
+    )
+    assert listen(halved, END)[1].text == "\ud83d"
+
+
+def test_a_surrogate_pair_that_is_cut_between_two_chunks_is_one_character() -> None:
+    deltas, turn = listen(piece({"content": "an \ud83e"}), piece({"content": "\udd89."}, "stop"), END)
+    assert deltas == [TextDelta("an "), TextDelta("\U0001f989.")]
+    assert turn.text == "an \U0001f989."
+
+
+def test_only_the_first_of_several_candidates_is_the_answer() -> None:
+    other = event({**HEAD, "choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]})
+    deltas, turn = listen(other, piece({"content": "yes"}), other, piece({}, "stop"), END)
+    assert deltas == [TextDelta("yes")]
+    assert turn.text == "yes"
+    assert turn.finish_reason == "stop"
+    body = {"choices": [{"index": 1, "message": {"content": "no"}}, {"index": 0, "message": {"content": "yes"}}]}
+    assert decode(json.dumps(body).encode(), "p").text == "yes"
+
+
+def test_log_probabilities_are_kept_beside_the_answer() -> None:
+    def chunk(token: str, finish: str | None = None) -> Event:
+        tokens = {"content": [{"token": token, "logprob": -0.5}], "refusal": None}
+        choice = {"index": 0, "delta": {"content": token}, "logprobs": tokens, "finish_reason": finish}
+        return event({**HEAD, "choices": [choice]})
+
+    _, turn = listen(chunk("a"), chunk("b", "stop"), END)
+    assert turn.metadata is not None
+    assert turn.metadata.extra["logprobs"] == {
+        "content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.5}]
+    }
+
+
+def test_what_a_server_says_beside_the_choices_is_kept_where_a_caller_may_want_it() -> None:
+    _, turn = listen(
+        piece({"content": "a"}, system_fingerprint="fp", citations=["https://example.org"]),
+        event({**HEAD, "choices": [{"index": 0, "finish_reason": "stop", "native_finish_reason": "STOP"}]}),
+        event({**HEAD, "choices": [], "service_tier": "default"}),
+        END,
+    )
+    assert turn.metadata is not None
+    assert turn.metadata.extra == {
+        "system_fingerprint": "fp",
+        "citations": ["https://example.org"],
+        "native_finish_reason": "STOP",
+        "service_tier": "default",
+    }
+
+
+# --- Why it ended --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "ours"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("model_length", "length"),
+        ("content_filter", "content_filter"),
+        ("tool_calls", "tool_calls"),
+        ("function_call", "tool_calls"),
+        ("something_new", "other"),
+        (None, "other"),
+    ],
+)
+def test_a_finish_reason_is_told_in_our_words_and_kept_in_its_own(raw: str | None, ours: FinishReason) -> None:
+    turn = whole({"content": "a"}, raw)
+    assert turn.finish_reason == ours
+    assert turn.metadata is not None
+    assert turn.metadata.finish_reason == raw
+
+
+def test_an_answer_with_calls_ends_for_them_whatever_the_server_calls_it() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    assert whole({"content": None, "tool_calls": [call]}, "stop").finish_reason == "tool_calls"
+    assert whole({"content": None, "tool_calls": [call]}, None).finish_reason == "tool_calls"
+    assert whole({"content": None, "tool_calls": [call]}, "length").finish_reason == "length"
+
+
+def test_a_refusal_is_no_ordinary_end() -> None:
+    turn = whole({"content": None, "refusal": "I will not."})
+    assert turn.finish_reason == "refusal"
+    assert turn.text == ""
+
+
+# --- Where a stream ends -------------------------------------------------------------------------------
+
+
+def test_done_ends_a_stream_and_nothing_after_it_counts() -> None:
+    assert is_last(END)
+    assert not is_last(piece({"content": "a"}))
+    decoder = StreamDecoder("p")
+    decoder.feed([piece({"content": "a"}), END, piece({"content": "b"})])
+    assert decoder.done
+    assert decoder.close().text == "a"
+
+
+def test_a_finish_reason_and_the_end_of_the_body_end_a_stream_too() -> None:
+    assert listen(piece({"content": "a"}, "stop"))[1].text == "a"
+
+
+def test_a_stream_that_just_stops_is_truncated() -> None:
+    first = piece({"content": "Hel"}, usage={"prompt_tokens": 120, "completion_tokens": 35})
+    call = piece({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f", "arguments": '{"a"'}}]})
+    failure = failure_of(first, call)
+    assert isinstance(failure, StreamTruncated)
+    size = len(first.data) + len(call.data)
+    assert str(failure) == (
+        f"the stream of p ended after {size} bytes without `[DONE]` or a finish reason; "
+        "1 call was not run; usage so far: 120 in, 35 out"
+    )
+    assert failure.retryable
+    assert failure.usage == Usage(120, 35)
+    assert failure.partial is not None
+    assert failure.partial.text == "Hel"
+    assert failure.partial.finish_reason is None
+    assert failure.partial.tools[0].call.problem is not None
+
+
+def test_a_truncated_stream_counts_all_its_calls() -> None:
+    calls = [{"index": index, "id": str(index), "function": {"name": "f", "arguments": ""}} for index in range(2)]
+    assert "2 calls were not run" in str(failure_of(piece({"tool_calls": calls})))
+
+
+def test_a_stream_of_nothing_is_truncated() -> None:
+    assert isinstance(failure_of(), StreamTruncated)
+
+
+def test_done_without_an_answer_is_no_answer() -> None:
+    failure = failure_of(event({**HEAD, "choices": []}), END)
+    assert isinstance(failure, InvalidResponse)
+    assert failure.path == "choices"
+
+
+def test_words_after_a_finish_reason_show_that_the_answer_was_not_over() -> None:
+    assert isinstance(failure_of(piece({"content": "a"}, "stop"), piece({"content": "b"})), StreamTruncated)
+    assert listen(piece({"content": "a"}, "stop"), piece({"role": "assistant", "content": ""}))[1].text == "a"
+    assert listen(piece({"content": "a"}, "stop"), piece({"content": "b"}, "stop"))[1].text == "ab"
+
+
+def test_a_half_read_stream_has_a_partial_turn() -> None:
+    decoder = StreamDecoder("p")
+    decoder.feed([piece({"content": "Hel"})])
+    assert decoder.partial().text == "Hel"
+    assert decoder.partial().finish_reason is None
+    decoder.feed([piece({"content": "lo"}, "stop")])
+    assert decoder.partial().text == "Hello"
+    assert decoder.close().text == "Hello"
+
+
+# --- What the server says went wrong -------------------------------------------------------------------
+
+
+def test_an_error_in_mid_stream_is_raised_with_what_came_before_it() -> None:
+    error = event({"error": {"message": "try later", "type": "overloaded_error"}}, "error")
+    failure = failure_of(piece({"content": "Hel"}), error)
+    assert isinstance(failure, Overloaded)
+    assert failure.retryable
+    assert failure.partial is not None
+    assert failure.partial.text == "Hel"
+
+
+def test_an_error_beside_a_choice_counts() -> None:
+    chunk = piece({"content": ""}, "error", error={"code": 502, "message": "upstream is gone"})
+    failure = failure_of(piece({"content": "Hel"}), chunk)
+    assert isinstance(failure, ServerFault)
+    assert failure.status == 502
+
+
+def test_an_error_of_the_choice_itself_counts() -> None:
+    choice = {
+        "index": 0,
+        "delta": {},
+        "finish_reason": "stop",
+        "error": {"code": 400, "message": "token limit reached"},
+    }
+    assert isinstance(failure_of(event({**HEAD, "choices": [choice]})), ContextLength)
+
+
+def test_an_error_of_groq_is_in_a_field_of_its_own() -> None:
+    assert isinstance(
+        failure_of(event({**HEAD, "choices": [], "x_groq": {"error": "model is gone"}}), END), ServerFault
+    )
+
+
+def test_an_error_event_needs_no_error_field() -> None:
+    assert isinstance(failure_of(event({"message": "no"}, "error")), ServerFault)
+
+
+@pytest.mark.parametrize(("finish", "kind"), [("error", ServerFault), ("insufficient_system_resource", Overloaded)])
+def test_a_finish_reason_can_say_that_the_server_failed(finish: str, kind: type[ChatError]) -> None:
+    failure = failure_of(piece({"content": "Hel"}, finish), END)
+    assert isinstance(failure, kind)
+    assert failure.retryable
+    assert failure.partial is not None
+    assert failure.partial.text == "Hel"
+    with pytest.raises(kind):
+        whole({"content": "Hel"}, finish)
+
+
+def test_what_came_in_one_read_before_an_error_is_delivered_first() -> None:
+    decoder = StreamDecoder("p")
+    batch = [piece({"content": "Hel"}), event({"error": {"message": "no"}}), piece({"content": "lo"})]
+    assert decoder.feed(batch) == [TextDelta("Hel")]
+    with pytest.raises(ServerFault):
+        decoder.feed([piece({"content": "lo"})])
+    with pytest.raises(ServerFault):
+        decoder.close()
+
+
+def test_an_error_in_the_place_of_a_whole_answer_is_raised() -> None:
+    with pytest.raises(ServerFault, match="no luck"):
+        decode(b'{"error": {"message": "no luck", "code": 500}}', "p")
+
+
+# --- Wrong shapes --------------------------------------------------------------------------------------
+
+WRONG: list[tuple[Any, str]] = [
+    ({"choices": 7}, "choices"),
+    ({"choices": [7]}, "choices[0]"),
+    ({"choices": [{"delta": "text"}]}, "choices[0].delta"),
+    ({"choices": [{"delta": {"content": 7}}]}, "choices[0].delta.content"),
+    ({"choices": [{"delta": {"content": ["text"]}}]}, "choices[0].delta.content[0]"),
+    ({"choices": [{"delta": {"refusal": 7}}]}, "choices[0].delta.refusal"),
+    ({"choices": [{"delta": {"reasoning": {"a": 1}}}]}, "choices[0].delta.reasoning"),
+    ({"choices": [{"delta": {"tool_calls": {"a": 1}}}]}, "choices[0].delta.tool_calls"),
+    ({"choices": [{"delta": {"tool_calls": ["f"]}}]}, "choices[0].delta.tool_calls[0]"),
+    ({"choices": [{"delta": {"tool_calls": [{"function": "f"}]}}]}, "choices[0].delta.tool_calls[0].function"),
+    ({"choices": [{"finish_reason": 7}]}, "choices[0].finish_reason"),
+    ({"choices": [{"delta": {}, "logprobs": [7]}]}, "choices[0].logprobs"),
+    ([1], ""),
+    (7, ""),
+    ("text", ""),
+]
+
+
+@pytest.mark.parametrize(("value", "path"), WRONG, ids=json.dumps)
+def test_a_known_field_of_a_wrong_shape_is_an_invalid_response_with_its_path(value: object, path: str) -> None:
+    failure = failure_of(piece({"content": "Hel"}), event(value))
+    assert isinstance(failure, InvalidResponse)
+    assert failure.path == path
+    assert failure.raw == event(value).data
+    assert failure.partial is not None
+    assert failure.partial.text == "Hel"
+    assert not failure.retryable
+
+
+@pytest.mark.parametrize("name", ["id", "model"])
+def test_what_the_first_chunk_says_of_itself_must_be_text(name: str) -> None:
+    failure = failure_of(event({name: 7, "choices": []}))
+    assert isinstance(failure, InvalidResponse)
+    assert failure.path == name
+
+
+def test_words_that_are_no_json_are_an_invalid_response() -> None:
+    failure = failure_of(Event("message", b"<html>"))
+    assert isinstance(failure, InvalidResponse)
+    assert failure.raw == b"<html>"
+    with pytest.raises(InvalidResponse):
+        decode(b"<html>", "p")
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b"{}", "choices"),
+        (b'{"choices": []}', "choices"),
+        (b'{"choices": {}}', "choices"),
+        (b'{"choices": {"a": 1}}', "choices"),
+        (b'{"choices": [{}]}', "choices[0].message"),
+        (b'{"choices": [{"message": "hi"}]}', "choices[0].message"),
+        (b'{"choices": [7]}', "choices[0]"),
+        (b"[]", ""),
+    ],
+)
+def test_a_whole_answer_without_a_message_is_an_invalid_response(body: bytes, path: str) -> None:
+    with pytest.raises(InvalidResponse) as failure:
+        decode(body, "p")
+    assert failure.value.path == path
+
+
+def test_a_filter_may_leave_no_message_at_all() -> None:
+    turn = decode(b'{"choices": [{"finish_reason": "content_filter", "index": 0}]}', "p")
+    assert turn.parts == ()
+    assert turn.finish_reason == "content_filter"
+
+
+def test_a_call_without_a_name_is_an_invalid_response() -> None:
+    failure = failure_of(
+        piece({"tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{}"}}]}, "tool_calls"), END
+    )
+    assert isinstance(failure, InvalidResponse)
+    assert failure.path == "choices[0].delta.tool_calls[0].function.name"
+
+
+def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
+    assert wrong_path({"choices": [{"delta": {"content": "fine"}}]}, "delta") is None
+    with pytest.raises(AttributeError):
+        StreamDecoder("p").feed([piece({"content": "a"}), None])  # type: ignore[list-item]
+
+
+# --- Everything at once --------------------------------------------------------------------------------
+
+
+def test_deltas_and_the_turn_say_the_same() -> None:
+    deltas, turn = listen(
+        piece({"reasoning_content": "Let me "}),
+        piece({"reasoning_content": "see."}),
+        piece({"content": "It "}),
+        piece({"content": "is."}),
+        piece({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f", "arguments": ""}}]}),
+        piece({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}, "tool_calls"),
+        END,
+    )
+    assert [delta.text for delta in deltas if isinstance(delta, ReasoningDelta)] == ["Let me ", "see."]
+    assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["It ", "is."]
+    assert [delta for delta in deltas if isinstance(delta, ToolCallDelta)] == [
+        ToolCallDelta("", 0, "f", "1"),
+        ToolCallDelta("{}", 0),
+    ]
+    assert [type(part).__name__ for part in turn.parts] == ["Reasoning", "Text", "Tool"]

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+from chat_completions.errors import failure_in_finish, told
+from chat_core.errors import ServerFault
+
+
+def test_only_some_finish_reasons_are_failures() -> None:
+    assert failure_in_finish("stop", "p") is None
+    assert failure_in_finish(None, "p") is None
+    assert isinstance(failure_in_finish("error", "p"), ServerFault)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"message": "no"}},
+        [{"error": {"message": "no"}}],
+        {"object": "error", "message": "no"},
+        {"code": 500, "message": "no"},
+        {"detail": "no"},
+        {"base_resp": {"status_code": 1004, "status_msg": "no"}, "choices": []},
+    ],
+)
+def test_an_error_may_stand_in_the_place_of_an_answer(answer: object) -> None:
+    assert told(answer) is not None
+
+
+@pytest.mark.parametrize(
+    "answer", [{"choices": []}, {"choices": [], "error": None}, {"message": "hi"}, {"code": 0}, "hi"]
+)
+def test_an_answer_is_no_error(answer: object) -> None:
+    assert told(answer) is None

@@ -1,0 +1,127 @@
+"""Refusals as vendors document them: the class, whether another try may help, and how long to wait."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from chat_completions.errors import failure_in_body, refusal
+from chat_core import errors
+from chat_core.errors import Provider, ServerFault
+from chat_core.transport.types import Headers
+
+
+def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+    raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return refusal(status, Headers(headers or {}), raw, "p")
+
+
+def said(message: str, code: object = None, kind: str | None = "invalid_request_error", **more: object) -> object:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code, **more}}
+
+
+def flat(**fields: object) -> object:
+    return fields
+
+
+ROWS: Final = tomllib.loads((Path(__file__).parent / "refusals.toml").read_text(encoding="utf-8"))["refusal"]
+RETRYABLE: Final = frozenset({"RateLimited", "Overloaded", "ServerFault"})
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['status']}-{row['from'][:60]}")
+def test_a_documented_refusal_is_of_its_class(row: Mapping[str, Any]) -> None:
+    error = refuse(row["status"], row["body"])
+    assert type(error) is getattr(errors, row["error"]), str(error)
+    assert error.status == row["status"]
+    assert error.retryable is (row["error"] in RETRYABLE)
+
+
+# --- How long to wait ----------------------------------------------------------------------------------
+
+WAITS: Final[tuple[tuple[dict[str, str], float | None], ...]] = (
+    ({"retry-after": "432"}, 432.0),
+    ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+    ({"retry-after": "3", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "9s"}, 3.0),
+    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360.0),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "17ms"}, 0.017),
+    ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "12"}, 12.0),
+    ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "9s"}, None),
+    ({"x-ratelimit-reset-requests": "9s"}, None),
+)
+
+
+@pytest.mark.parametrize(("headers", "wait"), WAITS, ids=str)
+def test_a_limit_is_waited_for_as_long_as_its_vendor_says(headers: dict[str, str], wait: float | None) -> None:
+    assert refuse(429, said("slow down", "rate_limit_exceeded"), headers).retry_after == wait
+
+
+def test_nobody_waits_for_a_limit_that_was_not_the_reason() -> None:
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "9s"}
+    assert refuse(500, "", headers).retry_after is None
+    assert refuse(429, said("no", "insufficient_quota"), headers).retry_after is None
+
+
+def test_the_server_s_word_about_another_try_is_the_last_one() -> None:
+    assert refuse(429, said("no", "rate_limit_exceeded"), {"x-should-retry": "false"}).retryable is False
+    assert refuse(400, said("no"), {"x-should-retry": "true"}).retryable is True
+
+
+# --- What is told --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "code"),
+    [
+        (flat(success=False, errors=[{"code": 7003, "message": "No route"}]), "No route", "7003"),
+        (flat(errors=["No route"]), "No route", None),
+        (flat(detail=[{"msg": "not a number"}]), '[{"msg":"not a number"}]', None),
+        (flat(detail={"error": {"message": "deep", "code": "c"}}), "deep", "c"),
+        (flat(error="words", code="c", type="t"), "words", "c"),
+        (flat(error={"error": {"message": "deeper", "type": "t"}}), "deeper", "t"),
+        (flat(base_resp={"status_code": 1004, "status_msg": "login fail"}), "login fail", "1004"),
+        (flat(status=404, title="Not Found"), "Not Found", "404"),
+        (flat(error_code="BAD_REQUEST", message="no"), "no", "BAD_REQUEST"),
+        (said("outer", 400, None, metadata={"raw": {"message": "inner"}}), 'outer ({"message":"inner"})', "400"),
+        ({}, "it said nothing", None),
+        ([], "[]", None),
+        (None, "null", None),
+        (flat(error={"message": "", "code": 1.5}), '{"message":"","code":1.5}', None),
+    ],
+)
+def test_the_words_and_the_code_are_found_wherever_they_stand(body: object, words: str, code: str | None) -> None:
+    error = refuse(400, body)
+    assert str(error) == f"p refused the request with status 400: {words}"
+    assert error.code == code
+
+
+@pytest.mark.parametrize("status", ["²", "9" * 5000, "٤٠٠", "200", "600", "4000"])
+def test_a_status_in_the_body_that_is_none_is_a_name_at_most(status: str) -> None:
+    assert type(failure_in_body({"message": "no", "status": status}, "p")) is ServerFault
+
+
+def test_an_error_is_not_unwrapped_for_ever() -> None:
+    body: object = {"message": "deep"}
+    for _ in range(50):
+        body = {"error": body}
+    assert "deep" in str(refuse(400, body))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-proj-abcdef123456", "gsk_a1b2c3d4e5", "xai-AbC123xyz", "nvapi-1234567890", "AIzaSyA-1234567890",
+        "ghp_a1b2c3d4e5f6", "github_pat_11ABCDEF0", "hf_a1b2c3d4", "dapi0123456789ab", "sk-abc***xyz",
+        "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    ],
+)  # fmt: skip
+def test_a_key_in_a_message_is_hidden(key: str) -> None:
+    assert key not in str(refuse(401, said(f"Incorrect API key provided: {key}.")))
+
+
+@pytest.mark.parametrize("word", ["key_metrics", "sk-learn-things", "key-value-store", "pa-rallel"])
+def test_a_word_that_is_no_key_is_told(word: str) -> None:
+    assert word in str(refuse(400, said(f"unknown field {word} here")))

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import chat_completions
+import pytest
+from chat_completions import PRESETS, CompletionsChatProvider, CompletionsProvider, azure, litellm, ollama, shorthand
+from chat_core.errors import UsageError
+
+Provider = CompletionsProvider | CompletionsChatProvider
+pytestmark = pytest.mark.anyio
+
+NAMES = {"llamacpp": "llamacpp_server", "ollama-cloud": "ollama_cloud"}
+OWN = {"azure", "ollama"}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for preset in PRESETS.values():
+        for name in preset.key_variables:
+            monkeypatch.setenv(name, "secret")
+        if preset.base_url_variable:
+            monkeypatch.delenv(preset.base_url_variable, raising=False)
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in OWN])
+async def test_a_vendor_has_a_short_form(name: str) -> None:
+    short: Callable[..., Provider] = getattr(shorthand, NAMES.get(name, name))
+    for provider in (short("m"), short("m", api_key="k")):
+        async with provider:
+            assert (provider.metadata.name, provider.metadata.model) == (name, "m")
+            assert isinstance(provider, CompletionsProvider) is (PRESETS[name].embeddings != "none")
+            assert str(PRESETS[name].base_url) in repr(provider)
+
+
+async def test_a_server_of_one_s_own_may_be_elsewhere() -> None:
+    async with litellm("m", base_url="https://proxy.example.org", api_key="k") as provider:
+        assert "https://proxy.example.org" in repr(provider)
+    async with chat_completions.vllm("m", base_url="http://gpu:8000/v1") as provider:
+        assert "http://gpu:8000/v1" in repr(provider)
+    async with chat_completions.llamacpp_server("m", base_url="http://gpu:8080/v1") as provider:
+        assert "http://gpu:8080/v1" in repr(provider)
+
+
+def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_PROXY_API_BASE", "localhost:4000")
+    with pytest.raises(UsageError, match="LITELLM_PROXY_API_BASE: a base URL is like"):
+        litellm("m")
+
+
+async def test_ollama_may_be_at_another_host() -> None:
+    async with ollama("m") as provider:
+        assert "http://localhost:11434/v1" in repr(provider)
+    async with ollama("m", host="gpu") as provider:
+        assert "http://gpu:11434/v1" in repr(provider)
+
+
+async def test_azure_needs_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="AZURE_OPENAI_ENDPOINT"):
+        azure("d")
+    async with azure("d", endpoint="https://name.openai.azure.com", api_version="v", api_key="k") as provider:
+        assert provider.metadata.model == "d"
+        assert "https://name.openai.azure.com/openai/deployments/d" in repr(provider)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://name.openai.azure.com")
+    async with azure("d") as provider:
+        assert provider.metadata.name == "azure"
+
+
+def test_every_vendor_has_its_short_form_at_the_front() -> None:
+    assert {NAMES.get(name, name) for name in PRESETS} <= set(chat_completions.__all__)

@@ -1,0 +1,305 @@
+"""A chat whose wrong configurations do not type-check, over any provider and any transport.
+
+Start with `ChatBuilder` and `Messages`. How bytes travel is in `chat_core.transport`, what tests need is in
+`chat_core.testing`.
+
+A name is imported when it is first used: a program that only reads stored conversations does not wait for the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
+    from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
+    from chat_core.conversation import Conversation
+    from chat_core.engine.nested import ChatTool
+    from chat_core.engine.plan import Hook
+    from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
+    from chat_core.engine.stream import ChatStream
+    from chat_core.errors import (
+        AlreadyClaimed,
+        Authentication,
+        ChatError,
+        ContentFiltered,
+        ContextLength,
+        ConversationBusy,
+        IllegalTransition,
+        InterruptedTools,
+        InvalidDocument,
+        InvalidRequest,
+        InvalidResponse,
+        LeaseLost,
+        MaxStepsExceeded,
+        Network,
+        NewerVersion,
+        NotFound,
+        Overloaded,
+        PendingTools,
+        PermissionDenied,
+        Provider,
+        QuotaExceeded,
+        RateLimited,
+        Refused,
+        ServerFault,
+        StreamTruncated,
+        Timeout,
+        TransportError,
+        UnsupportedOption,
+        UnsupportedPart,
+        UsageError,
+    )
+    from chat_core.events import (
+        AttemptReset,
+        Done,
+        FilePart,
+        Nested,
+        Progress,
+        ReasoningDelta,
+        StepFinished,
+        StreamEvent,
+        StructuredDelta,
+        TextDelta,
+        ToolCall,
+        ToolCallDelta,
+        ToolProgress,
+        ToolResult,
+        ToolStarted,
+    )
+    from chat_core.file_conversation import FileConversation
+    from chat_core.messages import (
+        Approved,
+        Completed,
+        Content,
+        Decision,
+        Embedding,
+        Failed,
+        File,
+        FinishReason,
+        FunctionCall,
+        Messages,
+        Opaque,
+        Part,
+        Pending,
+        ProviderPart,
+        Reasoning,
+        Rejected,
+        Role,
+        Running,
+        Structured,
+        Suspended,
+        Text,
+        Tool,
+        ToolStatus,
+        Turn,
+        Unknown,
+    )
+    from chat_core.options import ChatOptions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
+    from chat_core.output import OutputSpec, StructuredOutput, TextOutput
+    from chat_core.provider import (
+        ChatProvider,
+        CompletionProvider,
+        Delta,
+        EmbeddingsProvider,
+        EmbeddingsResponse,
+        OutputSchema,
+        ProviderMeta,
+        ProviderStream,
+        StreamProvider,
+        ToolDeclaration,
+        ToolDeclarations,
+    )
+    from chat_core.response import ChatResponse, Paused, PauseReason, StructuredResponse, Wait, WaitKind
+    from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+    from chat_core.tools.collection import Handler, ToolCollection
+    from chat_core.tools.context import CallContext, ToolContext
+    from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+    from chat_core.tools.scope import ScopedCollection
+    from chat_core.usage import Metadata, Usage
+
+__all__ = [
+    "Action",
+    "AlreadyClaimed",
+    "AnyChat",
+    "Approved",
+    "AttemptReset",
+    "Authentication",
+    "CallContext",
+    "Chat",
+    "ChatBuilder",
+    "ChatError",
+    "ChatOptions",
+    "ChatProvider",
+    "ChatResponse",
+    "ChatStream",
+    "ChatTool",
+    "Completed",
+    "CompletionProvider",
+    "Content",
+    "ContentFiltered",
+    "ContextLength",
+    "Conversation",
+    "ConversationBusy",
+    "Decision",
+    "Delta",
+    "Done",
+    "Embedding",
+    "EmbeddingsBuilder",
+    "EmbeddingsChat",
+    "EmbeddingsProvider",
+    "EmbeddingsResponse",
+    "Execute",
+    "Failed",
+    "File",
+    "FileConversation",
+    "FilePart",
+    "FinishReason",
+    "FunctionCall",
+    "Handler",
+    "Hook",
+    "IllegalTransition",
+    "InterruptedTools",
+    "InvalidArguments",
+    "InvalidDocument",
+    "InvalidRequest",
+    "InvalidResponse",
+    "LeaseLost",
+    "MaxStepsExceeded",
+    "Messages",
+    "Metadata",
+    "NamedTool",
+    "Nested",
+    "Network",
+    "NewerVersion",
+    "NotFound",
+    "Opaque",
+    "OutputSchema",
+    "OutputSpec",
+    "Overloaded",
+    "Part",
+    "PauseReason",
+    "Paused",
+    "Pending",
+    "PendingTools",
+    "PermissionDenied",
+    "Progress",
+    "Provider",
+    "ProviderMeta",
+    "ProviderOptions",
+    "ProviderPart",
+    "ProviderStream",
+    "QuotaExceeded",
+    "RateLimited",
+    "ReadyChatBuilder",
+    "Reasoning",
+    "ReasoningDelta",
+    "ReasoningEffort",
+    "Refused",
+    "Reject",
+    "Rejected",
+    "RequireApproval",
+    "Retry",
+    "RetryAttempt",
+    "RetryStrategy",
+    "Role",
+    "Running",
+    "Schedule",
+    "ScopedCollection",
+    "ServerFault",
+    "StepFinished",
+    "Strategy",
+    "StreamEvent",
+    "StreamProvider",
+    "StreamTruncated",
+    "StreamingChat",
+    "Structured",
+    "StructuredDelta",
+    "StructuredOutput",
+    "StructuredResponse",
+    "Suspended",
+    "Text",
+    "TextDelta",
+    "TextOutput",
+    "Timeout",
+    "Tool",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolChoice",
+    "ToolCollection",
+    "ToolContext",
+    "ToolDeclaration",
+    "ToolDeclarations",
+    "ToolDefinition",
+    "ToolProgress",
+    "ToolResult",
+    "ToolScope",
+    "ToolStarted",
+    "ToolStatus",
+    "TransportError",
+    "Turn",
+    "Unknown",
+    "UnsupportedOption",
+    "UnsupportedPart",
+    "Usage",
+    "UsageError",
+    "Wait",
+    "WaitKind",
+    "Withhold",
+]
+
+_HOMES = {
+    "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
+    "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
+    "conversation": "Conversation",
+    "file_conversation": "FileConversation",
+    "engine.nested": "ChatTool",
+    "engine.plan": "Hook",
+    "engine.retry": "Retry RetryAttempt RetryStrategy",
+    "engine.stream": "ChatStream",
+    "errors": (
+        "AlreadyClaimed Authentication ChatError ContentFiltered ContextLength ConversationBusy "
+        "IllegalTransition InterruptedTools InvalidDocument InvalidRequest InvalidResponse LeaseLost "
+        "MaxStepsExceeded Network NewerVersion NotFound Overloaded PendingTools PermissionDenied Provider "
+        "QuotaExceeded RateLimited Refused ServerFault StreamTruncated Timeout TransportError "
+        "UnsupportedOption UnsupportedPart UsageError"
+    ),
+    "events": (
+        "AttemptReset Done FilePart Nested Progress ReasoningDelta StepFinished StreamEvent StructuredDelta "
+        "TextDelta ToolCall ToolCallDelta ToolProgress ToolResult ToolStarted"
+    ),
+    "messages": (
+        "Approved Completed Content Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
+        "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
+        "Turn Unknown"
+    ),
+    "options": "ChatOptions NamedTool ProviderOptions ReasoningEffort ToolChoice",
+    "output": "OutputSpec StructuredOutput TextOutput",
+    "provider": (
+        "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
+        "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
+    ),
+    "response": "ChatResponse PauseReason Paused StructuredResponse Wait WaitKind",
+    "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
+    "tools.collection": "Handler ToolCollection",
+    "tools.context": "CallContext ToolContext",
+    "tools.definition": "InvalidArguments ToolDefinition ToolScope",
+    "tools.scope": "ScopedCollection",
+    "usage": "Metadata Usage",
+}
+"""Where each name lives."""
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            value: object = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

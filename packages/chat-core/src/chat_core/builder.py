@@ -1,0 +1,300 @@
+"""The type states of a chat: what a builder may do next is its type, and so is what its chat can return.
+
+    ChatBuilder ── with_model() ──> ReadyChatBuilder ── build() ──> Chat or StreamingChat
+                                    └── with_embeddings() ──> EmbeddingsBuilder ── build() ──> EmbeddingsChat
+
+Two facts about a chat are type parameters, and each is carried by a value: `OutT` by the `OutputSpec` that makes the
+answer, `PauseT`, which is `Paused` or `Never`, by the actions that make the pauses. Builders are immutable, since a
+type state belongs to an expression: one that changed itself would leave its old name with a type that lies.
+
+Four things here look odd, and a type checker goes wrong without each. `self` is annotated with concrete protocols, not
+with bounded variables, whose bound mypy does not check there. Where `self` is annotated, the variables are those of the
+method, not of the class, in whose place pyrefly puts a default. A parameter that adds a pause is a union, see
+`Nothing`. An illegal method is absent, not typed `Never`. Whatever the types forbid is refused at run time, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, Self, final, overload
+
+from typing_extensions import TypeForm, TypeVar
+
+from chat_core._checks import (
+    Nothing,
+    require,
+    require_action,
+    require_clock,
+    require_hook,
+    require_model,
+    require_number,
+    require_options,
+    require_scope,
+)
+from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
+from chat_core.engine.plan import ChatPlan, Hook, Settings
+from chat_core.engine.retry import Retry
+from chat_core.errors import UsageError
+from chat_core.options import ChatOptions
+from chat_core.output import OutputSpec, StructuredOutput, TextOutput
+from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
+from chat_core.response import ChatResponse, Paused, StructuredResponse
+from chat_core.tools.action import Action, Withhold
+from chat_core.tools.collection import ToolCollection
+from chat_core.tools.definition import ToolScope
+from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
+
+ValueT = TypeVar("ValueT")
+OutT = TypeVar("OutT")
+ModelT = TypeVar("ModelT")
+PauseT = TypeVar("PauseT", bound=Paused)
+AddedT = TypeVar("AddedT", bound=Paused)
+ProviderT = TypeVar("ProviderT", bound=CompletionProvider | EmbeddingsProvider)
+ModelT_co = TypeVar("ModelT_co", covariant=True)
+OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
+
+_DEFAULTS = Settings()
+_TEXT = TextOutput()
+
+
+class _Configurable:
+    """The options of every builder. They leave the type state alone."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: Settings, /) -> None:
+        self._settings = settings
+
+    def with_options(self, options: ChatOptions) -> Self:
+        """Ask the model with these options, over what was set before. A run's own options go over them again."""
+        require_options(options, "with_options()")
+        return self._set(options=options.over(self._settings.options))
+
+    def with_retry(self, times: int | Retry) -> Self:
+        """Repeat each failed provider call up to `times` times, or as a `Retry` says. The default is 2."""
+        retry = times
+        if not isinstance(retry, Retry):
+            require_number(retry, "with_retry()", least=0)
+            retry = replace(self._settings.retry, times=retry)
+        return self._set(retry=retry)
+
+    def _set(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
+        clone = copy(self)
+        clone._settings = replace(self._settings, **changes)  # noqa: SLF001 - its own copy
+        return clone
+
+
+class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
+    """The options of a builder whose chat completes."""
+
+    __slots__ = ("_interrupted", "_scopes")
+
+    def __init__(
+        self, scopes: tuple[ToolScope[PauseT_co], ...], interrupted: Action[PauseT_co] | None, settings: Settings, /
+    ) -> None:
+        super().__init__(settings)
+        self._scopes = scopes
+        self._interrupted = interrupted
+
+    def with_tools(self, tools: ToolCollection[Any]) -> Self:
+        """Add tools that run whenever the model calls them: they cannot pause the chat."""
+        require_collection(tools, "with_tools()")
+        clone = copy(self)
+        clone._scopes = (*self._scopes, ScopedCollection(tools, execute_all))  # noqa: SLF001 - its own copy
+        return clone
+
+    def with_max_steps(self, steps: int) -> Self:
+        """Ask the model at most so many times in one run, corrections included. The default is 16."""
+        require_number(steps, "with_max_steps()", least=1)
+        return self._set(max_steps=steps)
+
+    def with_tool_concurrency(self, limit: int) -> Self:
+        """Run at most so many tools at once. The default is 8."""
+        require_number(limit, "with_tool_concurrency()", least=1)
+        return self._set(concurrency=limit)
+
+    def with_tool_timeout(self, seconds: float) -> Self:
+        """Let a tool that sets no limit of its own run so long. There is none by default."""
+        require_number(seconds, "with_tool_timeout()", above=0)
+        return self._set(tool_timeout=seconds)
+
+    def with_before(self, hook: Hook) -> Self:
+        """Call `hook` with the conversation before a run's first provider call. Hooks run in the order added."""
+        require_hook(hook, "with_before()")
+        return self._set(before=(*self._settings.before, hook))
+
+    def with_after(self, hook: Hook) -> Self:
+        """Call `hook` with the conversation after a run's answer; hooks are called in the order added."""
+        require_hook(hook, "with_after()")
+        return self._set(after=(*self._settings.after, hook))
+
+    def with_clock(self, now: Callable[[], datetime]) -> Self:
+        """Tell by `now`, which returns times with a zone, whether a wait has expired or a schedule is due."""
+        require_clock(now, "with_clock()")
+        return self._set(now=now)
+
+
+@final
+class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
+    """Collects what a chat needs. It has no `build()`: `with_model()` leads to the builder that has one."""
+
+    __slots__ = ("_output",)
+
+    @overload
+    def __init__(self: ChatBuilder[ChatResponse, Never], /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        output: OutputSpec[OutT_co],
+        scopes: tuple[ToolScope[PauseT_co], ...],
+        interrupted: Action[PauseT_co] | None,
+        settings: Settings,
+        /,
+    ) -> None: ...
+    def __init__(
+        self, output: Any = _TEXT, scopes: Any = (), interrupted: Any = None, settings: Settings = _DEFAULTS, /
+    ) -> None:
+        super().__init__(scopes, interrupted, settings)
+        self._output: OutputSpec[OutT_co] = output
+
+    def with_model(self, model: ProviderT) -> ReadyChatBuilder[ProviderT, OutT_co, PauseT_co]:
+        """Ask this model. What it can do decides what the builder can build."""
+        require_model(model)
+        return ReadyChatBuilder(model, self._output, self._scopes, self._interrupted, self._settings)
+
+    def with_structured_output(
+        self: ChatBuilder[ChatResponse, PauseT], output_type: TypeForm[ValueT], *, max_retries: int = 1
+    ) -> ChatBuilder[StructuredResponse[ValueT], PauseT]:
+        """Have answers of any type that pydantic can describe. Invalid ones go back up to `max_retries` times."""
+        output = _structured(self._output, output_type, max_retries)
+        settings = replace(self._settings, corrections=max_retries)
+        return ChatBuilder(output, self._scopes, self._interrupted, settings)
+
+    def with_scoped_tools(
+        self: ChatBuilder[OutT, PauseT], scope: ToolScope[AddedT] | Nothing
+    ) -> ChatBuilder[OutT, PauseT | AddedT]:
+        """Add tools under a strategy, or a chat as a tool: the chat can pause if they can."""
+        scopes: tuple[ToolScope[PauseT | AddedT], ...] = (*self._scopes, require_scope(scope))
+        return ChatBuilder(self._output, scopes, self._interrupted, self._settings)
+
+    def with_interrupted(
+        self: ChatBuilder[OutT, PauseT], action: Withhold[AddedT] | Nothing
+    ) -> ChatBuilder[OutT, PauseT | AddedT]:
+        """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
+
+        Without it, a run that finds such calls raises `InterruptedTools`.
+        """
+        return ChatBuilder(self._output, self._scopes, require_action(action), self._settings)
+
+    if not TYPE_CHECKING:  # pragma: no branch
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in {"build", "with_embeddings"}:
+                msg = f"{name}() needs a model: call .with_model(...) first"
+            else:
+                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg)
+
+
+@final
+class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co, PauseT_co]):
+    """A `ChatBuilder` with a model. What the model can do decides what it can build."""
+
+    __slots__ = ("_model", "_output")
+
+    def __init__(
+        self,
+        model: ModelT_co,
+        output: OutputSpec[OutT_co],
+        scopes: tuple[ToolScope[PauseT_co], ...],
+        interrupted: Action[PauseT_co] | None,
+        settings: Settings,
+        /,
+    ) -> None:
+        """`ChatBuilder.with_model()` makes it."""
+        super().__init__(scopes, interrupted, settings)
+        self._model = model
+        self._output = output
+
+    def with_structured_output(
+        self: ReadyChatBuilder[ModelT, ChatResponse, PauseT], output_type: TypeForm[ValueT], *, max_retries: int = 1
+    ) -> ReadyChatBuilder[ModelT, StructuredResponse[ValueT], PauseT]:
+        """Have answers of any type that pydantic can describe. Invalid ones go back up to `max_retries` times."""
+        output = _structured(self._output, output_type, max_retries)
+        settings = replace(self._settings, corrections=max_retries)
+        return ReadyChatBuilder(self._model, output, self._scopes, self._interrupted, settings)
+
+    def with_scoped_tools(
+        self: ReadyChatBuilder[ModelT, OutT, PauseT], scope: ToolScope[AddedT] | Nothing
+    ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
+        """Add tools under a strategy, or a chat as a tool: the chat can pause if they can."""
+        scopes: tuple[ToolScope[PauseT | AddedT], ...] = (*self._scopes, require_scope(scope))
+        return ReadyChatBuilder(self._model, self._output, scopes, self._interrupted, self._settings)
+
+    def with_interrupted(
+        self: ReadyChatBuilder[ModelT, OutT, PauseT], action: Withhold[AddedT] | Nothing
+    ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
+        """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
+
+        Without it, a run that finds such calls raises `InterruptedTools`.
+        """
+        return ReadyChatBuilder(self._model, self._output, self._scopes, require_action(action), self._settings)
+
+    def with_embeddings(self: ReadyChatBuilder[EmbeddingsProvider, ChatResponse, Never]) -> EmbeddingsBuilder:
+        """Have vectors in place of answers."""
+        _require_text(self._output, "with_embeddings()")
+        require(self._model, EmbeddingsProvider, "with_embeddings()")
+        if self._scopes or self._interrupted is not None:
+            msg = "with_embeddings() must come before tools: an embeddings chat calls none"
+            raise UsageError(msg)
+        if self._settings.before or self._settings.after:
+            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to show them"
+            raise UsageError(msg)
+        return EmbeddingsBuilder(self._model, self._settings)
+
+    @overload
+    def build(self: ReadyChatBuilder[ChatProvider, OutT, PauseT]) -> StreamingChat[OutT, PauseT]: ...
+    @overload
+    def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]: ...
+    def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]:
+        """The chat: one that streams where the model does.
+
+        Raises:
+            UsageError: two tools have the same name.
+        """
+        require(self._model, CompletionProvider, "build()")
+        require_unique_names(self._scopes)
+        plan = ChatPlan(self._model, self._output, self._scopes, self._interrupted, self._settings)
+        return StreamingChat(plan) if isinstance(self._model, ChatProvider) else Chat(plan)
+
+
+@final
+class EmbeddingsBuilder(_Configurable):
+    """A builder whose chat only embeds: it has no output and no tools."""
+
+    __slots__ = ("_model",)
+
+    def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
+        """`ReadyChatBuilder.with_embeddings()` makes it."""
+        super().__init__(settings)
+        self._model = model
+
+    def build(self) -> EmbeddingsChat:
+        """The chat."""
+        return EmbeddingsChat(self._model, self._settings)
+
+
+def _structured(output: object, form: TypeForm[ValueT], max_retries: int) -> StructuredOutput[ValueT]:
+    _require_text(output, "with_structured_output()")
+    require_number(max_retries, "max_retries of with_structured_output()", least=0)
+    return StructuredOutput(form)
+
+
+def _require_text(output: object, method: str) -> None:
+    if not isinstance(output, TextOutput):
+        msg = f"{method} must come before the output is structured"
+        raise UsageError(msg)

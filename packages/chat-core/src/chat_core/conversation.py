@@ -1,0 +1,83 @@
+"""A conversation that rests somewhere durable, and what the loop asks of it."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from chat_core.messages import Messages, Role, Tool, Turn
+
+
+@runtime_checkable
+class Conversation(Protocol):
+    """Messages with an id, a revision, a lease and a journal: what a chat takes in the place of plain messages.
+
+    A run claims the conversation, writes ahead of every effect, renews its lease while it lasts, and releases it at its
+    end. Writes are per tool and per turn; what a person decided elsewhere meanwhile is merged into `messages`, never
+    overwritten.
+
+    What others decided enters `messages` while one of these methods is awaited, and at no other time. A run that has
+    awaited one looks at a call again before it starts it.
+    """
+
+    @property
+    def id(self) -> str:
+        """Names the conversation in its store."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Counts the durable changes."""
+        ...
+
+    @property
+    def messages(self) -> Messages:
+        """The conversation, as this process knows it."""
+        ...
+
+    @property
+    def renew_every(self) -> float | None:
+        """Seconds after which a live run must call `renew()` again; `None` where the lease does not run out."""
+        ...
+
+    async def claim(self) -> None:
+        """Take the lease for one run, merge what others wrote, and write the decisions made on `messages` here.
+
+        When it returns, `messages` is the truth, everything in it is durable, and a tool that is `Running` was left by
+        a run that is gone. A run that is cancelled meanwhile calls `release()`, whether the lease was taken or not.
+
+        Raises:
+            AlreadyClaimed: a live run holds the lease, or a call decided here was decided or run elsewhere. Nothing was
+                written.
+        """
+        ...
+
+    async def renew(self) -> None:
+        """Prolong the lease.
+
+        Raises:
+            LeaseLost: another run took over.
+        """
+        ...
+
+    async def write_tool(self, tool: Tool, /) -> None:
+        """Make the state of one tool durable before returning.
+
+        Raises:
+            LeaseLost: another run took over; the state was recorded as late, not as truth, and the tool is as it is
+                stored.
+            AlreadyClaimed: somebody decided this very call meanwhile; nothing was written, and the tool is as it is
+                stored. Where it was to start, it must not; the run looks at it again.
+        """
+        ...
+
+    async def write_turn(self, role: Role, turn: Turn, /) -> None:
+        """Make a turn durable that was just appended to `messages`.
+
+        Raises:
+            LeaseLost: another run took over.
+        """
+        ...
+
+    async def release(self) -> None:
+        """Give the lease back. Never raises for a lease that was lost, or never taken."""
+        ...

@@ -1,0 +1,1 @@
+"""The loop: one engine for `complete()` and `stream()`."""

@@ -1,0 +1,254 @@
+"""One provider call of a run, with its retries: by batch, so that nothing but the batch is paid for each event."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol, final
+
+import anyio
+
+from chat_core.engine.plan import Settings
+from chat_core.engine.retry import RetryAttempt, RetryStrategy
+from chat_core.errors import ChatError
+from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta
+from chat_core.messages import File, Reasoning, Text
+from chat_core.provider import (
+    CompletionProvider,
+    Delta,
+    OutputSchema,
+    ProviderStream,
+    StreamProvider,
+    ToolDeclarations,
+)
+from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from chat_core.events import Progress
+    from chat_core.messages import Messages, Turn
+    from chat_core.options import ChatOptions
+
+
+_LOG = logging.getLogger("chat_core")
+
+
+class Call(Protocol):
+    """A provider call under way."""
+
+    turn: Turn | None
+    usage: Usage
+
+    async def next(self) -> Sequence[Progress] | None:
+        """What the last read brought; `None` when the call has ended well and `turn` is there.
+
+        Raises:
+            ChatError: it failed, and is not to be tried again. `usage` has what all attempts cost.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection, if one is open."""
+        ...
+
+
+@final
+class Patience:
+    """What is left of a run's willingness to wait."""
+
+    __slots__ = ("_left", "_settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._left = settings.retry.budget
+
+    async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
+        """Wait until the call may be tried again.
+
+        Raises:
+            ChatError: `error`, if it may not.
+        """
+        retry = self._settings.retry
+        error.attempts = attempt
+        if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):
+            raise error
+        delay: float | None = retry.delay(error, attempt)
+        if retry.strategy is not None:
+            delay = await self._ask(retry.strategy, RetryAttempt(error, attempt, delay or 0.0, delivered))
+        if delay is None or not delay <= self._left:
+            raise error
+        if delay > 0:
+            self._left -= delay
+            await anyio.sleep(delay)
+
+    @staticmethod
+    async def _ask(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
+        """What the caller's strategy says. Where it raises, or says what is no delay, it has not said to try again."""
+        try:
+            answer = strategy(attempt)
+            delay = await answer if inspect.isawaitable(answer) else answer
+            return None if delay is None else float(delay)
+        except Exception:  # noqa: BLE001 - whatever the caller's strategy raises
+            _LOG.exception("the retry strategy failed; the call is not tried again")
+            return None
+
+
+@final
+class Question:
+    """What is asked of a provider."""
+
+    __slots__ = ("messages", "options", "output", "tools")
+
+    def __init__(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
+    ) -> None:
+        self.messages = messages
+        self.tools = tools
+        self.options = options
+        self.output = output
+
+
+@final
+class WholeCall:
+    """A call whose answer comes at once."""
+
+    __slots__ = ("_model", "_patience", "_question", "turn", "usage")
+
+    def __init__(self, model: CompletionProvider, question: Question, patience: Patience) -> None:
+        self._model = model
+        self._question = question
+        self._patience = patience
+        self.turn: Turn | None = None
+        self.usage = Usage()
+
+    async def next(self) -> Sequence[Progress] | None:
+        """Ask until there is an answer."""
+        asked = self._question
+        attempt = 1
+        while True:
+            try:
+                turn = await self._model.complete(asked.messages, asked.tools, asked.options, asked.output)
+            except ChatError as error:
+                self.usage += spent(error)
+                await self._patience.wait(error, attempt, delivered=False)
+                attempt += 1
+            else:
+                self.turn = turn
+                self.usage += turn.usage
+                return None
+
+    async def aclose(self) -> None:
+        """Nothing is open between calls."""
+
+
+@final
+class StreamedCall:
+    """A call whose answer comes bit by bit."""
+
+    def __init__(self, model: StreamProvider, question: Question, patience: Patience) -> None:
+        self._model = model
+        self._question = question
+        self._patience = patience
+        self._attempt = 1
+        self._delivered = False
+        self._entered: AbstractAsyncContextManager[ProviderStream] | None = None
+        self._stream: ProviderStream | None = None
+        self._batches: AsyncIterator[Sequence[Delta]] | None = None
+        self._so_far: list[str] = []
+        self.turn: Turn | None = None
+        self.usage = Usage()
+
+    async def next(self) -> Sequence[Progress] | None:
+        """The next batch of events, or the reset that begins another attempt."""
+        while True:
+            try:
+                batch = await self._read()
+            except ChatError as error:
+                reset = await self._fail(error)
+                if reset is not None:
+                    return (reset,)
+                continue
+            if batch is None:
+                return None
+            if batch:
+                self._delivered = True
+            return batch if self._question.output is None else as_structured(batch, self._so_far)
+
+    async def aclose(self) -> None:
+        """Close the connection, if one is open."""
+        entered, self._entered = self._entered, None
+        batches, self._batches = self._batches, None
+        stream, self._stream = self._stream, None
+        try:
+            if isinstance(batches, AsyncGenerator):
+                await batches.aclose()
+        finally:
+            if entered is not None:
+                await entered.__aexit__(None, None, None)
+        if stream is not None and self.turn is None:
+            # It was left in the middle, and that was paid for.
+            self.usage += stream.partial().usage
+
+    async def _read(self) -> Sequence[Delta] | None:
+        if self._batches is None:
+            asked = self._question
+            entered = self._model.stream(asked.messages, asked.tools, asked.options, asked.output)
+            self._stream = await entered.__aenter__()
+            self._entered = entered
+            self._batches = aiter(self._stream)
+        try:
+            return await anext(self._batches)
+        except StopAsyncIteration:
+            stream = self._stream
+            assert stream is not None  # noqa: S101 - it was entered above
+            self.turn = stream.close()
+            self.usage += self.turn.usage
+            await self.aclose()
+            return None
+
+    async def _fail(self, error: ChatError) -> AttemptReset | None:
+        """Wait for another attempt; the reset event, if anything of this one was delivered."""
+        if error.partial is None and self._stream is not None:
+            error.partial = self._stream.partial()
+        self._stream = None
+        await self.aclose()
+        self.usage += spent(error)
+        delivered = self._delivered
+        await self._patience.wait(error, self._attempt, delivered=delivered)
+        self._attempt += 1
+        self._delivered = False
+        self._so_far = []
+        return AttemptReset(self._attempt, str(error)) if delivered else None
+
+
+def as_structured(batch: Sequence[Delta], so_far: list[str]) -> Sequence[Progress]:
+    """The deltas of a structured answer; `so_far` is its text up to them, and grows."""
+    events: list[Progress] = []
+    for delta in batch:
+        if isinstance(delta, TextDelta):
+            so_far.append(delta.text)
+            events.append(StructuredDelta(delta.text, so_far, len(so_far)))
+        else:
+            events.append(delta)
+    return events
+
+
+def deltas_of(turn: Turn) -> Sequence[Delta]:
+    """What a turn says, as the fewest deltas: of one that was not streamed now."""
+    deltas: list[Delta] = []
+    for part in turn.parts:
+        if isinstance(part, Text):
+            deltas.append(TextDelta(part.text))
+        elif isinstance(part, Reasoning):
+            deltas.append(ReasoningDelta(part.text))
+        elif isinstance(part, File):
+            deltas.append(FilePart(part))
+    return deltas
+
+
+def spent(error: ChatError) -> Usage:
+    """What a failed attempt cost, as far as anybody said."""
+    if error.usage:
+        return error.usage
+    return error.partial.usage if error.partial is not None else Usage()

@@ -1,0 +1,61 @@
+"""What a tool that is a chat tells the pass that runs it."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import Generic, final
+
+from typing_extensions import TypeVar
+
+from chat_core.errors import InterruptedTools, PendingTools
+from chat_core.messages import Messages
+from chat_core.response import Paused
+from chat_core.usage import Usage
+
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
+
+
+class InnerChat(ABC):  # noqa: B024 - a mark, and nothing to be done
+    """A `ToolDefinition` that can go on with a conversation in which it paused."""
+
+    __slots__ = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InnerPause(Generic[PauseT_co]):
+    """The chat has paused: `messages` is its conversation."""
+
+    pause: PauseT_co
+    messages: Messages
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InnerHalt:
+    """The chat cannot go on until somebody decides, and cannot wait for it: `messages` is its conversation."""
+
+    error: PendingTools | InterruptedTools
+    messages: Messages
+
+    def inside(self, tool_id: str) -> PendingTools | InterruptedTools:
+        """The error as the chat outside raises it; its ids are paths."""
+        ids = [f"{tool_id}/{inner}" for inner in self.error.tool_ids]
+        return type(self.error)(f"in the chat that the tool {tool_id!r} is: {self.error}", ids)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InnerEvent:
+    """An event of the chat, on its way to the consumer of the chat outside."""
+
+    event: object
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InnerUsage:
+    """What the chat has cost when it is over, in whatever way."""
+
+    usage: Usage

@@ -1,0 +1,125 @@
+"""A chat as a tool of another chat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Generic, final
+
+from typing_extensions import TypeVar
+
+from chat_core.engine.group import Group
+from chat_core.engine.inner import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.plan import ChatPlan
+from chat_core.engine.run import Run
+from chat_core.errors import InterruptedTools, PendingTools
+from chat_core.events import Done
+from chat_core.messages import Messages
+from chat_core.provider import StreamProvider, ToolDeclaration
+from chat_core.response import ChatResponse, Paused, StructuredResponse
+from chat_core.tools.action import Action, Execute
+from chat_core.tools.definition import InvalidArguments, ToolScope
+
+if TYPE_CHECKING:
+    from chat_core.messages import File, FunctionCall
+    from chat_core.tools.context import ToolContext
+    from chat_core.tools.definition import ToolDefinition
+
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
+
+_PARAMETERS: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "request": {"type": "string", "description": "What is asked, in full: nothing else is known there."}
+    },
+    "required": ["request"],
+    "additionalProperties": False,
+}
+
+
+@final
+class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
+    """A chat that another chat may call. When it pauses, the chat outside pauses, and its calls are decided by path."""
+
+    __slots__ = ("_definition",)
+
+    def __init__(self, plan: ChatPlan[object, PauseT_co], name: str, description: str) -> None:
+        self._definition: ToolDefinition = _ChatDefinition(plan, ToolDeclaration(name, description, _PARAMETERS))
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """The one tool."""
+        return (self._definition,)
+
+    async def decide(self, _call: FunctionCall, /) -> Action[PauseT_co]:
+        """It runs; what it calls in turn is decided inside."""
+        return Execute()
+
+
+@final
+class _ChatDefinition(InnerChat, Generic[PauseT_co]):
+    """The chat, as the pass over tools sees it."""
+
+    __slots__ = ("_declaration", "_plan")
+
+    def __init__(self, plan: ChatPlan[object, PauseT_co], declaration: ToolDeclaration) -> None:
+        self._plan = plan
+        self._declaration = declaration
+
+    @property
+    def declaration(self) -> ToolDeclaration:
+        return self._declaration
+
+    @property
+    def timeout(self) -> float | None:
+        return None
+
+    @property
+    def idempotent(self) -> bool:
+        return False
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    @property
+    def blocking(self) -> bool:
+        return False
+
+    def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
+        """One text, under the name `request`."""
+        request = arguments.get("request")
+        if not isinstance(request, str) or len(arguments) != 1:
+            msg = f"the arguments must be {{'request': <text>}} and nothing else, not {dict(arguments)!r}"
+            raise InvalidArguments(msg)
+        return arguments
+
+    async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
+        """Run the chat, or go on with it where it paused."""
+        messages = context.inner
+        if messages is None:
+            messages = Messages.from_user(str(arguments["request"]))
+        run = Run(self._plan, messages, None, streaming=isinstance(self._plan.model, StreamProvider))
+        try:
+            async with Group() as group, aclosing(run.events(group)) as events:
+                async for event in events:
+                    if not isinstance(event, (Done, Paused)):
+                        context.report(InnerEvent(event))
+        except (InterruptedTools, PendingTools) as error:
+            return InnerHalt(error, messages)
+        finally:
+            context.report(InnerUsage(run.usage))
+        last = run.last
+        assert last is not None  # noqa: S101 - a run that raises nothing ends in one of the two
+        if isinstance(last, Done):
+            return _text(last.response)
+        return InnerPause(last, messages)
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        """A chat's answer is a text already."""
+        return value, ()
+
+
+def _text(output: object) -> str:
+    if isinstance(output, ChatResponse):
+        return output.text
+    return output.raw if isinstance(output, StructuredResponse) else str(output)

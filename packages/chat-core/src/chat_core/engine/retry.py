@@ -1,0 +1,68 @@
+"""When a failed provider call is tried again, and after how long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, final
+
+from chat_core.errors import ChatError, UsageError
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RetryAttempt:
+    """A failure that may be followed by another attempt.
+
+    Attributes:
+        error: what happened; it says whether it is `retryable`.
+        attempt: how many attempts there have been, from 1.
+        delay: seconds that the library would wait.
+        delivered: whether events of the failed attempt have reached the consumer.
+    """
+
+    error: ChatError
+    attempt: int
+    delay: float
+    delivered: bool
+
+
+RetryStrategy: TypeAlias = Callable[[RetryAttempt], float | Awaitable[float | None] | None]
+"""Returns the seconds to wait before the next attempt, or `None` to give up. It may be a coroutine function."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a provider call is repeated. Never the loop: a tool that ran does not run again because a later call failed.
+
+    Attributes:
+        times: attempts after the first one, for each provider call.
+        budget: seconds that all waiting of one run may take together; a longer `Retry-After` ends the run at once.
+        base, cap: the n-th delay is drawn evenly from 0 to `min(cap, base * 2 ** (n - 1))` seconds ("full jitter"),
+            where the provider does not say how long to wait.
+        after_delivery: whether to try again when events of the failed attempt have been delivered. The new attempt
+            begins with an `AttemptReset` event.
+        strategy: may change the wait, or veto it. It is asked only about failures that are retryable.
+        jitter: draws from an interval; replaced in tests.
+    """
+
+    times: int = 2
+    budget: float = 60.0
+    base: float = 0.5
+    cap: float = 20.0
+    after_delivery: bool = False
+    strategy: RetryStrategy | None = None
+    jitter: Callable[[float, float], float] = field(default=random.uniform, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.times < 0:
+            msg = f"a call cannot be retried {self.times!r} times: 0 means that it is tried once"
+            raise UsageError(msg)
+
+    def delay(self, error: ChatError, attempt: int) -> float:
+        """Seconds to wait after the `attempt`-th attempt: what the provider asked, else back-off with full jitter."""
+        if error.retry_after is not None:
+            return error.retry_after
+        return self.jitter(0.0, min(self.cap, self.base * 2.0 ** (attempt - 1)))

@@ -1,0 +1,294 @@
+"""The loop: one engine for `complete()` and `stream()`.
+
+A run asks what is unresolved and decides about it (a pass over tools), asks the provider, folds the answer into the
+history as a new turn, and asks again, until there is an answer or something must wait. It is one async generator, so
+that the consumer sets the pace and there is one layer between the provider's batches and the consumer. What needs
+tasks, the tools, runs in a group that the caller owns: nothing here holds a cancel scope or a task group over a yield.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Generic, final
+
+import anyio
+from anyio import CancelScope
+from typing_extensions import TypeVar
+
+from chat_core._finish import finish
+from chat_core.engine.call import Call, Patience, Question, StreamedCall, WholeCall, as_structured, deltas_of
+from chat_core.engine.group import Group
+from chat_core.engine.journal import Journal
+from chat_core.engine.plan import ChatPlan, Hook
+from chat_core.engine.tools_pass import ToolsPass
+from chat_core.errors import ChatError, InvalidResponse, MaxStepsExceeded, Refused, UsageError
+from chat_core.events import Done, StepFinished, ToolCall, ToolResult
+from chat_core.messages import Messages, Pending, Text, Turn, Unknown
+from chat_core.provider import StreamProvider
+from chat_core.response import ChatResponse, Paused
+from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from chat_core.conversation import Conversation
+    from chat_core.events import Progress, StreamEvent
+    from chat_core.options import ChatOptions
+    from chat_core.response import Wait
+
+OutT = TypeVar("OutT")
+PauseT = TypeVar("PauseT", bound=Paused)
+
+_LOG = logging.getLogger("chat_core")
+_CUT = "The answer was cut at the limit of its length, so this call was not run. Call again, with less at a time."
+_WITHHELD = "The answer was withdrawn by the provider's filter, so this call was not run."
+_WITHDRAWN = frozenset({"content_filter", "refusal"})
+"""How an answer ends that its provider does not stand by. Asking again would get the same."""
+
+
+@final
+class Run(Generic[OutT, PauseT]):
+    """One run of a chat on one conversation."""
+
+    def __init__(
+        self,
+        plan: ChatPlan[OutT, PauseT],
+        target: Messages | Conversation,
+        options: ChatOptions | None,
+        *,
+        streaming: bool,
+    ) -> None:
+        self._plan = plan
+        self._journal = Journal(target)
+        self._messages = self._journal.messages
+        self._options = plan.settings.options if options is None else options.over(plan.settings.options)
+        self._streaming = streaming
+        self._patience = Patience(plan.settings)
+        self._steps = 0
+        self._corrections = plan.settings.corrections
+        self._tools: ToolsPass[PauseT] | None = None
+        self._call: Call | None = None
+        self._answer: Turn | None = None
+        self.last: Done[OutT] | PauseT | None = None
+        self.usage = Usage()
+
+    async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
+        """Everything that happens, ending in `Done` or `Paused`. The tools run in `group`; `None` will do without any.
+
+        Raises:
+            ChatError: with the usage of the whole run.
+        """
+        try:
+            await self._prepare()
+            with self._messages.lend():
+                await self._journal.claim()
+                try:
+                    self._keep_lease(group)
+                    self._answer = self._stored_answer()
+                    while self.last is None:
+                        for event in await self._next(group):
+                            yield event
+                finally:
+                    if self._tools is not None or self._call is not None or self._journal.conversation is not None:
+                        with CancelScope(shield=True):
+                            await self._leave()
+        except ChatError as error:
+            error.usage = self.usage
+            raise
+
+    async def _next(self, group: TaskGroup | None) -> Sequence[StreamEvent[OutT, PauseT]]:
+        """The next events: of the pass or the call under way, else of whatever is to be done now."""
+        if self._tools is not None:
+            batch = await self._tools.next()
+            return await self._end_pass(self._tools) if batch is None else batch
+        if self._call is not None:
+            batch = await self._call.next()
+            return await self._end_call(self._call) if batch is None else batch
+        if self._messages.pending():
+            self._tools = ToolsPass(self._plan, self._journal, group)
+            return ()
+        if self._answer is not None:
+            return await self._end(self._answer)
+        self._call = self._ask()
+        return ()
+
+    async def _leave(self) -> None:
+        """Stop the tools that still run, close the connection, and give the lease back: in this order."""
+        try:
+            if self._tools is not None:
+                await finish(self._tools.aclose)
+                self.usage += self._tools.usage
+            if self._call is not None:
+                await self._call.aclose()
+                self.usage += self._call.usage
+        finally:
+            await self._journal.release()
+
+    # --- A pass over tools ----------------------------------------------------------------------------------
+
+    async def _end_pass(self, tools: ToolsPass[PauseT]) -> Sequence[PauseT]:
+        """The pause; or nothing, where there is none, or where somebody has decided a call of it while others ran."""
+        self._tools = None
+        self._answer = None
+        self.usage += tools.usage
+        pause = tools.pause
+        if pause is None or not all(self._waits(wait) for wait in pause.waiting):
+            return ()
+        self.last = pause.costing(self.usage)
+        return (self.last,)
+
+    def _waits(self, wait: Wait) -> bool:
+        """Whether a call still waits for what it was found to wait for."""
+        try:
+            return isinstance(self._messages.tool(*wait.path).status, (Pending, Unknown))
+        except KeyError:
+            # The chat that it is in was given up.
+            return False
+
+    # --- The provider's turn ------------------------------------------------------------------------------
+
+    def _ask(self) -> Call:
+        limit = self._plan.settings.max_steps
+        if self._steps >= limit:
+            msg = f"no answer after {limit} provider calls; continue, or raise the limit by with_max_steps(...)"
+            raise MaxStepsExceeded(msg)
+        self._steps += 1
+        plan = self._plan
+        question = Question(self._messages, plan.declarations, self._options, plan.output.schema)
+        if not self._streaming:
+            return WholeCall(plan.model, question, self._patience)
+        if not isinstance(plan.model, StreamProvider):
+            msg = f"stream() needs a model that streams; {type(plan.model).__name__} does not"
+            raise UsageError(msg)
+        return StreamedCall(plan.model, question, self._patience)
+
+    async def _end_call(self, call: Call) -> Sequence[StreamEvent[OutT, PauseT]]:
+        """Fold the turn into the history. Where its length was cut, or it was withdrawn, none of its calls runs."""
+        self._call = None
+        self.usage += call.usage
+        turn = call.turn
+        assert turn is not None  # noqa: S101 - the call has ended well
+        tools = turn.tools
+        withdrawn = turn.finish_reason in _WITHDRAWN
+        if withdrawn or turn.finish_reason == "length":
+            for tool in tools:
+                if not tool.resolved:
+                    tool.fail(_WITHHELD if withdrawn else _CUT)
+        await self._journal.turn("model", turn)
+        if _answers(turn):
+            self._answer = turn
+        events: list[ToolCall | ToolResult | StepFinished] = [ToolCall(tool) for tool in tools]
+        events += [ToolResult(tool) for tool in tools if tool.resolved]
+        events.append(StepFinished(self._steps, call.usage))
+        return events
+
+    async def _end(self, turn: Turn) -> Sequence[Progress | Done[OutT]]:
+        """The output; or nothing, where the model is to correct it."""
+        self._answer = None
+        try:
+            output = self._plan.output.decode(ChatResponse(turn, self.usage))
+        except (InvalidResponse, Refused) as error:
+            error.partial = turn
+            if isinstance(error, Refused) or self._corrections <= 0:
+                raise
+            self._corrections -= 1
+            said = f"{error}\nAnswer again, with the corrected JSON alone."
+            await self._journal.turn("user", Turn([Text(said)], by="engine"))
+            return ()
+        await self._call_hooks(self._plan.settings.after)
+        self.last = Done(output)
+        return (*self._told_again(turn), self.last)
+
+    def _told_again(self, turn: Turn) -> Sequence[Progress]:
+        """The deltas of an answer that no call of this run has told: it was stored."""
+        if self._steps or not self._streaming:
+            return ()
+        if self._plan.output.schema is None:
+            return deltas_of(turn)
+        return as_structured(deltas_of(turn), [])
+
+    def _stored_answer(self) -> Turn | None:
+        """The answer that a stored conversation ends in: its run ended before it could say so. Nobody asks again."""
+        last = self._messages.last
+        if self._journal.conversation is None or last is None or last.role != "model":
+            return None
+        turn = last.turns[-1]
+        return turn if _answers(turn) else None
+
+    # --- Beside the loop ------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        """Call the hooks for the beginning, but not where a run goes on that had one.
+
+        Raises:
+            ConversationBusy: before any of them is called.
+        """
+        hooks = self._plan.settings.before
+        if hooks and not self._goes_on():
+            with self._messages.lend():
+                pass
+            await self._call_hooks(hooks)
+
+    def _goes_on(self) -> bool:
+        last = self._messages.last
+        if last is not None and last.role == "model" and last.turns[-1].tools:
+            return True
+        return self._stored_answer() is not None or bool(self._messages.pending())
+
+    async def _call_hooks(self, hooks: tuple[Hook, ...]) -> None:
+        for hook in hooks:
+            result = hook(self._messages)
+            if inspect.isawaitable(result):
+                await result
+
+    def _keep_lease(self, group: TaskGroup | None) -> None:
+        conversation = self._journal.conversation
+        if group is not None and conversation is not None and conversation.renew_every is not None:
+            group.start_soon(_renew, conversation, conversation.renew_every)
+
+
+def _answers(turn: Turn) -> bool:
+    """Whether the run ends in this turn."""
+    return turn.finish_reason in _WITHDRAWN or (not turn.tools and turn.finish_reason != "pause")
+
+
+async def _drain(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
+    async with aclosing(run.events(group)) as events:
+        async for _ in events:
+            pass
+
+
+async def _renew(conversation: Conversation, seconds: float) -> None:
+    while True:
+        await anyio.sleep(seconds)
+        try:
+            await conversation.renew()
+        except ChatError:
+            # It is lost, or given back. The next write says so, where the run can end in order.
+            return
+        except Exception:  # noqa: BLE001 - a store may raise anything
+            # It is tried again; a lease that runs out meanwhile is told by the next write.
+            _LOG.warning("the lease of conversation %r could not be renewed", conversation.id, exc_info=True)
+
+
+async def complete(
+    plan: ChatPlan[OutT, PauseT], target: Messages | Conversation, options: ChatOptions | None
+) -> OutT | PauseT:
+    """Run to the end, and return the output or the pause.
+
+    Raises:
+        ChatError: the run failed; the history is valid and holds everything that was done.
+    """
+    run = Run(plan, target, options, streaming=False)
+    if plan.owners or not isinstance(target, Messages):
+        async with Group() as group:
+            await _drain(run, group)
+    else:
+        # Nothing of such a run needs a task, and a group is a twentieth of what a call costs.
+        await _drain(run, None)
+    last = run.last
+    assert last is not None  # noqa: S101 - a run that raises nothing ends in one of the two
+    return last.response if isinstance(last, Done) else last

@@ -1,0 +1,315 @@
+"""The pass over tools: decide about every unresolved call, then run what may run.
+
+The calls run in tasks of the run's own group and leave their events in a mailbox, which the run's generator empties: no
+task group and no cancel scope is open across a `yield`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, final
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from typing_extensions import TypeVar
+
+from chat_core._cancelled import is_cancelled
+from chat_core.engine.inner import InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.journal import Journal
+from chat_core.engine.mailbox import Mailbox
+from chat_core.engine.plan import ChatPlan
+from chat_core.engine.threads import call_in_thread, wake
+from chat_core.engine.triage import Judge, Ready, Triage, decided
+from chat_core.errors import AlreadyClaimed
+from chat_core.events import Nested, ToolProgress, ToolResult, ToolStarted
+from chat_core.messages import Running, Tool
+from chat_core.response import Paused
+from chat_core.tools.context import ToolContext
+from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from chat_core.events import Progress
+    from chat_core.tools.definition import ToolDefinition
+
+PauseT = TypeVar("PauseT", bound=Paused)
+
+
+@final
+class _Ended:
+    """A call's task is over; with the error that must end the run, if there was one."""
+
+    __slots__ = ("error", "tool")
+
+    def __init__(self, tool: Tool, error: BaseException | None) -> None:
+        self.tool = tool
+        self.error = error
+
+
+@final
+class ToolsPass(Generic[PauseT]):
+    """One pass. `next()` gives events by batch until it returns `None`; then `pause` says what must be waited for."""
+
+    def __init__(self, plan: ChatPlan[object, PauseT], journal: Journal, group: TaskGroup | None) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._group = group
+        self._home = current_token(), threading.get_ident()
+        self._mailbox: Mailbox[Progress | _Ended] = Mailbox()
+        self._queue: list[Ready] | None = None
+        self._running: dict[str, Ready] = {}
+        self._begun: set[str] = set()
+        self._closed = False
+        self._found: Triage[PauseT] = Triage()
+        self._error: BaseException | None = None
+        self._inner: dict[str, PauseT] = {}
+        self._order: dict[str, int] = {}
+        self.usage = Usage()
+
+    @property
+    def pause(self) -> PauseT | None:
+        """What must be waited for, after the pass, in order of emission."""
+        pauses = self._found.pauses | self._inner
+        pause: PauseT | None = None
+        for waiting in sorted(pauses, key=self._order.__getitem__):
+            part = pauses[waiting]
+            pause = part if pause is None else pause.join(part)
+        return pause
+
+    async def next(self) -> Sequence[Progress] | None:
+        """The next events; `None` when nothing runs any more.
+
+        Raises:
+            InterruptedTools, PendingTools: before anything has run, but for what a chat inside raises them about.
+            LeaseLost: another run took over; after the calls that ran have ended.
+        """
+        if self._queue is None:
+            unresolved = self._journal.messages.pending()
+            self._found = await Judge(self._plan, self._journal).look(unresolved)
+            self._error = self._found.error
+            self._queue = self._startable(unresolved)
+            if self._found.resolved:
+                return [ToolResult(tool) for tool in self._found.resolved]
+        self._start_some()
+        if not self._running:
+            if self._error is not None:
+                raise self._error
+            return None
+        events: list[Progress] = []
+        for item in await self._mailbox.take():
+            if isinstance(item, _Ended):
+                await self._end(item)
+            else:
+                events.append(item)
+        if self._error is not None and not isinstance(self._error, Exception):
+            # Ctrl-C and its like wait for nobody.
+            raise self._error
+        return events
+
+    async def _end(self, ended: _Ended) -> None:
+        tool = ended.tool
+        del self._running[tool.id]
+        self._begun.discard(tool.id)
+        self._error = self._error or ended.error
+        if isinstance(tool.status, Running) and ended.error is None:
+            # The run goes on, and the call does not: whoever cancelled it, it would be begun again for ever.
+            tool.lost("it was cancelled while it ran; it may have taken effect")
+            await self._journal.tool(tool)
+
+    async def aclose(self) -> None:
+        """Cancel the calls that still run, and wait until each has said what became of it.
+
+        The run is over with this: its group is cancelled, since the pass has no scope of its own.
+        """
+        self._closed = True
+        if self._running and self._group is not None:
+            self._group.cancel_scope.cancel()
+        while self._begun:
+            for item in await self._mailbox.take():
+                if isinstance(item, _Ended):
+                    self._begun.discard(item.tool.id)
+
+    # --- Which, and when -----------------------------------------------------------------------------------
+
+    def _startable(self, unresolved: list[Tool]) -> list[Ready]:
+        """The calls to run, in order of emission: none from the first barrier on that has a waiting call before it."""
+        order = self._order = {tool.id: place for place, tool in enumerate(unresolved)}
+        first_wait = min([order[waiting] for waiting in self._found.pauses], default=len(order))
+        startable: list[Ready] = []
+        for ready in self._found.ready:
+            if ready.definition.sequential and order[ready.tool.id] > first_wait:
+                break
+            startable.append(ready)
+        return startable
+
+    def _start_some(self) -> None:
+        queue = self._queue
+        assert queue is not None  # noqa: S101 - the triage has filled it
+        while queue and self._error is None and len(self._running) < self._plan.settings.concurrency:
+            ready = queue[0]
+            barrier = ready.definition.sequential or any(
+                other.definition.sequential for other in self._running.values()
+            )
+            if barrier and self._running:
+                return
+            if ready.definition.sequential and self._inner:
+                # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
+                queue.clear()
+                return
+            del queue[0]
+            self._running[ready.tool.id] = ready
+            assert self._group is not None  # noqa: S101 - a chat that has tools runs in a group
+            self._group.start_soon(self._run, ready)
+
+    # --- One call --------------------------------------------------------------------------------------------
+
+    async def _run(self, ready: Ready) -> None:
+        error: BaseException | None = None
+        self._begun.add(ready.tool.id)
+        try:
+            await self._start_and_run(ready)
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as caught:  # noqa: BLE001 - the run raises it, as it is
+            error = caught
+        finally:
+            self._mailbox.put(_Ended(ready.tool, error))
+
+    async def _start_and_run(self, ready: Ready) -> None:
+        tool = ready.tool
+        if self._closed or is_cancelled():
+            return
+        if tool.revision != ready.revision:
+            # A decision from elsewhere was merged since the triage.
+            return
+        inner = tool.inner
+        if not await self._start(ready):
+            return
+        self._mailbox.put(ToolStarted(tool))
+        context = ToolContext(
+            tool.id,
+            tool.status.attempt if isinstance(tool.status, Running) else 1,
+            tool.idempotency_key,
+            self._journal.messages.contents,
+            self._journal.id,
+            self._reporter(tool),
+            inner,
+        )
+        lost = "it was cancelled before its body began"
+        try:
+            await checkpoint_if_cancelled()
+            lost = "it was cancelled while it ran; it may have taken effect"
+            error = await self._body(ready, context)
+        except BaseException:
+            # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
+            if not ready.definition.idempotent and isinstance(tool.status, Running):
+                tool.lost(lost)
+                await self._journal.tool(tool)
+            raise
+        await self._journal.tool(tool)
+        if tool.resolved:
+            self._mailbox.put(ToolResult(tool))
+        if error is not None:
+            raise error
+
+    async def _start(self, ready: Ready) -> bool:
+        """Say, durably, that the body is about to start. Not where somebody has decided otherwise meanwhile."""
+        tool, before = ready.tool, ready.tool.status
+        if isinstance(before, Running):
+            tool.again(self._plan.settings.now())
+        else:
+            tool.start(self._plan.settings.now())
+        try:
+            await self._journal.tool(tool)
+        except AlreadyClaimed:
+            if not decided(tool) or (tool.status == before and tool.id in self._journal.refused):
+                raise
+            self._journal.refused.add(tool.id)
+            return False
+        return True
+
+    async def _body(self, ready: Ready, context: ToolContext) -> Exception | None:
+        """Run the body under its timeout, and move the tool on by what comes of it. Returns what the run must raise."""
+        tool, definition = ready.tool, ready.definition
+        timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
+        value: object = None
+        try:
+            if timeout is None:
+                value = await self._invoke(ready, context)
+            else:
+                with anyio.move_on_after(timeout) as scope:
+                    value = await self._invoke(ready, context)
+                if scope.cancelled_caught:
+                    _fail(tool, f"{tool.name} did not end within {timeout:g} s; it may have taken effect")
+                    return None
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is told to the model
+            _fail(tool, f"{type(error).__name__}: {error}")
+            return None
+        if isinstance(value, InnerHalt):
+            tool.suspend(value.messages)
+            return value.inside(tool.id)
+        if isinstance(value, InnerPause):
+            # The scope that owns the tool has this pause in its type; through `run()` it came as an object.
+            self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType]
+            return None
+        self._complete(tool, definition, value)
+        return None
+
+    async def _invoke(self, ready: Ready, context: ToolContext) -> object:
+        run = partial(ready.definition.run, ready.arguments, context)
+        try:
+            value = await call_in_thread(run) if ready.definition.blocking else run()
+            return await value if inspect.isawaitable(value) else value
+        except anyio.get_cancelled_exc_class() as error:
+            if is_cancelled():
+                raise
+            msg = "it was cancelled from inside; it may have taken effect"
+            raise RuntimeError(msg) from error
+
+    def _complete(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
+        if tool.resolved:
+            # Somebody has said meanwhile what became of it.
+            return
+        try:
+            result, files = definition.result(value)
+            tool.complete(result, files=files)
+        except Exception as error:  # noqa: BLE001 - what a tool returns may be anything, too
+            tool.fail(f"{tool.name} ran, but its result cannot be told: {error}")
+
+    def _suspend(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
+        tool.suspend(paused.messages)
+        self._inner[tool.id] = paused.pause.inside(tool.id)
+
+    def _reporter(self, tool: Tool) -> Callable[[object], None]:
+        token, home = self._home
+
+        def report(value: object) -> None:
+            if threading.get_ident() == home:
+                self._hear(tool, value)
+            else:
+                wake(token, partial(self._hear, tool, value))
+
+        return report
+
+    def _hear(self, tool: Tool, value: object) -> None:
+        if isinstance(value, InnerUsage):
+            self.usage += value.usage
+        elif isinstance(tool.status, Running):
+            # What an abandoned thread says after that is as late as its result.
+            self._mailbox.put(_told(tool, value))
+
+
+def _fail(tool: Tool, error: str) -> None:
+    if not tool.resolved:
+        tool.fail(error)
+
+
+def _told(tool: Tool, value: object) -> Progress:
+    if not isinstance(value, InnerEvent):
+        return ToolProgress(tool, value)
+    inner = value.event
+    return Nested((tool.id, *inner.path), inner.event) if isinstance(inner, Nested) else Nested((tool.id,), inner)

@@ -1,0 +1,308 @@
+"""The first half of a pass over tools: what becomes of every unresolved call, before anything runs.
+
+Nothing here runs a tool. Every change of a status is durable before the next call is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, final
+
+from typing_extensions import TypeVar
+
+from chat_core.engine.inner import InnerChat
+from chat_core.engine.journal import Journal
+from chat_core.engine.plan import ChatPlan
+from chat_core.errors import AlreadyClaimed, InterruptedTools, PendingTools
+from chat_core.messages import Approved, FunctionCall, Pending, Rejected, Running, Suspended, Tool, Unknown
+from chat_core.response import Paused, Wait
+from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
+from chat_core.tools.context import CallContext
+from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+
+PauseT = TypeVar("PauseT", bound=Paused)
+
+
+@final
+@dataclass(slots=True)
+class Ready:
+    """A call that may run, with the arguments that will run."""
+
+    tool: Tool
+    definition: ToolDefinition
+    arguments: Mapping[str, object]
+    revision: int = field(init=False)
+    """Of the tool, when it was looked at: one that has moved since is for the next pass to judge."""
+
+    def __post_init__(self) -> None:
+        self.revision = self.tool.revision
+
+
+@final
+@dataclass(slots=True)
+class Triage(Generic[PauseT]):
+    """What a pass found: calls to run, calls already resolved, in order of emission, and the pauses of the others.
+
+    With an `error` nothing may run: it is raised when what was resolved has been told.
+    """
+
+    ready: list[Ready] = field(default_factory=list[Ready])
+    resolved: list[Tool] = field(default_factory=list[Tool])
+    pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
+    error: Exception | None = None
+
+
+class _Invalid(Exception):
+    """The call cannot run; the message is for the model."""
+
+
+class _Moved(Exception):
+    """Somebody decided the call while it was looked at."""
+
+
+@final
+class Judge(Generic[PauseT]):
+    """Decides about calls: by their status, by their schema, and by the strategy of the scope that owns them."""
+
+    def __init__(self, plan: ChatPlan[object, PauseT], journal: Journal) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._found: Triage[PauseT] = Triage()
+        self._promised: list[str] = []
+        self._lost: list[str] = []
+
+    async def look(self, tools: list[Tool]) -> Triage[PauseT]:
+        """Look at every unresolved call. Nothing is raised: what went wrong is the triage's `error`.
+
+        That is `InterruptedTools` where a crash left calls behind, and the chat has no rule for them, `PendingTools`
+        where the strategy would now execute what was promised to a person or a time, and what the journal raises.
+        """
+        try:
+            for tool in tools:
+                await self._settle(tool)
+            self._require_decided()
+        except Exception as error:  # noqa: BLE001 - the pass raises it
+            self._found.error = error
+        return self._found
+
+    async def _settle(self, tool: Tool) -> None:
+        """Judge a call, durably; again where a person decided it meanwhile."""
+        overruled = False
+        while not tool.resolved:
+            before = tool.revision
+            try:
+                await self._judge(tool)
+                if tool.revision != before:
+                    await self._journal.tool(tool)
+            except _Moved:
+                continue
+            except AlreadyClaimed:
+                if overruled or not decided(tool):
+                    raise
+                overruled = True
+                self._forget(tool)
+                continue
+            if tool.resolved:
+                self._found.resolved.append(tool)
+            return
+
+    def _forget(self, tool: Tool) -> None:
+        self._found.ready = [ready for ready in self._found.ready if ready.tool is not tool]
+        self._found.pauses.pop(tool.id, None)
+        self._lost = [lost for lost in self._lost if lost != tool.id]
+
+    def _require_decided(self) -> None:
+        if self._lost:
+            msg = (
+                f"{len(self._lost)} call(s) were interrupted and may have taken effect ({', '.join(self._lost)}): say "
+                "complete(result), retry() or fail(reason) for each, or build the chat with_interrupted(...)"
+            )
+            raise InterruptedTools(msg, self._lost)
+        if self._promised:
+            msg = (
+                f"{len(self._promised)} call(s) wait for a person or a time ({', '.join(self._promised)}), and this "
+                "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
+            )
+            raise PendingTools(msg, self._promised)
+
+    async def _judge(self, tool: Tool) -> None:
+        owner = self._plan.owners.get(tool.name)
+        status = tool.status
+        if isinstance(status, (Running, Unknown)):
+            self._interrupted(tool, owner)
+            return
+        if owner is None:
+            known = ", ".join(self._plan.owners) or "none"
+            _give_up(tool, f"There is no tool named {tool.name!r}. The tools are: {known}.")
+            return
+        definition, scope = owner
+        if isinstance(status, Suspended):
+            self._suspended(tool, definition)
+            return
+        try:
+            if isinstance(status, Approved):
+                await self._approved(tool, definition, scope)
+            elif isinstance(status, Pending):
+                await self._pending(tool, status, definition, scope)
+        except (_Invalid, InvalidArguments) as error:
+            tool.fail(str(error))
+
+    # --- By status -----------------------------------------------------------------------------------------
+
+    def _suspended(self, tool: Tool, definition: ToolDefinition) -> None:
+        if isinstance(definition, InnerChat):
+            self._found.ready.append(Ready(tool, definition, tool.effective_arguments))
+        else:
+            # Another tool has the name now: nobody has allowed that one.
+            tool.cancel(f"The tool {tool.name!r} is no chat any more, so this call cannot go on.")
+
+    def _interrupted(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
+        if isinstance(tool.status, Running):
+            if owner is not None and owner[0].idempotent:
+                with suppress(_Invalid):
+                    self._found.ready.append(Ready(tool, owner[0], self._validated(tool, owner[0])))
+                    return
+            tool.lost("its process ended while it ran; it may have taken effect")
+        action = self._plan.interrupted
+        reason = tool.status.reason if isinstance(tool.status, Unknown) else ""
+        if action is None:
+            self._lost.append(tool.id)
+        elif isinstance(action, Reject):
+            tool.fail(f"The call was interrupted and may have taken effect: {action.reason}")
+        else:
+            self._wait(
+                tool,
+                action,
+                Wait("interrupted", tool.id, (tool.id,), tool.name, tool.effective_arguments, error=reason),
+            )
+
+    async def _approved(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
+        if tool.edited is None:
+            self._found.ready.append(Ready(tool, definition, self._validated(tool, definition)))
+            return
+        try:
+            arguments = definition.validate(tool.edited)
+        except InvalidArguments as error:
+            await self._edit_refused(tool, definition, scope, str(error))
+            return
+        action = await self._decide(tool, scope, arguments)
+        if isinstance(action, Reject):
+            tool.refuse(action.reason)
+        elif _due(action) is not None:
+            tool.reconsider()
+            self._begin_wait(tool, definition, action, arguments)
+        else:
+            # An approval is what RequireApproval asks for.
+            self._found.ready.append(Ready(tool, definition, arguments))
+
+    async def _edit_refused(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT], error: str) -> None:
+        """An approver's arguments do not fit: a person must look again, if this chat can wait for one."""
+        action = await self._decide(tool, scope, definition.validate(tool.call.arguments))
+        if isinstance(action, Reject):
+            tool.refuse(action.reason)
+        elif isinstance(action, Execute) and isinstance(tool.status, Pending):
+            self._promised.append(tool.id)
+        elif isinstance(action, Execute):
+            msg = f"The arguments that the approver gave are not valid. {error}"
+            raise _Invalid(msg)
+        else:
+            if isinstance(tool.status, Approved):
+                tool.reconsider(error)
+            self._wait(tool, action, self._as_wait(tool, tool.effective_arguments))
+
+    async def _pending(self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
+        now = self._plan.settings.now()
+        if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
+            tool.refuse(f"nobody approved it before {status.expires_at.isoformat()}", "expiry")
+            return
+        if status.error is not None and tool.edited is not None:
+            await self._edit_refused(tool, definition, scope, status.error)
+            return
+        arguments = self._validated(tool, definition)
+        if status.kind == "schedule" and status.at is not None and now >= status.at:
+            self._found.ready.append(Ready(tool, definition, arguments))
+            return
+        action = await self._decide(tool, scope, arguments)
+        if isinstance(action, Reject):
+            tool.refuse(action.reason)
+        elif not isinstance(action, Execute):
+            self._begin_wait(tool, definition, action, arguments)
+        elif status.kind is None:
+            self._found.ready.append(Ready(tool, definition, arguments))
+        else:
+            self._promised.append(tool.id)
+
+    # --- Waiting ---------------------------------------------------------------------------------------------
+
+    def _begin_wait(
+        self, tool: Tool, definition: ToolDefinition, action: Action[PauseT], arguments: Mapping[str, object]
+    ) -> None:
+        status = tool.status
+        if isinstance(status, Pending) and status.kind is None:
+            if (at := _due(action)) is not None:
+                tool.schedule(at, canonical=arguments)
+                if self._plan.settings.now() >= at:
+                    self._found.ready.append(Ready(tool, definition, arguments))
+                    return
+            else:
+                tool.await_approval(self._expiry(action), canonical=arguments)
+        self._wait(tool, action, self._as_wait(tool, arguments))
+
+    def _wait(self, tool: Tool, action: Action[PauseT], wait: Wait) -> None:
+        self._found.pauses[tool.id] = action.pause(wait)
+
+    def _as_wait(self, tool: Tool, arguments: Mapping[str, object]) -> Wait:
+        status = tool.status
+        assert isinstance(status, Pending)  # noqa: S101 - a wait has just begun, or goes on
+        kind = status.kind or "approval"
+        return Wait(kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error)
+
+    def _expiry(self, action: Action[PauseT]) -> datetime | None:
+        if isinstance(action, RequireApproval) and action.expires_in is not None:
+            return self._plan.settings.now() + action.expires_in
+        return None
+
+    # --- Below -------------------------------------------------------------------------------------------------
+
+    async def _decide(self, tool: Tool, scope: ToolScope[PauseT], arguments: Mapping[str, object]) -> Action[PauseT]:
+        """What the scope says of a call, unless a person has decided it in the time that this took."""
+        before = tool.revision
+        action = await scope.decide(self._shown(tool, arguments))
+        if tool.revision != before:
+            raise _Moved
+        return action
+
+    def _validated(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
+        if tool.edited is None and tool.call.problem is not None:
+            msg = f"The call of {tool.name} was not run: {tool.call.problem}"
+            raise _Invalid(msg)
+        try:
+            return definition.validate(tool.effective_arguments)
+        except InvalidArguments as error:
+            msg = f"The call of {tool.name} was not run: {error}"
+            raise _Invalid(msg) from error
+
+    def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
+        context = CallContext(self._journal.messages.contents, self._journal.id, tool.decisions)
+        # A copy: whatever a strategy does with what it is shown, what runs was validated.
+        return tool.call.shown(deepcopy(dict(arguments)), tool.id, context)
+
+
+def decided(tool: Tool) -> bool:
+    """Whether what somebody did elsewhere with a call was to decide about it, or in it, and not to run it."""
+    return isinstance(tool.status, (Pending, Approved, Rejected, Suspended))
+
+
+def _due(action: Action[Paused]) -> datetime | None:
+    return action.at if isinstance(action, Schedule) else None
+
+
+def _give_up(tool: Tool, error: str) -> None:
+    if isinstance(tool.status, Suspended):
+        tool.cancel(error)
+    else:
+        tool.fail(error)

@@ -1,0 +1,178 @@
+"""Reading the fields of a stored document: each value is checked, and what is wrong is told with the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import TypeVar, cast
+
+ItemT = TypeVar("ItemT")
+WordT = TypeVar("WordT", bound=str)
+
+Fields = dict[str, object]
+
+
+class Malformed(Exception):
+    """Something in a document is not what it must be. Every reader on the way out adds its step to `path`."""
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path: list[str] = list(path)
+
+    def within(self, *steps: str) -> Malformed:
+        """The same, seen from further out."""
+        self.path[:0] = steps
+        return self
+
+    @property
+    def where(self) -> str:
+        """The way from the document's root, as in `contents[2].turns[0]`."""
+        return ".".join(self.path).replace(".[", "[")
+
+
+def fields(value: object) -> Fields:
+    """`value`, which must be an object."""
+    if type(value) is dict:
+        return cast("Fields", value)
+    raise Malformed(expected("an object", value))
+
+
+def expected(what: str, value: object) -> str:
+    """Say that `what` should stand where `value` stands."""
+    return f"expected {what}, not {_brief(value)}"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    text = "null" if value is None else repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"  # noqa: PLR2004 - one line
+
+
+def string(data: Fields, key: str) -> str:
+    """A text that must be there."""
+    value = data.get(key)
+    if type(value) is str:
+        return value
+    raise Malformed(expected("a string", value) if key in data else "missing", key)
+
+
+def string_or_none(data: Fields, key: str) -> str | None:
+    """A text that may be absent."""
+    value = data.get(key)
+    if value is None or type(value) is str:
+        return value
+    raise Malformed(expected("a string", value), key)
+
+
+def string_or(data: Fields, key: str, default: str) -> str:
+    """A text that may be absent, and is `default` then."""
+    value = string_or_none(data, key)
+    return default if value is None else value
+
+
+def integer(data: Fields, key: str, default: int, least: int = 0) -> int:
+    """A whole number that may be absent."""
+    value = data.get(key, default)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is int and value >= least:
+        return value
+    raise Malformed(expected(f"a whole number from {least}", value), key)
+
+
+def word(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT:
+    """One of a closed set of words, which must be there."""
+    value = string(data, key)
+    if value in words:
+        return words[value]
+    raise Malformed(expected(f"one of {', '.join(words)}", value), key)
+
+
+def word_or_none(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT | None:
+    """One of a closed set of words, which may be absent."""
+    return word(data, key, words) if data.get(key) is not None else None
+
+
+def mapping(data: Fields, key: str) -> Fields:
+    """An object that must be there."""
+    value = data.get(key)
+    if isinstance(value, dict):
+        return cast("Fields", value)
+    raise Malformed(expected("an object", value) if key in data else "missing", key)
+
+
+def mapping_or_none(data: Fields, key: str) -> Fields | None:
+    """An object that may be absent."""
+    value = data.get(key)
+    if value is None:
+        return None
+    return cast("Fields", value) if type(value) is dict else mapping(data, key)
+
+
+def nested(data: Fields, step: str, read: Callable[[Fields], ItemT]) -> ItemT:
+    """Read an object that is the field `step` of another one."""
+    try:
+        return read(data)
+    except Malformed as error:
+        raise error.within(step) from None
+
+
+def array(data: Fields, key: str) -> list[object]:
+    """An array that must be there."""
+    value = data.get(key)
+    if isinstance(value, list):
+        return cast("list[object]", value)
+    raise Malformed(expected("an array", value) if key in data else "missing", key)
+
+
+def items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
+    """An array that must be there, each item read by `read`."""
+    found = data.get(key)
+    values = cast("list[object]", found) if type(found) is list else array(data, key)
+    done: list[ItemT] = []
+    try:
+        for value in values:
+            done.append(read(value))  # noqa: PERF401 - `done` tells which item was wrong
+    except Malformed as error:
+        raise error.within(key, f"[{len(done)}]") from None
+    return done
+
+
+def items_or_none(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
+    """An array that may be absent, and is empty then."""
+    return items(data, key, read) if data.get(key) is not None else []
+
+
+def moment(data: Fields, key: str) -> datetime:
+    """A time with its zone, which must be there."""
+    text = data.get(key)
+    if type(text) is not str:
+        text = string(data, key)
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(expected("a time in ISO 8601", text), key) from None
+    if value.tzinfo is None:
+        raise Malformed(expected("a time with its zone", text), key)
+    return value
+
+
+def moment_or_none(data: Fields, key: str) -> datetime | None:
+    """A time with its zone, which may be absent."""
+    return moment(data, key) if data.get(key) is not None else None
+
+
+def rest(data: Fields, known: frozenset[str]) -> Fields | None:
+    """The fields that this version does not know; `None` where it knows them all."""
+    return None if data.keys() <= known else {key: value for key, value in data.items() if key not in known}
+
+
+def keep(data: Fields, extra: Mapping[str, object] | None, known: Collection[str]) -> Fields:
+    """`data` with the unknown fields that it was once read with."""
+    if extra:
+        data.update({key: value for key, value in extra.items() if key not in known})
+    return data

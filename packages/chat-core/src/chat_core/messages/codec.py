@@ -1,0 +1,344 @@
+"""A conversation as one JSON document, and back.
+
+The document is compact: it leaves out what is at its default, and stores nothing that can be computed from the rest of
+it. Fields that this version does not know are kept and written back, at every level; so are parts of an unknown type. A
+document of a later version is refused, and so is everything that is malformed, with the way to it:
+`contents[2].turns[0].parts[1].status`.
+
+Its JSON Schema is `schema()`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Protocol, cast, get_args
+
+from pydantic_core import to_json
+
+from chat_core._json import loads
+from chat_core.errors import InvalidDocument, NewerVersion, UsageError
+from chat_core.messages._fields import (
+    Fields,
+    Malformed,
+    array,
+    fields,
+    integer,
+    items,
+    keep,
+    mapping_or_none,
+    moment,
+    nested,
+    rest,
+    string,
+    string_or_none,
+    word,
+    word_or_none,
+)
+from chat_core.messages._part_codec import (
+    READERS,
+    read_text,
+    read_unknown,
+    write_embedding,
+    write_file,
+    write_provider,
+    write_reasoning,
+    write_structured,
+    write_text,
+)
+from chat_core.messages._tool_codec import read_tool, write_tool
+from chat_core.messages.content import Content, FinishReason, Role, Turn
+from chat_core.messages.parts import Embedding, Extra, File, Part, Reasoning, Structured, Text
+from chat_core.messages.tool import Tool
+from chat_core.usage import NO_USAGE, Metadata, Usage
+
+if TYPE_CHECKING:
+    from chat_core.messages._tool_codec import ReadInner
+    from chat_core.messages.messages import Messages
+
+VERSION = 1
+
+_DOCUMENT = frozenset({"version", "contents"})
+_CONTENT = frozenset({"role", "turns"})
+_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by"})
+_ALWAYS = frozenset({"parts", "created_at"})
+_METADATA = frozenset({"provider", "model", "id", "finish_reason", "usage", "extra"})
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_USAGE = frozenset(_COUNTS)
+
+_ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
+_REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
+
+
+class Make(Protocol):
+    """Makes a conversation of its contents: `Messages`."""
+
+    def __call__(self, contents: Iterable[Content], *, extra: Extra) -> Messages:
+        """A conversation of these contents."""
+        ...
+
+
+def schema() -> dict[str, object]:
+    """The JSON Schema (draft 2020-12) of a stored conversation. It allows fields that it does not know."""
+    text = files("chat_core.messages").joinpath("conversation.schema.json").read_text(encoding="utf-8")
+    value: dict[str, object] = json.loads(text)
+    return value
+
+
+# --- Documents -------------------------------------------------------------------------------------------------
+
+
+def write(contents: Iterable[Content], extra: Extra) -> str:
+    """A conversation as one JSON document.
+
+    Raises:
+        UsageError: a caller's or a provider's data in it is not JSON.
+    """
+    document = _write_document(contents, extra)
+    try:
+        return to_json(document, inf_nan_mode="null").decode()
+    except ValueError:
+        return _write_slowly(document)
+
+
+def _write_slowly(document: Fields) -> str:
+    # Lone surrogates have no UTF-8, only escapes; and the standard library goes deeper.
+    try:
+        return json.dumps(document, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"the conversation holds something that is not JSON: {error}; look at results, opaque data and metadata"
+        raise UsageError(msg) from error
+
+
+def read(document: str | bytes, make: Make) -> Messages:
+    """Read a conversation that `write()` wrote.
+
+    Raises:
+        InvalidDocument: it is not one; the error says where.
+        NewerVersion: it was written by a later version of this library.
+    """
+    try:
+        value = loads(document)
+    except (ValueError, TypeError, RecursionError) as error:
+        msg = f"not a JSON document: {error}"
+        raise InvalidDocument(msg) from error
+    try:
+        return _read_document(value, make)
+    except Malformed as error:
+        raise _invalid(error) from None
+    except RecursionError as error:
+        msg = "conversations are nested too deeply"
+        raise InvalidDocument(msg) from error
+
+
+class _Newer(Malformed):
+    """The version is one that this library does not know yet."""
+
+
+def _invalid(error: Malformed) -> InvalidDocument:
+    kind = NewerVersion if isinstance(error, _Newer) else InvalidDocument
+    return kind(error.message, path=error.where)
+
+
+def _write_document(contents: Iterable[Content], extra: Extra) -> Fields:
+    data: Fields = {"version": VERSION, "contents": [_write_content(content) for content in contents]}
+    return keep(data, extra, _DOCUMENT)
+
+
+def _write_inner(inner: Messages) -> Fields:
+    return _write_document(inner.contents, inner.extra)
+
+
+def _read_document(value: object, make: Make) -> Messages:
+    data = fields(value)
+    version = integer(data, "version", 0, least=VERSION)
+    if version > VERSION:
+        msg = f"the document is of version {version}, and this library reads up to {VERSION}: upgrade it"
+        raise _Newer(msg, "version")
+    read_turn = partial(_read_turn, read_inner=partial(_read_document, make=make))
+    contents = items(data, "contents", partial(_read_content, read_turn=read_turn))
+    _require_unique(contents)
+    return make(contents, extra=rest(data, _DOCUMENT) if len(data) > len(_DOCUMENT) else None)
+
+
+def _require_unique(contents: list[Content]) -> None:
+    # An id that were minted anew at each reading would not be the one that an approver was shown.
+    seen: set[str] = set()
+    for i, content in enumerate(contents):
+        for j, turn in enumerate(content.turns):
+            for k, part in enumerate(turn.parts):
+                if isinstance(part, Tool):
+                    if part.id in seen:
+                        msg = f"{part.id!r} is the id of another tool, too"
+                        raise Malformed(msg, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]", "id")
+                    seen.add(part.id)
+
+
+def _write_content(content: Content) -> Fields:
+    data: Fields = {"role": content.role, "turns": [turn_to_dict(turn) for turn in content.turns]}
+    return keep(data, content.extra, _CONTENT) if content.extra else data
+
+
+class _ReadTurn(Protocol):
+    def __call__(self, value: object, /) -> Turn: ...
+
+
+def _read_content(value: object, read_turn: _ReadTurn) -> Content:
+    data = fields(value)
+    turns = items(data, "turns", read_turn)
+    extra = rest(data, _CONTENT) if len(data) > len(_CONTENT) else None
+    return Content(word(data, "role", _ROLES), turns, extra=extra)
+
+
+# --- Turns -----------------------------------------------------------------------------------------------------
+
+
+def turn_to_dict(turn: Turn) -> dict[str, object]:
+    """A turn as a JSON object, as it stands in a document: what a store's journal writes."""
+    data: Fields = {"parts": [_write_part(part) for part in turn.parts]}
+    if turn.finish_reason is not None:
+        data["finish_reason"] = turn.finish_reason
+    if turn.metadata is not None:
+        data["metadata"] = _write_metadata(turn.metadata)
+    data["created_at"] = turn.created_at.isoformat()
+    if turn.by is not None:
+        data["by"] = turn.by
+    return keep(data, turn.extra, _TURN) if turn.extra else data
+
+
+def turn_from_dict(data: object, make: Make) -> Turn:
+    """Read what `turn_to_dict()` wrote.
+
+    Raises:
+        InvalidDocument: it is not a turn; the error says where.
+        NewerVersion: a conversation inside was written by a later version of this library.
+    """
+    try:
+        return _read_turn(data, partial(_read_document, make=make))
+    except Malformed as error:
+        raise _invalid(error) from None
+
+
+def tool_to_dict(tool: Tool) -> dict[str, object]:
+    """A tool as a JSON object, as it stands in a document: what a store's journal writes."""
+    return write_tool(tool, _write_inner)
+
+
+def tool_from_dict(data: object, make: Make) -> Tool:
+    """Read what `tool_to_dict()` wrote.
+
+    Raises:
+        InvalidDocument: it is not a tool; the error says where.
+        NewerVersion: a conversation inside was written by a later version of this library.
+    """
+    try:
+        return read_tool(fields(data), partial(_read_document, make=make))
+    except Malformed as error:
+        raise _invalid(error) from None
+
+
+def _read_turn(value: object, read_inner: ReadInner) -> Turn:
+    data = fields(value)
+    turn = Turn(_read_parts(data, read_inner), created_at=moment(data, "created_at"))
+    if len(data) > len(_ALWAYS):
+        metadata = mapping_or_none(data, "metadata")
+        turn.finish_reason = word_or_none(data, "finish_reason", _REASONS)
+        turn.metadata = None if metadata is None else nested(metadata, "metadata", _read_metadata)
+        turn.by = string_or_none(data, "by")
+        turn.extra = rest(data, _TURN)
+    return turn
+
+
+def _read_parts(data: Fields, read_inner: ReadInner) -> list[Part]:
+    # As `items()` does, without a function of its own for every turn.
+    values = array(data, "parts")
+    done: list[Part] = []
+    try:
+        for value in values:
+            done.append(_read_part(value, read_inner))  # noqa: PERF401 - `done` tells which part was wrong
+    except Malformed as error:
+        raise error.within("parts", f"[{len(done)}]") from None
+    return done
+
+
+def _write_part(part: Part) -> Fields:  # noqa: PLR0911 - one case for each part
+    # The commonest first; `match` on classes costs a call for each case.
+    kind = type(part)
+    if kind is Text:
+        return write_text(cast("Text", part))
+    if isinstance(part, Tool):
+        return write_tool(part, _write_inner)
+    match part:
+        case Text():
+            return write_text(part)
+        case Reasoning():
+            return write_reasoning(part)
+        case Structured():
+            return write_structured(part)
+        case File():
+            return write_file(part)
+        case Embedding():
+            return write_embedding(part)
+        case _:
+            return write_provider(part)
+
+
+def _read_part(value: object, read_inner: ReadInner) -> Part:
+    data = fields(value)
+    kind = data.get("type")
+    if kind == "text":
+        return read_text(data)
+    if kind == "tool":
+        return read_tool(data, read_inner)
+    kind = string(data, "type")
+    reader = READERS.get(kind)
+    return read_unknown(data, kind) if reader is None else reader(data)
+
+
+# --- Metadata --------------------------------------------------------------------------------------------------
+
+
+def _write_metadata(metadata: Metadata) -> Fields:
+    data: Fields = {}
+    if metadata.provider is not None:
+        data["provider"] = metadata.provider
+    if metadata.model is not None:
+        data["model"] = metadata.model
+    if metadata.id is not None:
+        data["id"] = metadata.id
+    if metadata.finish_reason is not None:
+        data["finish_reason"] = metadata.finish_reason
+    unread = metadata.unread
+    counts: Fields = dict(metadata.usage.to_dict())
+    if unread and isinstance(unknown := unread.get("usage"), dict):
+        keep(counts, cast("Fields", unknown), _COUNTS)
+    if counts:
+        data["usage"] = counts
+    if metadata.extra:
+        data["extra"] = dict(metadata.extra)
+    return keep(data, unread, _METADATA) if unread else data
+
+
+def _read_metadata(data: Fields) -> Metadata:
+    counts = mapping_or_none(data, "usage")
+    unread = rest(data, _METADATA)
+    usage = NO_USAGE
+    if counts:
+        usage = nested(counts, "usage", _read_usage)
+        if unknown := rest(counts, _USAGE):
+            unread = {**(unread or {}), "usage": unknown}
+    return Metadata(
+        string_or_none(data, "provider"),
+        string_or_none(data, "model"),
+        string_or_none(data, "id"),
+        string_or_none(data, "finish_reason"),
+        usage,
+        mapping_or_none(data, "extra") or {},
+        unread,
+    )
+
+
+def _read_usage(data: Fields) -> Usage:
+    return Usage(*[integer(data, name, 0) if name in data else 0 for name in _COUNTS])

@@ -1,0 +1,174 @@
+"""A conversation that rests nowhere and remembers everything that a run asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
+
+from chat_core.errors import AlreadyClaimed, LeaseLost, UsageError
+from chat_core.messages import Messages, Role, Tool, ToolStatus, Turn, codec
+
+Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "release"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a conversation's method, as things stood when it came.
+
+    `str()` of it is short enough to be compared in a test: `claim`, `write_tool call_1 Running`, `write_turn model`.
+    """
+
+    operation: Operation
+    tool_id: str | None = None
+    status: ToolStatus | None = None
+    role: Role | None = None
+    turn: Turn | None = None
+
+    def __str__(self) -> str:
+        words = [self.operation, self.tool_id, type(self.status).__name__ if self.status else None, self.role]
+        return " ".join([word for word in words if word])
+
+
+@final
+class MemoryConversation:
+    """A `Conversation` for tests: it keeps what was made durable apart from what is only in `messages`.
+
+    Attributes:
+        calls: every call so far, oldest first. A call is recorded before it takes effect.
+        late: what was written after `overtake()`.
+        on_call: called with each call before it takes effect; what it raises is raised, and nothing is durable.
+    """
+
+    def __init__(
+        self,
+        messages: Messages | None = None,
+        *,
+        id: str = "memory",  # noqa: A002 - the field's own name
+        renew_every: float | None = None,
+        on_call: Callable[[Call], None] | None = None,
+    ) -> None:
+        self._messages = messages if messages is not None else Messages()
+        self._id = id
+        self._renew_every = renew_every
+        self._revision = 0
+        self._claimed = False
+        self._overtaken = False
+        self._document = self._messages.to_json()
+        self.on_call = on_call
+        self.calls: list[Call] = []
+        self.late: list[Call] = []
+
+    @property
+    def id(self) -> str:
+        """Names the conversation."""
+        return self._id
+
+    @property
+    def revision(self) -> int:
+        """Counts the writes that took effect."""
+        return self._revision
+
+    @property
+    def messages(self) -> Messages:
+        """The conversation, as the run knows it."""
+        return self._messages
+
+    @property
+    def renew_every(self) -> float | None:
+        """What the test asked for."""
+        return self._renew_every
+
+    @property
+    def claimed(self) -> bool:
+        """Whether a run holds the lease."""
+        return self._claimed
+
+    @property
+    def operations(self) -> list[str]:
+        """The calls in short, but for renewals: `["claim", "write_tool call_1 Running", …]`."""
+        return [str(call) for call in self.calls if call.operation != "renew"]
+
+    async def claim(self) -> None:
+        """Take the lease; everything in `messages` is durable then.
+
+        Raises:
+            AlreadyClaimed: a run holds it.
+        """
+        self._record(Call("claim"))
+        if self._claimed:
+            msg = f"a live run holds the conversation {self._id!r}"
+            raise AlreadyClaimed(msg)
+        self._claimed = True
+        self._overtaken = False
+        self._document = self._messages.to_json()
+        self._revision += 1
+
+    async def renew(self) -> None:
+        """Prolong the lease, which never runs out here.
+
+        Raises:
+            LeaseLost: after `overtake()`.
+        """
+        self._require_lease(Call("renew"))
+
+    async def write_tool(self, tool: Tool, /) -> None:
+        """Make the state of one tool durable.
+
+        Raises:
+            LeaseLost: after `overtake()`; the call is in `late`.
+            UsageError: nothing claimed the conversation.
+        """
+        self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
+        resting = self.resting()
+        stored = next((item for content in resting for item in content.tools if item.id == tool.id), None)
+        if stored is None:
+            msg = f"write_tool() needs a tool of a durable turn; write_turn() comes before it for {tool.id!r}"
+            raise UsageError(msg)
+        stored.adopt(codec.tool_from_dict(codec.tool_to_dict(tool), Messages))
+        self._store(resting)
+
+    async def write_turn(self, role: Role, turn: Turn, /) -> None:
+        """Make a turn durable.
+
+        Raises:
+            LeaseLost: after `overtake()`; the call is in `late`.
+            UsageError: nothing claimed the conversation.
+        """
+        self._require_lease(Call("write_turn", role=role, turn=turn))
+        resting = self.resting()
+        resting.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
+        self._store(resting)
+
+    async def release(self) -> None:
+        """Give the lease back."""
+        self._record(Call("release"))
+        self._claimed = False
+
+    def resting(self) -> Messages:
+        """What is durable: the conversation that another process would find if this one died now. A copy."""
+        return Messages.from_json(self._document)
+
+    def overtake(self) -> None:
+        """Act as if another run had taken over: whatever the run writes from now on is late."""
+        self._overtaken = True
+
+    def _store(self, resting: Messages) -> None:
+        self._document = resting.to_json()
+        self._revision += 1
+
+    def _record(self, call: Call) -> None:
+        self.calls.append(call)
+        if self.on_call is not None:
+            self.on_call(call)
+
+    def _require_lease(self, call: Call) -> None:
+        self._record(call)
+        if self._overtaken:
+            self.late.append(call)
+            msg = f"another run took over the conversation {self._id!r}; {call} came late"
+            raise LeaseLost(msg)
+        if not self._claimed:
+            msg = f"{call} came without a claim(): a run claims the conversation before it writes"
+            raise UsageError(msg)

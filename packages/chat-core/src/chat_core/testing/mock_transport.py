@@ -1,0 +1,213 @@
+"""A transport without a network: it says what it is told and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from anyio.lowlevel import checkpoint
+
+from chat_core import _json
+from chat_core.errors import TransportError, UsageError
+from chat_core.transport import MAX_EVENT_BYTES, EventStream, Headers, Request, Response, framed
+
+if TYPE_CHECKING:
+    from chat_core.transport import Transport
+
+Step: TypeAlias = bytes | str | Exception | Callable[[], Awaitable[object]]
+"""A step of a body: a chunk; an error, raised at this point; or something to await, such as `event.wait`."""
+
+Fields: TypeAlias = Sequence[tuple[str, str]] | Mapping[str, str]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """A request that was made, with the means to look into it.
+
+    Attributes:
+        request: the request itself.
+        streamed: whether its answer was asked for as a stream.
+    """
+
+    request: Request
+    streamed: bool
+
+    @property
+    def headers(self) -> Headers:
+        """The headers by name, whatever the case."""
+        return Headers(self.request.headers)
+
+    @property
+    def url(self) -> str:
+        """The whole URL."""
+        return self.request.url
+
+    @property
+    def path(self) -> str:
+        """The path, with the query."""
+        return self.request.path
+
+    @property
+    def body(self) -> bytes:
+        """The body, as it would have been sent."""
+        return self.request.body
+
+    def json(self) -> Any:  # noqa: ANN401  # whatever was sent
+        """The body, read as JSON.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return _json.loads(self.request.body)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Headers
+    steps: tuple[Step, ...]
+
+
+@final
+class MockTransport:
+    r"""A transport that gives scripted answers, one to each request in turn, on asyncio and on trio.
+
+    ```python
+    transport = MockTransport()
+    transport.answer(200, {"content-type": "application/json"}, {"ok": True})
+    transport.answer(429, {"retry-after": "2"}, {"error": {"message": "slow down"}})
+    transport.events('{"n": 1}', '{"n": 2}', "[DONE]")
+    transport.answer(body=[b"data: 1\n\n", b"da", TransportError("stream", "reset")])
+    transport.fail(TransportError("connect", "no route"))
+    ```
+
+    Attributes:
+        requests: what was asked, in order.
+        open_streams: how many streams have been entered and not yet left.
+        closed: whether `aclose()` was called.
+    """
+
+    def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.requests: list[RecordedRequest] = []
+        self.open_streams = 0
+        self.closed = False
+        self._answers: deque[_Answer | Exception] = deque()
+        self._max_event_bytes = max_event_bytes
+
+    @property
+    def last(self) -> RecordedRequest:
+        """The latest request.
+
+        Raises:
+            UsageError: there was none.
+        """
+        if not self.requests:
+            msg = "no request has been made yet"
+            raise UsageError(msg)
+        return self.requests[-1]
+
+    @property
+    def unused(self) -> int:
+        """How many of the scripted answers nobody has asked for."""
+        return len(self._answers)
+
+    def answer(
+        self,
+        status: int = 200,
+        headers: Fields = (),
+        body: bytes | str | Mapping[str, object] | Sequence[Step] = b"",
+    ) -> None:
+        """Script the next answer.
+
+        Args:
+            status: its status. One that is not 2xx fails a stream, with its headers and body, as it does over HTTP.
+            headers: its headers.
+            body: its bytes or text, a mapping to be written as JSON, or steps: the chunks in which it comes, with
+                errors and waits between them.
+        """
+        if isinstance(body, Mapping):
+            body = _json.dump_bytes(body)
+        steps = (body,) if isinstance(body, bytes | str) else tuple(body)
+        self._answers.append(_Answer(status, Headers(headers), steps))
+
+    def events(self, *data: str, headers: Fields = ()) -> None:
+        """Script a whole stream of server-sent events, one chunk each."""
+        fields = list(headers.items() if isinstance(headers, Mapping) else headers)
+        body = ["".join(f"data: {line}\n" for line in item.split("\n")) + "\n" for item in data]
+        self.answer(200, [("content-type", "text/event-stream"), *fields], body)
+
+    def fail(self, error: Exception) -> None:
+        """Script a failure in place of the next answer."""
+        self._answers.append(error)
+
+    async def send(self, request: Request, /) -> Response:
+        """Give the next answer.
+
+        Raises:
+            TransportError: as scripted.
+            UsageError: no answer is left.
+        """
+        answer = await self._next(request, streamed=False)
+        body = b"".join([chunk async for chunk in _chunks(answer)])
+        return Response(answer.status, answer.headers, body)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        """Give the next answer as a stream, cut by the request's framing.
+
+        Raises:
+            TransportError: as scripted, or the status is not 2xx.
+            UsageError: no answer is left.
+        """
+        answer = await self._next(request, streamed=True)
+        if not 200 <= answer.status < 300:  # noqa: PLR2004  # what HTTP calls success
+            body = b"".join([chunk async for chunk in _chunks(answer)])
+            msg = f"{request.method} {request.host} was answered with {answer.status}"
+            raise TransportError("status", msg, status=answer.status, headers=answer.headers, body=body)
+        chunks = _chunks(answer)
+        batches = framed(chunks, request.framing, max_event_bytes=self._max_event_bytes, is_last=request.is_last)
+        self.open_streams += 1
+        try:
+            yield EventStream(answer.status, answer.headers, batches)
+        finally:
+            self.open_streams -= 1
+            await batches.aclose()
+            await chunks.aclose()
+
+    async def aclose(self) -> None:
+        """Remember that it was closed; nothing was open."""
+        self.closed = True
+
+    async def _next(self, request: Request, *, streamed: bool) -> _Answer:
+        self.requests.append(RecordedRequest(request, streamed))
+        await checkpoint()
+        if not self._answers:
+            what = f"{request.method} {request.host}, request {len(self.requests)}"
+            msg = f"no answer is left for {what}: script one more"
+            raise UsageError(msg)
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def _chunks(answer: _Answer) -> AsyncGenerator[bytes]:
+    for step in answer.steps:
+        await checkpoint()
+        if isinstance(step, Exception):
+            raise step
+        if isinstance(step, str):
+            yield step.encode()
+        elif isinstance(step, bytes):
+            yield step
+        else:
+            await step()
+
+
+if TYPE_CHECKING:
+    _is_a_transport: Transport = MockTransport()

@@ -1,0 +1,229 @@
+"""A model that says what it is told: for what a real one cannot be made to do on demand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias, final
+
+from chat_core.errors import ChatError, StreamTruncated, UsageError
+from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import File, FinishReason, FunctionCall, Messages, Part, Reasoning, Text, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import Delta, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.usage import Metadata, Usage
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a script.
+
+    Attributes:
+        parts: texts, calls and other parts, in order. A text is streamed word by word.
+        finish_reason: why the model stopped; by default `tool_calls` where there is a call, else `stop`.
+        usage: what the answer costs.
+        fail_after: end the stream after so many deltas: with `error`, or without a word, which is a truncated stream.
+        error: what is raised: at once, or in mid-stream with `fail_after`.
+        before: awaited before anything is said: a gate that a test holds.
+    """
+
+    parts: Sequence[Part | FunctionCall | str] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage = field(default_factory=lambda: Usage(10, 5))
+    fail_after: int | None = None
+    error: ChatError | None = None
+    before: Callable[[], Awaitable[object]] | None = None
+
+
+Scripted: TypeAlias = "Answer | str | FunctionCall | ChatError | Sequence[Part | FunctionCall | str]"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the model was asked, as it was when it was asked: the conversation as JSON, and the rest."""
+
+    document: str
+    tools: ToolDeclarations
+    options: ChatOptions
+    structured_output: OutputSchema | None
+
+    @property
+    def messages(self) -> Messages:
+        """The conversation, read again."""
+        return Messages.from_json(self.document)
+
+
+@final
+class ScriptedProvider:
+    """Completes, streams and embeds by a script. `asked` has what it was asked.
+
+    Each answer is a text, a call, a list of parts, an error to raise, or an `Answer` that says more. The n-th question
+    gets the n-th answer; with `by_history=True` it is the number of the model's turns in the conversation that counts,
+    so that another process with the same script goes on where this one stopped. A question too many is a `UsageError`.
+    """
+
+    def __init__(
+        self,
+        *script: Scripted,
+        by_history: bool = False,
+        vectors: Callable[[str], Sequence[float]] | None = None,
+        meta: ProviderMeta | None = None,
+    ) -> None:
+        self._script = [_answer(item) for item in script]
+        self._by_history = by_history
+        self._vectors = vectors or _length
+        self._meta = meta or ProviderMeta("scripted", "script")
+        self.asked: list[Asked] = []
+        self.open_streams = 0
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        """What this provider is."""
+        return self._meta
+
+    async def complete(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> Turn:
+        """The next answer, whole."""
+        answer = self._next(messages, tools, options, structured_output)
+        if answer.before is not None:
+            await answer.before()
+        if answer.error is not None:
+            raise answer.error
+        if answer.fail_after is not None:
+            msg = "the script cut the answer"
+            raise StreamTruncated(msg)
+        return self._turn(answer)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> AsyncGenerator[_ScriptedStream, None]:
+        """The next answer, delta by delta."""
+        answer = self._next(messages, tools, options, structured_output)
+        if answer.before is not None:
+            await answer.before()
+        if answer.error is not None and answer.fail_after is None:
+            raise answer.error
+        self.open_streams += 1
+        try:
+            yield _ScriptedStream(answer, self._turn(answer))
+        finally:
+            self.open_streams -= 1
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        """A vector for each text: its length, unless `vectors` says otherwise."""
+        del options
+        if len(texts) > self._meta.max_embedding_batch:
+            msg = f"{len(texts)} texts in one batch, {self._meta.max_embedding_batch} at most"
+            raise UsageError(msg)
+        return EmbeddingsResponse(tuple([tuple(self._vectors(text)) for text in texts]), Usage(len(texts)))
+
+    def _next(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> Answer:
+        if unresolved := messages.pending():
+            msg = f"a question was sent while calls are unresolved: {unresolved!r}"
+            raise AssertionError(msg)
+        place = len(self.asked)
+        if self._by_history:
+            place = sum(len(content.turns) for content in messages if content.role == "model")
+        self.asked.append(Asked(messages.to_json(), tools, options, structured_output))
+        if place >= len(self._script):
+            msg = f"the script has {len(self._script)} answer(s), and this is question {place + 1}"
+            raise UsageError(msg)
+        return self._script[place]
+
+    def _turn(self, answer: Answer) -> Turn:
+        parts: list[Part] = []
+        for part in answer.parts:
+            if isinstance(part, str):
+                parts.append(Text(part))
+            elif isinstance(part, FunctionCall):
+                parts.append(Tool(part, call_id=part.id or None))
+            else:
+                parts.append(part)
+        called = any(isinstance(part, Tool) for part in parts)
+        reason = answer.finish_reason or ("tool_calls" if called else "stop")
+        return Turn(
+            parts, finish_reason=reason, metadata=Metadata(self._meta.name, self._meta.model, usage=answer.usage)
+        )
+
+
+@final
+@dataclass(slots=True)
+class _ScriptedStream:
+    answer: Answer
+    turn: Turn
+    said: list[Delta] = field(default_factory=list[Delta])
+    ended: bool = False
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        for place, delta in enumerate(_deltas(self.turn)):
+            if place == self.answer.fail_after:
+                break
+            self.said.append(delta)
+            yield (delta,)
+        if self.answer.fail_after is None:
+            self.ended = True
+        elif self.answer.error is not None:
+            raise self.answer.error
+
+    def close(self) -> Turn:
+        if not self.ended:
+            msg = f"the stream ended after {len(self.said)} delta(s), and its script goes on"
+            raise StreamTruncated(msg, partial=self.partial())
+        return self.turn
+
+    def partial(self) -> Turn:
+        text = "".join([delta.text for delta in self.said if isinstance(delta, TextDelta)])
+        return Turn([Text(text)] if text else [], metadata=Metadata("scripted", usage=self.answer.usage))
+
+
+def _length(text: str) -> Sequence[float]:
+    return (float(len(text)),)
+
+
+def _answer(item: Scripted) -> Answer:
+    if isinstance(item, Answer):
+        return item
+    if isinstance(item, ChatError):
+        return Answer(error=item)
+    if isinstance(item, (str, FunctionCall)):
+        return Answer((item,))
+    return Answer(item)
+
+
+def _deltas(turn: Turn) -> list[Delta]:
+    deltas: list[Delta] = []
+    calls = 0
+    for part in turn.parts:
+        if isinstance(part, Text):
+            deltas += [TextDelta(piece) for piece in _words(part.text)]
+        elif isinstance(part, Reasoning):
+            deltas += [ReasoningDelta(piece) for piece in _words(part.text)]
+        elif isinstance(part, Tool):
+            deltas.append(ToolCallDelta(part.call.text, calls, part.name, part.call_id))
+            calls += 1
+        elif isinstance(part, File):
+            deltas.append(FilePart(part))
+    return deltas
+
+
+def _words(text: str) -> list[str]:
+    return [word + " " for word in text.split(" ")[:-1]] + text.split(" ")[-1:] if text else []

@@ -1,0 +1,39 @@
+"""What a model may call, and who decides about it."""
+
+from __future__ import annotations
+
+from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+from chat_core.tools.collection import Handler, ToolCollection
+from chat_core.tools.context import CallContext, ToolContext
+from chat_core.tools.declare import FunctionTool, ToolOptions, declare, require_name
+from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+from chat_core.tools.raw import RawTool, SchemaChecker, declare_raw
+from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
+
+__all__ = [
+    "Action",
+    "CallContext",
+    "Execute",
+    "FunctionTool",
+    "Handler",
+    "InvalidArguments",
+    "RawTool",
+    "Reject",
+    "RequireApproval",
+    "Schedule",
+    "SchemaChecker",
+    "ScopedCollection",
+    "Strategy",
+    "ToolCollection",
+    "ToolContext",
+    "ToolDefinition",
+    "ToolOptions",
+    "ToolScope",
+    "Withhold",
+    "declare",
+    "declare_raw",
+    "execute_all",
+    "require_collection",
+    "require_name",
+    "require_unique_names",
+]

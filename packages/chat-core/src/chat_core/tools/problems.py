@@ -1,0 +1,75 @@
+"""What is wrong with a call's arguments, in few words, for the model that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from chat_core._json import dumps
+
+SHOWN = 5
+"""How many problems are told at once."""
+
+_LENGTH = 80
+
+
+def short(value: object) -> str:
+    """`value` as JSON, cut where it is long."""
+    try:
+        text = dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _LENGTH else f"{text[:_LENGTH]}…"
+
+
+def listed(problems: Sequence[str]) -> str:
+    """The problems as one text, the first few of them."""
+    shown = problems[:SHOWN]
+    rest = len(problems) - len(shown)
+    lines = [f"- {problem}" for problem in shown] + ([f"- and {rest} more"] if rest else [])
+    return "\n".join(["The arguments are not valid:", *lines])
+
+
+def path_of(parts: Sequence[object]) -> str:
+    """A place in a JSON document: `items[2].price`."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the arguments"
+
+
+def describe(error: ValidationError, arguments: Mapping[str, object], names: Sequence[str]) -> str:
+    """What pydantic found wrong: where, what was expected, and what came."""
+    grouped: dict[str, list[str]] = {}
+    for item in error.errors(include_url=False, include_context=False):
+        kind, value = item["type"], item["input"]
+        path = path_of(_real_path(item["loc"], arguments, missing=kind == "missing"))
+        if kind == "missing":
+            told = "required, but missing"
+        elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+            takes = f"; the tool takes {', '.join(names) or 'none'}" if len(item["loc"]) == 1 else ""
+            told = f"there is no such argument{takes}"
+        else:
+            message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            message = message.removeprefix("Input ")
+            told = f"{message[:1].lower()}{message[1:]}, not {short(value)}"
+        problems = grouped.setdefault(path, [])
+        if told not in problems:
+            problems.append(told)
+    return listed([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
+
+
+def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
+    """`parts` without the steps that pydantic adds for itself, such as the name of a union's member."""
+    path: list[int | str] = []
+    here: Any = document
+    for index, part in enumerate(parts):
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            if not (missing and index == len(parts) - 1):
+                continue
+        path.append(part)
+    return path

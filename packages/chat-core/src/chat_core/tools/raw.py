@@ -1,0 +1,237 @@
+"""A tool that is declared by a JSON Schema, and checked against it.
+
+The schema is Draft 2020-12 unless its `$schema` says otherwise. It is checked when it is registered, its references
+too: they lead within the schema or to the drafts' own meta-schemas, and nothing is ever fetched. `format` is an
+annotation and not an assertion, as the drafts have it, and so is `default`: arguments are passed on as they came.
+"""
+
+# ruff: noqa: ANN401 - what the library of JSON Schema gives is not typed
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias, cast, final
+
+from chat_core.errors import UsageError
+from chat_core.messages import File
+from chat_core.provider import ToolDeclaration
+from chat_core.tools.context import ToolContext
+from chat_core.tools.declare import ToolOptions, require_name
+from chat_core.tools.definition import InvalidArguments
+from chat_core.tools.problems import listed, path_of
+from chat_core.tools.result import to_result
+from chat_core.tools.signature import EMPTY, Signature, read_signature
+
+_LENGTH = 200
+_COUNTED = 100
+
+JsonSchema: TypeAlias = Mapping[str, object] | bool
+"""A JSON Schema: an object, or the ones that everything and nothing satisfies."""
+
+
+@final
+class SchemaChecker:
+    """Checks documents against one JSON Schema.
+
+    Raises:
+        UsageError: it is no valid schema, names a draft that is not known, or refers to something outside of itself.
+    """
+
+    __slots__ = ("_validator",)
+
+    def __init__(
+        self,
+        schema: JsonSchema,
+        /,
+        *,
+        resources: Mapping[str, JsonSchema] | None = None,
+    ) -> None:
+        """`resources` are other schemas by URL that references may lead to."""
+        # Imported here: most programs declare all their tools by functions.
+        import jsonschema  # noqa: PLC0415
+        import referencing.jsonschema  # noqa: PLC0415
+
+        kind = _dialect(schema)
+        try:
+            kind.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            place = path_of(list(error.absolute_path)) if error.absolute_path else "its root"
+            msg = f"the schema is not valid at {place}: {_cut(error.message)}"
+            raise UsageError(msg) from error
+        specification = referencing.jsonschema.specification_with(kind.META_SCHEMA["$schema"])
+        registry: Any = _known_schemas().with_resources(
+            (url, referencing.Resource.from_contents(contents, default_specification=specification))
+            for url, contents in (resources or {}).items()
+        )
+        root = specification.create_resource(cast("Any", schema))
+        _check_references(root, registry.with_resource("", root).resolver_with_root(root))
+        self._validator: Any = kind(schema, registry=registry)
+
+    def problems(self, document: object, /) -> list[str]:
+        """What is wrong with `document`, the first few things of it, each with its place; nothing where it is valid."""
+        from jsonschema import exceptions  # noqa: PLC0415
+
+        untyped: Any = exceptions
+        try:
+            found: list[Any] = list(islice(self._validator.iter_errors(document), _COUNTED))
+        except RecursionError:
+            return ["the arguments: nested too deep to be checked"]
+        problems: list[str] = []
+        for item in found:
+            error = untyped.best_match([item])
+            problems.append(f"{path_of(list(error.absolute_path))}: {_cut(error.message)}")
+        return problems
+
+
+def _dialect(schema: JsonSchema) -> Any:
+    from jsonschema import validators  # noqa: PLC0415
+
+    if isinstance(schema, bool) or "$schema" not in schema:
+        return validators.Draft202012Validator
+    untyped: Any = validators
+    kind: Any = untyped.validator_for(schema, default=None) if isinstance(schema["$schema"], str) else None
+    if kind is None:
+        msg = f"the schema's $schema {schema['$schema']!r} is not known; drafts 3 to 7, 2019-09 and 2020-12 are"
+        raise UsageError(msg)
+    return kind
+
+
+def _known_schemas() -> Any:
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    # It has no `retrieve`: what is not in it is not found, and never fetched.
+    return REGISTRY
+
+
+def _check_references(resource: Any, resolver: Any) -> None:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    contents = resource.contents
+    if isinstance(contents, dict):
+        for keyword in ("$ref", "$dynamicRef"):
+            reference = cast("dict[str, Any]", contents).get(keyword)
+            if not isinstance(reference, str):
+                continue
+            try:
+                resolver.lookup(reference)
+            except Unresolvable as error:
+                msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: put it under $defs"
+                raise UsageError(msg) from error
+    for inner in resource.subresources():
+        _check_references(inner, resolver.in_subresource(inner))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LENGTH else f"{text[: _LENGTH // 2]} … {text[-_LENGTH // 2 :]}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RawTool:
+    """A `ToolDefinition` made of a JSON Schema and a handler, which takes the arguments as one mapping."""
+
+    declaration: ToolDeclaration
+    signature: Signature
+    checker: SchemaChecker
+    options: ToolOptions
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for one run."""
+        return self.options.timeout
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether it may be repeated."""
+        return self.options.idempotent
+
+    @property
+    def sequential(self) -> bool:
+        """Whether it is a barrier."""
+        return self.options.sequential
+
+    @property
+    def blocking(self) -> bool:
+        """Whether it must run in a worker thread: it is no coroutine function."""
+        return self.signature.blocking
+
+    def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
+        """The arguments as they came, once they satisfy the schema.
+
+        Raises:
+            InvalidArguments: they do not.
+        """
+        copied = _copy(arguments)
+        problems = self.checker.problems(copied)
+        if problems:
+            raise InvalidArguments(listed(problems))
+        return copied
+
+    def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
+        """Call the handler with a copy of the arguments."""
+        return self.signature.call({self.signature.parameters[0].name: _copy(arguments)}, context)
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        """What the handler returned, as JSON and files.
+
+        Raises:
+            TypeError: it is neither.
+        """
+        return to_result(value)
+
+
+def declare_raw(
+    name: str, schema: Mapping[str, object], handler: Callable[..., object], options: ToolOptions, /
+) -> RawTool:
+    """Make a tool of a JSON Schema and a handler.
+
+    Raises:
+        UsageError: the name, the schema or the handler will not do.
+    """
+    require_name(name)
+    kept = _require_object_schema(name, schema)
+    checker = SchemaChecker(kept)
+    if not callable(handler):
+        msg = f"the handler of {name!r} must be a function of the arguments, not {handler!r}"
+        raise UsageError(msg)
+    signature = read_signature(handler, resolve=False)
+    needed = [item for item in signature.parameters[1:] if item.default is EMPTY]
+    if not signature.parameters or needed:
+        msg = (
+            f"the handler of {name!r} must take the arguments as one mapping (and a ToolContext where it wants one), "
+            f"and takes {', '.join([item.name for item in signature.parameters]) or 'nothing'}"
+        )
+        raise UsageError(msg)
+    description = options.description
+    if description is None:
+        told = kept.get("description")
+        description = told if isinstance(told, str) else ""
+    return RawTool(ToolDeclaration(name, description, kept), signature, checker, options)
+
+
+def _require_object_schema(name: str, schema: object) -> dict[str, object]:
+    if not isinstance(schema, Mapping):
+        msg = f"the schema of {name!r} must be a JSON Schema of an object, not {schema!r}"
+        raise UsageError(msg)
+    try:
+        # A copy, so that what models are told stays what arguments are checked against.
+        kept: dict[str, object] = json.loads(json.dumps(dict(cast("Mapping[str, object]", schema)), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"the schema of {name!r} is not JSON: {error}"
+        raise UsageError(msg) from error
+    if kept.get("type") != "object":
+        msg = f'the schema of {name!r} must say "type": "object", since arguments are one; it is {kept!r}'
+        raise UsageError(msg)
+    return kept
+
+
+def _copy(arguments: Mapping[str, object]) -> dict[str, object]:
+    try:
+        copied: dict[str, object] = json.loads(json.dumps(dict(arguments), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"The arguments are not JSON: {error}"
+        raise InvalidArguments(msg) from error
+    return copied

@@ -1,0 +1,99 @@
+"""What a tool returned, as the history keeps it: JSON, and files beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json, to_jsonable_python
+
+from chat_core.messages import File, Text
+
+_BYTES = (bytes, bytearray, memoryview)
+_ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
+_OBJECTS: tuple[type[Any], ...] = (dict,)
+
+
+def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
+    """`value` as JSON, and the files in it.
+
+    A string is kept as it is, a `Text` counts as its string, and everything that pydantic can write is written: models,
+    dataclasses, dates, decimals, enums. A `File`, alone or anywhere in lists and dicts, is taken out and a short note
+    of it stands in its place. What JSON cannot say of a number (infinity, not-a-number) becomes a string.
+
+    Raises:
+        TypeError: it holds bytes, a file inside a model or dataclass, or something that is not JSON.
+    """
+    if value is None or type(value) is str:
+        return value, ()
+    files: list[File] = []
+    try:
+        plain = _take(value, files)
+        return _jsonable(plain), tuple(files)
+    except RecursionError as error:
+        msg = "the tool's result contains itself or is nested too deep to be JSON"
+        raise TypeError(msg) from error
+    except ValueError as error:
+        msg = (
+            f"the tool returned {type(value).__name__}, which is not JSON ({error}); return a string, JSON values, "
+            "a pydantic model, a dataclass or a File"
+        )
+        raise TypeError(msg) from error
+
+
+def _jsonable(value: object) -> object:
+    written = to_jsonable_python(value)
+    try:
+        json.dumps(written, allow_nan=False)
+    except ValueError:
+        return from_json(to_json(written, inf_nan_mode="strings"))
+    return written
+
+
+def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may return anything
+    """`value` with its files moved to `files`."""
+    if isinstance(value, File):
+        files.append(value)
+        return _note(value)
+    if isinstance(value, Text):
+        return value.text
+    if isinstance(value, _BYTES):
+        msg = "the tool returned bytes, which are not JSON: return File(mime='…', data=…), or decode them"
+        raise TypeError(msg)
+    if isinstance(value, _ARRAYS) and not hasattr(value, "_fields"):  # a named tuple is a record
+        return [_take(item, files) for item in value]
+    if isinstance(value, _OBJECTS):
+        return {key: _take(item, files) for key, item in value.items()}
+    _refuse_files_inside(value)
+    return value
+
+
+def _note(file: File) -> str:
+    return f"[file {file.name}, {file.mime}]" if file.name else f"[file, {file.mime}]"
+
+
+def _refuse_files_inside(value: object) -> None:
+    """A record says itself how it is written, so that a file cannot be taken out of it."""
+    for name, item in _fields(value).items():
+        if _holds_file(item):
+            msg = f"the tool returned a File inside {type(value).__name__}.{name}: return it beside, as [record, file]"
+            raise TypeError(msg)
+
+
+def _fields(value: object) -> dict[str, object]:
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
+    return {}
+
+
+def _holds_file(value: Any) -> bool:  # noqa: ANN401 - as above
+    if isinstance(value, File):
+        return True
+    if isinstance(value, _ARRAYS):
+        return any(_holds_file(item) for item in value)
+    members = value if isinstance(value, _OBJECTS) else _fields(value)
+    return any(_holds_file(item) for item in members.values())

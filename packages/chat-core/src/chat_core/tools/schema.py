@@ -1,0 +1,299 @@
+"""From a function's parameters to a JSON Schema, and from a model's arguments to the function's values.
+
+The parameters become one pydantic schema, built when the tool is declared. Arguments are checked in pydantic's lax
+mode, by the rules for JSON: `"5"` is taken for 5 and `5.0` too, since models write such things and mean well;
+`Field(strict=True)` or a strict model says otherwise where it matters.
+"""
+
+# ruff: noqa: ANN401 - annotations and values of any type are the matter here
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast, final
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import (
+    PydanticInvalidForJsonSchema,
+    PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+)
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticUndefined, to_jsonable_python
+from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic wants these before Python 3.12
+
+from chat_core._json import dumps
+from chat_core.errors import UsageError
+from chat_core.tools.definition import InvalidArguments
+from chat_core.tools.problems import describe
+from chat_core.tools.signature import EMPTY, Parameter
+
+_PLAIN = (str, int, float, bool, type(None))
+_MISSING = object()
+_UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeError, NameError)
+_SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Params|Returns?|Yields|Raises|Examples?)\s*:", re.MULTILINE)
+_ORDER = ("type", "description", "properties", "required", "additionalProperties", "$defs")
+_ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
+_OBJECTS: tuple[type[Any], ...] = (dict,)
+_DUMP: dict[str, Any] = {
+    "by_alias": True,
+    "round_trip": True,
+    "warnings": False,
+    # What cannot be written does not survive, and is found so below.
+    "fallback": str,
+}
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+# --- The schema -------------------------------------------------------------------------------------
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes no titles that only repeat a name, and no warnings: what they warn about is handled here."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base class's own shape
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        return False
+
+    def model_schema(self, schema: Any) -> Any:
+        return _untitled(super().model_schema(schema), schema)
+
+    def dataclass_schema(self, schema: Any) -> Any:
+        return _untitled(super().dataclass_schema(schema), schema)
+
+    def typed_dict_schema(self, schema: Any) -> Any:
+        return _untitled(super().typed_dict_schema(schema), schema)
+
+
+def _untitled(written: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if written.get("title") == getattr(schema.get("cls"), "__name__", "Arguments"):
+        del written["title"]
+    return written
+
+
+@final
+class Arguments:
+    """The arguments of one function: their JSON Schema, and how they are read and written."""
+
+    __slots__ = ("_adapter", "_sets", "_wire", "schema")
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        descriptions: Mapping[str, str],
+        names: Mapping[str, object],
+        where: str,
+    ) -> None:
+        """`names` are what annotations of nested types may refer to beside their modules.
+
+        Raises:
+            UsageError: a parameter's type cannot be described or checked.
+        """
+        self._wire: dict[str, str] = {}
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            fields[parameter.name] = self._field(parameter, descriptions.get(parameter.name), where)
+        self._adapter = _adapter(fields, names, where)
+        try:
+            schema = self._adapter.json_schema(schema_generator=_Generator)
+        except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
+            msg = f"{where} has a parameter that JSON Schema cannot describe: {error}"
+            raise UsageError(msg) from error
+        schema.setdefault("properties", {})
+        for name, definition in schema.get("$defs", {}).items():
+            # An enum gets its title after the generator has written it.
+            if "title" in definition and f"__{name}".endswith(f"__{definition['title']}"):
+                del definition["title"]
+        self.schema: dict[str, object] = {key: schema[key] for key in sorted(schema, key=_rank)}
+        self._sets = '"uniqueItems":true' in dumps(self.schema)
+
+    def _field(self, parameter: Parameter, description: str | None, where: str) -> Any:
+        # A default may be pydantic's own: `limit: int = Field(10, gt=0)`.
+        extra = [parameter.default] if isinstance(parameter.default, FieldInfo) else []
+        hint: Any = Annotated[parameter.hint, *extra] if extra else parameter.hint
+        info = FieldInfo.from_annotation(hint)
+        wire = parameter.name if info.validation_alias is None else info.validation_alias
+        if not isinstance(wire, str):
+            msg = f"{where}: {parameter.name!r} needs one name on the wire, and has {wire!r}"
+            raise UsageError(msg)
+        self._wire[parameter.name] = wire
+        if description and info.description is None:
+            extra = [Field(description=description), *extra]
+        optional = parameter.default is not EMPTY and not isinstance(parameter.default, FieldInfo)
+        if optional and _writable(parameter.default):
+            extra = [*extra, Field(default=parameter.default)]
+            optional = False
+        hint = Annotated[parameter.hint, *extra] if extra else parameter.hint
+        # A default that is not JSON is left to the function itself.
+        return NotRequired[hint] if optional and info.default is PydanticUndefined else hint
+
+    # --- Values ----------------------------------------------------------------------------------------
+
+    def values(self, arguments: Mapping[str, object], /) -> dict[str, object]:
+        """The values that the function takes, by parameter name.
+
+        Raises:
+            InvalidArguments: `arguments` do not satisfy the schema.
+        """
+        try:
+            text = _encode(dict(arguments)).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            msg = f"The arguments are not JSON: {error}"
+            raise InvalidArguments(msg) from error
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise InvalidArguments(describe(error, arguments, list(self._wire.values()))) from error
+        except Exception as error:  # a validator of the caller's may raise anything
+            msg = f"The arguments could not be checked: {type(error).__name__}: {error}"
+            raise InvalidArguments(msg) from error
+
+    def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
+        """The arguments as JSON, in the order of the parameters, with defaults filled in.
+
+        An argument is written as its value is written, where reading that gives an equal value back. Where it does not
+        (a secret, which is written as stars, or a value that equals only itself) it stays as it came, and a default of
+        that kind stays out.
+
+        Raises:
+            InvalidArguments: `arguments` do not satisfy the schema.
+        """
+        value = self.values(arguments)
+        if _as_it_came(value, arguments):
+            return {name: value[name] for name in self._wire if name in value}
+        written = self._write(value)
+        if written is None:
+            written = dict(arguments)
+        kept: set[str] = set()
+        while changed := self._changed(written, value) - kept:
+            kept |= changed
+            written = {name: item for name, item in written.items() if name not in changed}
+            written |= {name: arguments[name] for name in changed if name in arguments}
+        return {name: written[name] for name in self._wire.values() if name in written}
+
+    def _write(self, value: dict[str, object]) -> dict[str, Any] | None:
+        def dump(mode: Literal["json", "python"]) -> Any:
+            return self._adapter.dump_python(value, mode=mode, **_DUMP)
+
+        try:
+            written: dict[str, Any] = dump("json")
+            # A set has no order that lasts, so that its elements are sorted.
+            return _sorted_sets(dump("python"), written) if self._sets else written
+        except Exception:  # noqa: BLE001 - a serializer of the caller's may raise anything; what came is kept then
+            return None
+
+    def _changed(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
+        """The names whose values do not survive being written and read."""
+        try:
+            again = self._adapter.validate_json(_encode(written))
+        except ValidationError as error:
+            return {str(item["loc"][0]) for item in error.errors() if item["loc"]} or set(self._wire.values())
+        except Exception:  # noqa: BLE001 - as above
+            return set(self._wire.values())
+        return {
+            wire for name, wire in self._wire.items() if not _same(again.get(name, _MISSING), value.get(name, _MISSING))
+        }
+
+
+def _adapter(fields: dict[str, Any], names: Mapping[str, object], where: str) -> TypeAdapter[dict[str, object]]:
+    # A typed dict, since it alone may have fields of any name: `schema`, `_private`, `model_config`.
+    make: Any = TypedDict
+    record = make("Arguments", fields)
+    record.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+    try:
+        adapter: TypeAdapter[dict[str, object]] = TypeAdapter(record, config=None)
+        if names:
+            adapter.rebuild(force=True, raise_errors=True, _types_namespace=dict(names))
+        adapter.validator  # noqa: B018 - a type that is not defined yet is an error now, not at the first call
+    except _UNUSABLE as error:
+        msg = f"{where} has a parameter whose type pydantic cannot check: {error}"
+        raise UsageError(msg) from error
+    return adapter
+
+
+def _rank(key: str) -> tuple[int, str]:
+    return (_ORDER.index(key) if key in _ORDER else len(_ORDER), key)
+
+
+def _writable(default: object) -> bool:
+    """Whether a default can be shown to a model: it is JSON, and no secret."""
+    if hasattr(default, "get_secret_value"):
+        return False
+    try:
+        _encode(to_jsonable_python(default))
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _same(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - arrays and their like have no one answer
+        return False
+
+
+def _as_it_came(value: object, came: object) -> bool:
+    """Whether reading `came` gave just itself, type for type, all of it plain JSON: nothing is left to be done then."""
+    kind = type(value)
+    if kind is not type(came):
+        return False
+    if kind is dict:
+        read, given = cast("dict[str, object]", value), cast("dict[str, object]", came)
+        return read.keys() == given.keys() and all(_as_it_came(item, given[key]) for key, item in read.items())
+    if kind is list:
+        items, others = cast("list[object]", value), cast("list[object]", came)
+        return len(items) == len(others) and all(map(_as_it_came, items, others))
+    return kind in _PLAIN and value == came
+
+
+def _sorted_sets(value: Any, written: Any) -> Any:
+    """`written`, which is `value` as JSON, with what was a set in the order of its elements' texts."""
+    if isinstance(written, _OBJECTS) and isinstance(value, _OBJECTS):
+        members = zip(written.items(), value.values(), strict=False)
+        return {key: _sorted_sets(inner, item) for (key, item), inner in members}
+    if isinstance(written, _ARRAYS) and isinstance(value, _ARRAYS):
+        items = [_sorted_sets(inner, item) for inner, item in zip(value, written, strict=False)]
+        return sorted(items, key=dumps) if isinstance(value, (set, frozenset)) else items
+    return written
+
+
+# --- Docstrings -----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """What a docstring in Google's style says to a model."""
+
+    description: str
+    arguments: Mapping[str, str]
+
+
+def read_docstring(text: str | None) -> Documentation:
+    """The description, without the sections for programmers, and what is said of each argument."""
+    if not text or not text.strip():
+        return Documentation("", {})
+    if not _SECTIONS.search(text):
+        return Documentation(_clean(text), {})
+    import docstring_parser  # noqa: PLC0415 - only who writes sections pays for it
+
+    # A line before it, since a section that begins the docstring is not recognised.
+    headed = f"-\n\n{inspect.cleandoc(text)}"
+    try:
+        parsed = docstring_parser.parse(headed, style=docstring_parser.DocstringStyle.GOOGLE)
+    except docstring_parser.ParseError:
+        return Documentation(_clean(text), {})
+    arguments = {item.arg_name: item.description.strip() for item in parsed.params if item.description}
+    return Documentation((parsed.long_description or "").strip(), arguments)
+
+
+def _clean(text: str) -> str:
+    return inspect.cleandoc(text).strip()

@@ -1,0 +1,192 @@
+"""What a callable asks for: its parameters with their types resolved, and how it is to be called.
+
+Annotations may be strings that name things which only the scope of the function knew: a class defined beside it inside
+another function, say. They are evaluated with the function's globals, the names it closes over, and the locals of those
+frames still on the stack that enclose it lexically, which is all that a reader of the code sees.
+"""
+
+# ruff: noqa: ANN401 - functions and annotations are values here, of any type
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FrameType, FunctionType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Union, cast, final, get_args, get_origin, get_type_hints
+
+from chat_core.errors import UsageError
+from chat_core.tools.context import ToolContext
+
+EMPTY: Any = inspect.Parameter.empty
+_VARIADIC: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter that a model fills in. `hint` is its resolved annotation, `default` is `EMPTY` where it has none."""
+
+    name: str
+    hint: Any
+    default: Any
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How to call a function.
+
+    Attributes:
+        name: the function's own name, `None` where it has none.
+        doc: its docstring.
+        parameters: what a model fills in, in order.
+        names: the names by which its annotations can refer to local things.
+        blocking: whether calling it does the work, so that a thread must wait for it.
+    """
+
+    function: Callable[..., object]
+    name: str | None
+    doc: str | None
+    parameters: tuple[Parameter, ...]
+    blocking: bool
+    names: Mapping[str, object] = field(repr=False)
+    _positional: tuple[tuple[str, Any], ...] = ()
+    _contexts: tuple[str, ...] = ()
+
+    def call(self, values: Mapping[str, object], context: ToolContext, /) -> object:
+        """Call the function with `values` by parameter name; where one is missing, the function's default holds."""
+        given = {**values, **dict.fromkeys(self._contexts, context)}
+        positional = [given.pop(name, default) for name, default in self._positional]
+        return self.function(*positional, **given)
+
+
+def read_signature(function: Callable[..., object], /, *, resolve: bool = True) -> Signature:
+    """Read the signature of a function, a method, a partial, or an object that can be called.
+
+    With `resolve=False` an annotation that cannot be evaluated counts as none.
+
+    Raises:
+        UsageError: it has `*args` or `**kwargs`, is a generator or an unbound method, or an annotation cannot be
+            evaluated.
+    """
+    core = _core(function)
+    where = f"the tool {getattr(core, '__qualname__', None) or type(core).__qualname__}"
+    body = inspect.unwrap(core if inspect.isroutine(core) or inspect.isclass(core) else _call_of(core))
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+        msg = f"{where} is a generator; a tool returns its result: collect it and return it"
+        raise UsageError(msg)
+    names = _visible_names(body)
+    positional: list[tuple[str, Any]] = []
+    contexts: list[str] = []
+    parameters: list[Parameter] = []
+    for parameter in _parameters(function, where):
+        hint = _resolve(parameter, body, names, where, resolve=resolve)
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append((parameter.name, parameter.default))
+        if _is_context(hint):
+            contexts.append(parameter.name)
+        else:
+            parameters.append(Parameter(parameter.name, hint, parameter.default))
+    return Signature(
+        function,
+        getattr(core, "__name__", None),
+        _doc(core),
+        tuple(parameters),
+        not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_call_of(core))),
+        names,
+        tuple(positional),
+        tuple(contexts),
+    )
+
+
+def _core(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[object]", function).func
+    return function
+
+
+def _call_of(function: Any) -> Any:
+    """What runs when an object that is not a function is called."""
+    return function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
+
+
+def _doc(core: Any) -> str | None:
+    if inspect.isroutine(core) or inspect.isclass(core):
+        return core.__doc__
+    return type(core).__call__.__doc__ or type(core).__doc__
+
+
+def _parameters(function: Any, where: str) -> Iterator[inspect.Parameter]:
+    # What a partial has fixed by keyword is not the model's to choose.
+    fixed: Mapping[str, object] = getattr(function, "keywords", {}) if _core(function) is not function else {}
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        msg = f"{where} has no signature to read: wrap it in a function of your own"
+        raise UsageError(msg) from error
+    for index, parameter in enumerate(found.values()):
+        if stars := _VARIADIC.get(parameter.kind):
+            msg = (
+                f"{where} takes {stars}{parameter.name}, which a model cannot be told: name every parameter, "
+                "or register() it with a JSON Schema"
+            )
+            raise UsageError(msg)
+        if index == 0 and parameter.name in {"self", "cls"} and parameter.annotation is EMPTY:
+            msg = f"{where} is a method without its object: declare the bound one, tools.tool(thing.method)"
+            raise UsageError(msg)
+        if parameter.name not in fixed:
+            yield parameter
+
+
+def _resolve(parameter: inspect.Parameter, body: Any, names: Mapping[str, object], where: str, *, resolve: bool) -> Any:
+    if parameter.annotation is EMPTY:
+        return Any
+    # One parameter at a time, so that a return type which only a checker can import stays out of it.
+    holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    scope = getattr(body, "__globals__", None) or vars(sys.modules.get(getattr(body, "__module__", ""), object))
+    try:
+        return get_type_hints(holder, dict(scope), dict(names), include_extras=True)[parameter.name]
+    except Exception as error:
+        if not resolve:
+            return Any
+        msg = (
+            f"{where}: the annotation {parameter.annotation!r} of {parameter.name!r} cannot be evaluated ({error}); "
+            "is it imported for type checkers only, or defined later?"
+        )
+        raise UsageError(msg) from error
+
+
+def _is_context(hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _is_context(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return any(_is_context(member) for member in get_args(hint))
+    return hint is ToolContext
+
+
+def _visible_names(body: Any) -> dict[str, object]:
+    body = getattr(body, "__func__", body)
+    if not isinstance(body, FunctionType):
+        return {}
+    names: dict[str, object] = {}
+    for frame in _frames():
+        outer = frame.f_code.co_qualname
+        if frame.f_globals is body.__globals__ and body.__qualname__.startswith(f"{outer}."):
+            names = {**frame.f_locals, **names}
+    for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return names
+
+
+def _frames() -> Iterator[FrameType]:
+    frame = inspect.currentframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

@@ -1,0 +1,43 @@
+"""How bytes travel: what a transport must do, the values that cross it, and the framers that cut bytes into events."""
+
+from __future__ import annotations
+
+from chat_core.transport._bytes import MAX_EVENT_BYTES
+from chat_core.transport.framing import Framer, framed, framer
+from chat_core.transport.json_array import JsonArray
+from chat_core.transport.json_lines import JsonLines
+from chat_core.transport.protocol import Transport
+from chat_core.transport.sse import SseParser
+from chat_core.transport.types import (
+    Event,
+    EventStream,
+    Framing,
+    Headers,
+    Request,
+    Response,
+    Scheme,
+    Timeouts,
+    never_last,
+    redact,
+)
+
+__all__ = [
+    "MAX_EVENT_BYTES",
+    "Event",
+    "EventStream",
+    "Framer",
+    "Framing",
+    "Headers",
+    "JsonArray",
+    "JsonLines",
+    "Request",
+    "Response",
+    "Scheme",
+    "SseParser",
+    "Timeouts",
+    "Transport",
+    "framed",
+    "framer",
+    "never_last",
+    "redact",
+]

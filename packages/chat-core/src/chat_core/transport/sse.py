@@ -1,0 +1,296 @@
+"""Server-sent events, from bytes.
+
+The algorithm is that of https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream,
+arranged so that the common case is a handful of calls into C for a whole chunk:
+
+- CR and CRLF become LF on the way in. A chunk that ends in CR has ended its line; an LF at the start of the next one
+  belongs to that CR and is dropped.
+- What follows the last empty line is an unfinished event. It is kept as the pieces in which it came, and joined once,
+  when the empty line that ends it has been seen. So every byte is looked at a fixed number of times, however the stream
+  is cut.
+- An unfinished event that reaches the limit is read line by line from there on, which tells data, that counts, from
+  comments, that do not.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from chat_core.errors import TransportError
+from chat_core.transport._bytes import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
+from chat_core.transport.types import Event
+
+_BOM = b"\xef\xbb\xbf"
+# As numbers: looking for a byte among bytes first tries, and fails, to read the other operand as one.
+_CR, _LF = b"\r\n"
+_FIELD_NAME = len(b"data: ")
+_MAX_RETRY_DIGITS = 18
+_MAX_NAMES = 256
+
+
+@final
+class SseParser:
+    """Cuts a stream of bytes into events, as they become whole. It does no I/O; one parser reads one stream.
+
+    Attributes:
+        last_event_id: the last id that the stream has set, or an empty string.
+        reconnection_time: milliseconds to wait before connecting again, where the stream has said so.
+    """
+
+    __slots__ = (
+        "_after_cr",
+        "_data",
+        "_data_bytes",
+        "_failure",
+        "_held",
+        "_held_bytes",
+        "_id",
+        "_max",
+        "_names",
+        "_odd",
+        "_start",
+        "_type",
+        "_within",
+        "last_event_id",
+        "reconnection_time",
+    )
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.last_event_id = ""
+        self.reconnection_time: int | None = None
+        self._max = max_event_bytes
+        self._failure: TransportError | None = None
+        # The first bytes, while they may still be a byte order mark; whether the last byte was a CR.
+        self._start: bytes | None = b""
+        self._after_cr = False
+        self._odd = True
+        # What came after the last empty line; when `_within` is set, after the last line.
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._within = False
+        # The event whose lines are being read.
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._type = ""
+        self._id = ""
+        self._names: dict[bytes, str] = {}
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that this chunk completes.
+
+        Raises:
+            TransportError: of kind `protocol`, an event is longer than the limit. What was complete before is returned
+                first, and the error raised by the next call.
+        """
+        if self._odd:
+            chunk = self._begin(chunk)
+        if _CR in chunk:
+            self._odd = self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        held = self._held
+        if self._within:
+            return self._checked(self._feed_lines(chunk))
+        end = chunk.rfind(b"\n\n")
+        if not held and end == len(chunk) - 2 and (event := self._only(chunk, end)) is not None:
+            return [event]
+        if end >= 0:
+            text, rest = chunk[:end], chunk[end + 2 :]
+        elif held and chunk.startswith(b"\n") and held[-1].endswith(b"\n"):
+            held[-1] = held[-1][:-1]
+            text, rest = b"", chunk[1:]
+        else:
+            return self._checked(self._hold(chunk))
+        if held:
+            text = b"".join((*held, text))
+            self._held = []
+            self._held_bytes = 0
+        events = self._read(text)
+        if rest:
+            events += self._hold(rest)
+        return self._checked(events) if self._odd else events
+
+    def _only(self, chunk: bytes, end: int) -> Event | None:
+        """The one event of a chunk, which is how most servers write; `None` where it may be anything else."""
+        if end < self._max and chunk.isascii():
+            if chunk.startswith(b"data: "):
+                if end == chunk.find(b"\n"):
+                    return Event("message", chunk[6:end], self.last_event_id)
+            elif chunk.startswith(b"event: ") and chunk.count(b"\n") == 3:  # noqa: PLR2004 - name, data, nothing
+                name, found, value = chunk[7:end].partition(b"\ndata: ")
+                if found:
+                    return Event(self._names.get(name) or self._name(name), value, self.last_event_id)
+        return None
+
+    def end(self) -> list[Event]:
+        """The body has ended. An event without its empty line is no event, so there is never one more.
+
+        Raises:
+            TransportError: an event was longer than the limit, and no call has said so yet.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return []
+
+    def _begin(self, chunk: bytes) -> bytes:
+        """What is left of the chunk without the mark at the stream's start, and without the LF of a CR before it."""
+        if self._failure is not None:
+            raise self._failure
+        if self._start is not None:
+            chunk = self._start + chunk
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._start = chunk
+                return b""
+            self._start = None
+            chunk = chunk.removeprefix(_BOM)
+        if chunk:
+            if self._after_cr and chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+            self._odd = self._after_cr = False
+        return chunk
+
+    def _fail(self) -> None:
+        """From here on every call raises; this one does where it has no event to give."""
+        self._failure = too_long(self._max)
+        self._odd = True
+        self._held = []
+        self._data = []
+
+    def _checked(self, events: list[Event]) -> list[Event]:
+        if self._failure is not None and not events:
+            raise self._failure
+        return events
+
+    def _hold(self, piece: bytes) -> list[Event]:
+        """Keep a piece of an unfinished event."""
+        if self._failure is None and piece:
+            self._held.append(piece)
+            self._held_bytes += len(piece)
+            if self._held_bytes > self._max:
+                text = b"".join(self._held)
+                self._held = []
+                self._held_bytes = 0
+                self._within = True
+                return self._feed_lines(text)
+        return []
+
+    # Whole events
+
+    def _read(self, text: bytes) -> list[Event]:
+        """The events of a text that ended in an empty line, which has been removed."""
+        if len(text) > self._max or not is_utf8(text):
+            return self._read_lines(text)
+        last_id = self.last_event_id
+        # Where there are as many line ends as these shapes have, and no more, nothing else is in the text.
+        if text.startswith(b"data: "):
+            values = text[6:].split(b"\n\ndata: ")
+            if text.count(b"\n") == 2 * len(values) - 2:
+                return [Event("message", value, last_id) for value in values]
+        elif text.startswith(b"event: "):
+            parts = text[7:].split(b"\n\nevent: ")
+            if text.count(b"\n") == 3 * len(parts) - 2 and text.count(b"\ndata: ") == len(parts):
+                return self._named(text, parts)
+        return self._blocks(text)
+
+    def _named(self, text: bytes, parts: list[bytes]) -> list[Event]:
+        """The events of a text in which there are as many lines of data as names of events."""
+        events: list[Event] = []
+        names, last_id = self._names, self.last_event_id
+        for part in parts:
+            name, found, value = part.partition(b"\ndata: ")
+            if not found:
+                return self._blocks(text)
+            events.append(Event(names.get(name) or self._name(name), value, last_id))
+        return events
+
+    def _blocks(self, text: bytes) -> list[Event]:
+        """The events of a text in which some are unusual."""
+        events: list[Event] = []
+        for block in text.split(b"\n\n"):
+            if block.startswith(b"data: ") and _LF not in block:
+                events.append(Event("message", block[6:], self.last_event_id))
+            else:
+                events += self._read_lines(block)
+        return events
+
+    def _name(self, name: bytes) -> str:
+        """The name of an event as text. A stream uses few, again and again."""
+        text = name.decode(errors="replace") or "message"
+        if len(self._names) < _MAX_NAMES:
+            self._names[name] = text
+        return text
+
+    def _read_lines(self, text: bytes) -> list[Event]:
+        """The same, line by line, for whatever is unusual."""
+        events: list[Event] = []
+        for line in text.split(b"\n"):
+            if line:
+                if not self._take(line):
+                    self._fail()
+                    return events
+            else:
+                self._dispatch(events)
+        self._dispatch(events)
+        return events
+
+    # Lines
+
+    def _feed_lines(self, chunk: bytes) -> list[Event]:
+        """Read an event that is too long to be kept in pieces, until its empty line."""
+        held = self._held
+        if _LF not in chunk:
+            held.append(chunk)
+            self._held_bytes += len(chunk)
+            if self._held_bytes > self._max + _FIELD_NAME:
+                self._fail()
+            return []
+        lines = b"".join((*held, chunk)).split(b"\n")
+        self._held = []
+        self._held_bytes = 0
+        for index, line in enumerate(lines[:-1]):
+            if not line:
+                events: list[Event] = []
+                self._dispatch(events)
+                self._within = False
+                return self._go_on(events, b"\n".join(lines[index + 1 :]))
+            if not self._take(line):
+                self._fail()
+                return []
+        return self._feed_lines(lines[-1]) if lines[-1] else []
+
+    def _go_on(self, events: list[Event], text: bytes) -> list[Event]:
+        """The events, and those of the whole text behind them."""
+        end = text.rfind(b"\n\n")
+        if end >= 0:
+            events += self._read(text[:end])
+            text = text[end + 2 :]
+        return events + self._hold(text)
+
+    def _take(self, line: bytes) -> bool:
+        """Read one line into the event at hand; false where that makes it too long."""
+        if len(line) > self._max + _FIELD_NAME:
+            return False
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            value = as_utf8(value)
+            self._data_bytes += len(value) + bool(self._data)
+            if self._data_bytes > self._max:
+                return False
+            self._data.append(value)
+        elif name == b"event":
+            self._type = value.decode(errors="replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value.decode(errors="replace")
+        elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
+            self.reconnection_time = int(value)
+        return True
+
+    def _dispatch(self, events: list[Event]) -> None:
+        """An empty line: the event at hand is whole."""
+        self.last_event_id = self._id
+        if self._data:
+            events.append(Event(self._type or "message", b"\n".join(self._data), self._id))
+            self._data = []
+            self._data_bytes = 0
+        self._type = ""

@@ -1,0 +1,97 @@
+"""Where a provider's requests go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, final
+from urllib.parse import SplitResult, urlsplit
+
+from chat_core.errors import UsageError
+from chat_core.transport.types import Event, Framing, Request, Scheme, Timeouts, never_last
+
+JSON: Final = (("content-type", "application/json"), ("accept", "application/json"))
+STREAMS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
+    "sse": (("content-type", "application/json"), ("accept", "text/event-stream")),
+    "json-lines": (("content-type", "application/json"), ("accept", "application/x-ndjson")),
+    "json-array": JSON,
+}
+
+LONGEST_CONNECT: Final = 10.0
+
+UNFIT: Final = re.compile(r"[\0-\x20\x7f]")
+"""What no URL has, and some readers of URLs leave out without a word."""
+
+
+@final
+class Endpoint:
+    """A base URL, and the headers that go with every request to it. `repr` hides their values.
+
+    Raises:
+        UsageError: the base URL is none, or it has a user in it.
+    """
+
+    __slots__ = ("headers", "host", "path", "query", "scheme")
+
+    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
+        base_url = base_url.strip()
+        url = _web_url(base_url)
+        if url is None or UNFIT.search(base_url):
+            shown = base_url.rpartition("@")[2]  # what stands before it is a secret
+            msg = f"a base URL is like 'https://host/v1', without a user in it, not {shown!r}"
+            raise UsageError(msg)
+        self.scheme: Scheme = "https" if url.scheme == "https" else "http"
+        self.host = url.netloc
+        self.path = url.path.rstrip("/")
+        self.query = f"?{url.query}" if url.query else ""
+        self.headers = tuple([(name.lower(), value) for name, value in headers.items()])
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.scheme}://{self.host}{self.path})"
+
+    def request(
+        self,
+        path: str,
+        body: bytes,
+        timeout: float | None,
+        *,
+        stream: bool,
+        is_last: Callable[[Event], bool] = never_last,
+        framing: Framing = "sse",
+        method: Literal["GET", "POST"] = "POST",
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> Request:
+        """A request to `path` below the base URL.
+
+        Args:
+            path: it may have a query, that joins the one of the base URL.
+            body: JSON.
+            timeout: seconds that each step may take; `None` for the defaults.
+            stream: whether the answer is a stream, of the kind that `framing` says.
+            is_last: whether an event ends the answer.
+            framing: how the body of the answer is cut into events.
+            method: of HTTP.
+            headers: of this request alone, lowercase; they go before those of the endpoint.
+        """
+        query = f"&{self.query[1:]}" if self.query and "?" in path else self.query
+        return Request(
+            method,
+            self.scheme,
+            self.host,
+            f"{self.path}{path}{query}",
+            (STREAMS[framing] if stream else JSON) + headers + self.headers,
+            body,
+            Timeouts() if timeout is None else Timeouts(min(timeout, LONGEST_CONNECT), timeout),
+            framing,
+            is_last,
+        )
+
+
+def _web_url(text: str) -> SplitResult | None:
+    """The parts of a URL; `None` where it is not one of a web server, or has a user in it."""
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    return url if url.scheme in {"http", "https"} and url.hostname and port != 0 and "@" not in url.netloc else None

@@ -1,0 +1,215 @@
+"""From the words of servers to the errors of a run.
+
+The body of a refusal comes in a handful of shapes: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
+`{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or no JSON at all. Of an
+error, the code tells most, then the type, then the status; words of the message are looked at for the few cases that
+many servers tell in no other way. The tables are in `vocabulary.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chat_core._json import dumps, loads
+from chat_core.errors import (
+    Authentication,
+    ChatError,
+    ContextLength,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.failure import class_of, refused, reset_after, unreachable
+from chat_core.wire.shapes import is_list, is_object, mapping
+from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
+
+SETTLED: Final[Mapping[int, tuple[type[Provider], ...]]] = {
+    401: (Authentication, QuotaExceeded),
+    402: (QuotaExceeded,),
+    404: (NotFound,),
+}
+"""Statuses that leave little to say: the classes that a name can choose beside them."""
+
+SECRET: Final = re.compile(
+    r"\b(?:(?:sk|pk|gsk|key|xai|hf|r8|csk|pplx|nvapi|fw|ghp|gho|ghu|tgp|pa|jina|or)[-_](?=[\w.…-]*[\d*…])[\w*.…-]{6,}"
+    r"|github_pat_\w{8,}|AIza[\w-]{8,}|AQ\.[\w-]{8,}|ya29\.[\w.-]{8,}|dapi[0-9a-f]{8,}|eyJ[\w-]{8,}\.[\w.-]{8,})"
+)
+"""What looks like a key: a server that quotes a wrong one must not put it into a log."""
+
+QUOTED: Final = re.compile(
+    r"\b((?:api[ _-]?key|bearer)(?: provided)?[ :='\"]{1,4})(?=[\w.-]{0,64}\d)[\w.-]{16,}", re.IGNORECASE
+)
+"""What a server calls a key itself, whatever it looks like."""
+
+LONGEST_MESSAGE: Final = 600
+LONGEST_SEARCH: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What a server said of an error: its words, and its names for it, the most telling one first."""
+
+    message: str
+    names: tuple[str, ...] = ()
+    status: int | None = None
+
+    @property
+    def code(self) -> str | None:
+        """The most telling name."""
+        return self.names[0] if self.names else None
+
+    @property
+    def shown(self) -> str:
+        """The words, short enough for a log."""
+        if len(self.message) <= LONGEST_MESSAGE:
+            return self.message or "it said nothing"
+        return f"{self.message[:LONGEST_MESSAGE]}…"
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> Provider:
+    """The error for an answer whose status is not 2xx."""
+    said = read_body(body)
+    kind = _kind(said, status)
+    msg = f"{provider} refused the request with status {status}: {said.shown}"
+    error = refused(kind, msg, status=status, headers=headers, body=body, code=said.code)
+    if kind is RateLimited and error.retry_after is None:
+        error.retry_after = reset_after(headers)
+    return error
+
+
+def failure_in_body(error: object, provider: str) -> Provider:
+    """The error for an `error` that came with status 200: in the middle of a stream, or in the place of an answer."""
+    said = read_error(error)
+    msg = f"{provider} failed while it answered: {said.shown}"
+    body = dumps(error).encode(errors="replace")
+    return refused(_kind(said, said.status), msg, status=said.status, headers={}, body=body, code=said.code)
+
+
+def translate(error: TransportError, provider: str) -> ChatError:
+    """The error of a run for what the transport met."""
+    if error.kind == "status" and error.status is not None:
+        return refusal(error.status, error.headers, error.body, provider)
+    return unreachable(error, provider)
+
+
+# --- Which error ---------------------------------------------------------------------------------------
+
+
+def _kind(said: ErrorBody, status: int | None) -> type[Provider]:
+    named = [MEANINGS[name] for name in map(plain, said.names) if name in MEANINGS]
+    kind = next((kind for kind in named if _fits(kind, status)), None)
+    if kind is ContextLength and ELSEWHERE.search(said.message):
+        return InvalidRequest
+    if kind not in (None, InvalidRequest):
+        return kind
+    place = kind or (None if status is None else class_of(status))
+    if status not in SETTLED:
+        for words, better, places in WORDS:
+            if place in places and words.search(said.message):
+                return better
+    return place or ServerFault
+
+
+def _fits(kind: type[Provider], status: int | None) -> bool:
+    """Whether a name may overrule a status."""
+    if status is None:
+        return True
+    if status in SETTLED:
+        return kind in SETTLED[status]
+    if kind in (ServerFault, InvalidRequest):
+        return False  # whose fault it is a status says better
+    # What is too large today is too large tomorrow, whichever limit it is that says so.
+    return not (status == 413 and kind in (RateLimited, Overloaded))  # noqa: PLR2004 - RFC 9110, section 15.5.14
+
+
+# --- What it says --------------------------------------------------------------------------------------
+
+CODES: Final = ("code", "type", "status", "error_code", "error_type", "errorCode", "status_code", "reason")
+"""Where servers name an error."""
+
+STATUSES: Final = ("status_code", "statusCode", "status", "code")
+"""Where they repeat the status."""
+
+REFUSED: Final = re.compile(r"[45][0-9]{2}")
+
+MESSAGES: Final = (
+    "message", "detail", "error", "errors", "msg", "status_msg", "error_message", "errorMessage", "error_description",
+    "title", "description",
+)  # fmt: skip
+"""Where the words stand, the best place first."""
+
+WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
+"""What an error may be wrapped in."""
+
+DEEPEST: Final = 4
+
+
+def read_body(body: bytes) -> ErrorBody:
+    """What the body of a refusal says."""
+    try:
+        value = loads(body)
+    except ValueError:
+        return ErrorBody(_clean(body.decode(errors="replace")))
+    return read_error(value)
+
+
+def read_error(error: object) -> ErrorBody:
+    """What an error object, or whatever stands in its place, says."""
+    fields = _unwrapped(error)
+    if not is_object(fields):
+        return ErrorBody(_clean(fields if isinstance(fields, str) else dumps(fields)))
+    names = list(dict.fromkeys([name_of(fields[name]) for name in CODES if fields.get(name)]))
+    names.sort(key=str.isdigit)  # a number is the status again, or means something to its vendor alone
+    if inner := mapping(fields.get("innererror")).get("code"):
+        names.append(name_of(inner))
+    statuses = [name_of(fields[name]) for name in STATUSES if fields.get(name)]
+    status = next((int(item) for item in statuses if REFUSED.fullmatch(item)), None)
+    return ErrorBody(_clean(_words(fields)), tuple([name for name in names if name]), status)
+
+
+def _unwrapped(value: object) -> object:
+    for _ in range(DEEPEST):
+        if is_list(value) and len(value) > 0:
+            value = value[0]
+        if not is_object(value):
+            break
+        inner = next((item for name in WRAPPERS if _wraps(name, item := value.get(name))), None)
+        if inner is None:
+            break
+        value = inner
+    return value
+
+
+def _wraps(name: str, item: object) -> bool:
+    # FastAPI lists every complaint in `detail`: all of them are the message.
+    return (is_object(item) and bool(item)) or (name == "errors" and is_list(item) and bool(item))
+
+
+def name_of(value: object) -> str:
+    """A name that a server gave, or its number, as text; empty where it is neither."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+
+
+def _words(fields: dict[str, Any]) -> str:
+    """The message, with the words of the vendor behind a gateway, where there is one."""
+    for name in MESSAGES:
+        if value := fields.get(name):
+            text = value if isinstance(value, str) else dumps(value)
+            break
+    else:
+        return dumps(fields) if fields else ""
+    raw = mapping(fields.get("metadata")).get("raw")
+    return f"{text} ({raw if isinstance(raw, str) else dumps(raw)})" if raw else text
+
+
+def _clean(text: str) -> str:
+    """Words fit for a log: one paragraph, without anything that looks like a key."""
+    return QUOTED.sub(r"\1…", SECRET.sub("…", " ".join(text[:LONGEST_SEARCH].split())))

@@ -1,0 +1,73 @@
+"""What JSON is, for the type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from typing_extensions import TypeIs
+
+Json: TypeAlias = dict[str, Any]
+"""An object that was read, or is to be written."""
+
+
+class WrongShape(Exception):
+    """A known field has a wrong shape."""
+
+    def __init__(self, path: str, expected: str) -> None:
+        super().__init__(f"{path} is not {expected}")
+        self.path = path
+        self.expected = expected
+
+
+def is_object(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is an object."""
+    return isinstance(value, dict)
+
+
+def is_mapping(value: object) -> TypeIs[Mapping[str, Any]]:
+    """Whether it is an object, or a mapping that a caller gave for one."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeIs[list[Any]]:
+    """Whether it is a list."""
+    return isinstance(value, list)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The mapping, or an empty one in the place of anything else."""
+    return value if is_mapping(value) else {}
+
+
+def want_text(value: object, path: str) -> str:
+    """The text at `path`.
+
+    Raises:
+        WrongShape: it is none.
+    """
+    if isinstance(value, str):
+        return value
+    raise WrongShape(path, "a text")
+
+
+def want_list(value: object, path: str) -> list[Any]:
+    """The list at `path`.
+
+    Raises:
+        WrongShape: it is none.
+    """
+    if is_list(value):
+        return value
+    raise WrongShape(path, "a list")
+
+
+def want_object(value: object, path: str) -> Json:
+    """The object at `path`.
+
+    Raises:
+        WrongShape: it is none.
+    """
+    if is_object(value):
+        return value
+    raise WrongShape(path, "an object")

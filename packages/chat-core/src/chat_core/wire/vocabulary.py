@@ -1,0 +1,122 @@
+"""What servers of this wire call what goes wrong: their names for an error, and the words of their messages.
+
+Names are compared without case, without what joins their words, and without `error` at the end: `RateLimitError`,
+`rate_limit_error` and `rate-limit` are one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from chat_core.errors import (
+    Authentication,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+)
+
+_NAMES: Final[Mapping[type[Provider], str]] = {
+    ContextLength: """
+        context_length_exceeded context_window_exceeded context_limit_exceeded exceed_context_size
+        model_context_window_exceeded model_max_prompt_tokens_exceeded tokens_limit_reached string_above_max_length
+    """,
+    ContentFiltered: """
+        content_filter content_filtered content_policy_violation responsible_ai_policy_violation data_inspection_failed
+        input_flagged moderation_blocked
+    """,
+    QuotaExceeded: """
+        insufficient_quota exceeded_current_quota billing_hard_limit_reached billing_not_active insufficient_balance
+        insufficient_credits insufficient_funds credits_exhausted payment_required arrearage usage_limit_reached
+    """,
+    RateLimited: """
+        rate_limit rate_limited rate_limit_exceeded rate_limit_reached too_many_requests request_limit_exceeded
+        request_quota_exceeded token_quota_exceeded resource_exhausted limit_requests limit_burst_rate throttling
+        throttling_rate_quota throttling_allocation_quota throttled
+    """,
+    Authentication: """
+        invalid_api_key incorrect_api_key authentication invalid_authentication unauthorized unauthenticated
+        invalid_token expired_token
+    """,
+    PermissionDenied: """
+        permission permission_denied forbidden access_denied unsupported_country_region_territory usage_not_included
+    """,
+    NotFound: """
+        not_found model_not_found deployment_not_found resource_not_found
+    """,
+    Overloaded: """
+        overloaded server_overloaded server_is_overloaded engine_overloaded model_overloaded slow_down
+        service_unavailable unavailable service_tier_capacity_exceeded capacity_exceeded no_capacity
+    """,
+    ServerFault: """
+        server internal internal_server api upstream bad_gateway timeout request_timeout gateway_timeout
+    """,
+    InvalidRequest: """
+        invalid_request bad_request invalid_argument invalid_parameter validation unprocessable_entity
+    """,
+}
+
+
+def plain(name: str) -> str:
+    """A name as it is compared."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("error")
+
+
+MEANINGS: Final[Mapping[str, type[Provider]]] = {
+    plain(name): kind for kind, names in _NAMES.items() for name in names.split()
+}
+"""What a server's name for an error means."""
+
+_CONTEXT: Final = re.compile(
+    r"\A(?!.*\bper (?:minute|hour|day)\b).*?(?:"
+    r"maximum (?:context|prompt|model|input) length|context (?:length|window|size|limit)|too many tokens"
+    r"|(?:prompt|input) (?:is )?too long|(?:prompt|input) token count|range of input length"
+    r"|(?:input|prompt|request)\b[^.]{0,60}\b(?:exceed(?:s|ed)?|longer than|too (?:long|large))"
+    r"[^.]{0,60}(?:tokens|token limit|context|max(?:imum)? length)"
+    r"|`?inputs`? (?:must have less than|tokens \+)|token limit (?:reached|exceeded))",
+    re.IGNORECASE,
+)
+"""A limit per minute is none of the model's window, though it may be told in the same words."""
+
+_QUOTA: Final = re.compile(
+    r"insufficient (?:\w+ )?(?:balance|credits?|funds|quota)|exceeded your (?:current|monthly) (?:quota|spend)"
+    r"|out of credits|requires more credits|payment required|billing (?:hard )?limit|billing (?:is )?not active",
+    re.IGNORECASE,
+)
+_KEY: Final = re.compile(
+    r"api[ -]?key\b[^.]{0,40}\b(?:not valid|invalid|incorrect|expired)|(?:invalid|incorrect) api[ -]?key|login fail",
+    re.IGNORECASE,
+)
+_FILTER: Final = re.compile(
+    r"content (?:violates|policy|management policy)|usage guidelines|safety system|considered high risk"
+    r"|(?:unsafe|sensitive|inappropriate) content|(?:input|prompt|request|content)\b[^.]{0,40}\bflagged|_sensitive\b",
+    re.IGNORECASE,
+)
+_RATE: Final = re.compile(r"rate.?limit|too many requests|requests per (?:second|minute|day)", re.IGNORECASE)
+_BUSY: Final = re.compile(r"overloaded|at capacity|temporarily unavailable|service unavailable", re.IGNORECASE)
+_BAD: Final = re.compile(r"invalid (?:param|argument|request)|bad request", re.IGNORECASE)
+
+WORDS: Final[tuple[tuple[re.Pattern[str], type[Provider], tuple[type[Provider] | None, ...]], ...]] = (
+    (_CONTEXT, ContextLength, (InvalidRequest, None)),
+    (_KEY, Authentication, (InvalidRequest, PermissionDenied, None)),
+    (_FILTER, ContentFiltered, (InvalidRequest, PermissionDenied, None)),
+    (_QUOTA, QuotaExceeded, (InvalidRequest, PermissionDenied, RateLimited, None)),
+    (_RATE, RateLimited, (None,)),
+    (_BUSY, Overloaded, (None,)),
+    (_BAD, InvalidRequest, (None,)),
+)
+"""What the words of a message mean, and in the place of which classes: what many servers tell in no other way.
+
+`None` stands for an error of which nothing else is known, neither a status nor a name.
+"""
+
+ELSEWHERE: Final = re.compile(r"Invalid '(?!messages\[\d+\]\.content|input|prompt)")
+"""A complaint about another field than those that hold what was said: shortening the conversation is no help."""

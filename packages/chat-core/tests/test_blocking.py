@@ -1,0 +1,514 @@
+"""The blocking face: the same runs, without an event loop of the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import pytest
+from chat_core import (
+    ChatBuilder,
+    Done,
+    EmbeddingsChat,
+    FunctionCall,
+    Messages,
+    StreamingChat,
+    TextDelta,
+    ToolCall,
+    ToolCollection,
+    UsageError,
+)
+from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
+from chat_core.errors import Network, StreamTruncated
+from chat_core.testing import Answer, ScriptedProvider
+
+PATIENCE = 20.0
+
+
+def chat_of(*script: Any) -> StreamingChat:
+    return ChatBuilder().with_model(ScriptedProvider(*script)).with_retry(0).build()
+
+
+def looping(*script: Any, ran: list[str]) -> StreamingChat:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def note(word: str) -> str:
+        """Note a word."""
+        ran.append(word)
+        return "noted"
+
+    return ChatBuilder().with_model(ScriptedProvider(*script)).with_tools(tools).with_retry(0).build()
+
+
+CALL = FunctionCall("note", {"word": "yes"})
+
+
+def test_a_chat_answers_without_an_event_loop() -> None:
+    messages = Messages.from_user("hi")
+    response = chat_of("hello").blocking.complete(messages)
+    assert response.text == "hello"
+    assert len(messages) == 2
+
+
+def test_a_failure_is_raised_as_it_is() -> None:
+    with pytest.raises(Network, match="gone"):
+        chat_of(Network("gone")).blocking.complete(Messages.from_user("hi"))
+
+
+def test_each_chat_has_the_face_of_what_it_can_do() -> None:
+    chat = chat_of("hello")
+    assert type(chat.blocking) is BlockingStreamingChat
+    assert isinstance(chat.blocking, BlockingChat)
+    vectors = ChatBuilder().with_model(ScriptedProvider()).with_embeddings().build()
+    assert type(vectors) is EmbeddingsChat
+    assert type(vectors.blocking) is BlockingEmbeddingsChat
+    assert len(vectors.blocking.embed(["a", "b"]).vectors) == 2
+
+
+def test_a_stream_is_a_loop() -> None:
+    events = list(chat_of("hello there").blocking.stream(Messages.from_user("hi")))
+    assert "".join([event.text for event in events if isinstance(event, TextDelta)]) == "hello there"
+    assert isinstance(events[-1], Done)
+
+
+def test_a_stream_in_a_block_has_its_response() -> None:
+    with chat_of("hello there").blocking.stream(Messages.from_user("hi")) as stream:
+        assert "".join(stream.text()) == "hello there"
+    assert stream.response.text == "hello there"
+    assert stream.usage.output_tokens == 5
+    assert not stream.cancelled
+
+
+def test_a_run_goes_on_only_while_the_next_event_is_asked_for() -> None:
+    ran: list[str] = []
+    chat = looping(CALL, "done", ran=ran)
+    messages = Messages.from_user("hi")
+    with chat.blocking.stream(messages) as stream:
+        for event in stream:
+            if isinstance(event, ToolCall):
+                break
+    assert ran == []
+    with chat.blocking.stream(messages) as stream:
+        assert isinstance(list(stream)[-1], Done)
+    assert ran == ["yes"]
+
+
+def test_a_loop_without_a_block_ends_its_run_when_it_is_left() -> None:
+    ran: list[str] = []
+    messages = Messages.from_user("hi")
+    for event in looping(CALL, "done", ran=ran).blocking.stream(messages):
+        if isinstance(event, ToolCall):
+            break
+    assert ran == []
+    messages.cancel_pending("the messages are nobody's any more")
+
+
+def test_an_error_in_mid_stream_is_raised_where_it_is_read() -> None:
+    chat = chat_of(Answer(["one two three"], fail_after=2))
+    seen: list[object] = []
+    with pytest.raises(StreamTruncated), chat.blocking.stream(Messages.from_user("hi")) as stream:
+        for event in stream:
+            seen.append(event)  # noqa: PERF402 - what came before the error counts
+    assert seen == [TextDelta("one "), TextDelta("two ")]
+
+
+def test_an_error_of_the_caller_leaves_the_stream() -> None:
+    with pytest.raises(ZeroDivisionError), chat_of("a b c").blocking.stream(Messages.from_user("hi")) as stream:
+        for _ in stream:
+            raise ZeroDivisionError
+    assert list(stream) == []
+
+
+def test_a_stream_is_entered_once() -> None:
+    stream = chat_of("a").blocking.stream(Messages.from_user("hi"))
+    with stream, pytest.raises(UsageError, match="entered once"), stream:
+        pass
+
+
+def test_messages_that_a_run_has_are_refused_on_entering() -> None:
+    messages = Messages.from_user("hi")
+    chat = chat_of("a", "b")
+    with chat.blocking.stream(messages) as stream:
+        next(iter(stream))
+        with pytest.raises(UsageError):
+            chat.blocking.complete(messages)
+
+
+def test_cancel_ends_the_iteration_without_an_error() -> None:
+    begun = threading.Event()
+
+    async def never() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    stream = chat_of(Answer(["a"], before=never)).blocking.stream(Messages.from_user("hi"))
+
+    def stop() -> None:
+        begun.wait(PATIENCE)
+        stream.cancel()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with stream:
+        assert list(stream) == []
+    thread.join(PATIENCE)
+    assert stream.cancelled
+
+
+def test_only_a_run_that_has_begun_is_cancelled() -> None:
+    stream = chat_of("a b c").blocking.stream(Messages.from_user("hi"))
+    with pytest.raises(UsageError, match="with `with`"):
+        stream.cancel()
+    with stream:
+        for _ in stream:
+            stream.cancel()
+            assert stream.cancelled
+    stream.cancel()
+
+
+def test_calls_of_many_threads_run_at_the_same_time() -> None:
+    everybody = threading.Barrier(8)
+
+    async def meet() -> None:
+        await anyio.to_thread.run_sync(everybody.wait, PATIENCE)
+
+    chats = [chat_of(Answer(["done"], before=meet)) for _ in range(8)]
+
+    def ask(chat: StreamingChat) -> str:
+        return chat.blocking.complete(Messages.from_user("hi")).text
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, chats))
+    assert answers == ["done"] * 8
+
+
+def test_context_variables_reach_the_run() -> None:
+    who: ContextVar[str] = ContextVar("who", default="nobody")
+    seen: list[str] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def look() -> str:
+        """Look."""
+        seen.append(who.get())
+        return "seen"
+
+    chat = ChatBuilder().with_model(ScriptedProvider(FunctionCall("look", {}), "done")).with_tools(tools).build()
+    token = who.set("me")
+    try:
+        chat.blocking.complete(Messages.from_user("hi"))
+    finally:
+        who.reset(token)
+    assert seen == ["me"]
+
+
+def test_it_works_where_a_loop_runs_and_blocks_it() -> None:
+    async def main() -> str:
+        with chat_of("a b").blocking.stream(Messages.from_user("hi")) as stream:
+            streamed = "".join(stream.text())
+        return streamed + chat_of("c").blocking.complete(Messages.from_user("hi")).text
+
+    assert asyncio.run(main()) == "a bc"
+
+
+def test_a_task_of_its_own_loop_is_told_that_it_would_wait_for_itself() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def ask() -> str:
+        """Ask another chat, wrongly."""
+        try:
+            return chat_of("no").blocking.complete(Messages.from_user("hi")).text
+        except UsageError as error:
+            return str(error)
+
+    chat = ChatBuilder().with_model(ScriptedProvider(FunctionCall("ask", {}), "done")).with_tools(tools).build()
+    messages = Messages.from_user("hi")
+    chat.blocking.complete(messages)
+    assert "await the chat" in messages.to_json()
+
+
+def test_a_synchronous_tool_may_ask_another_chat() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def ask() -> str:
+        """Ask another chat."""
+        return chat_of("an answer").blocking.complete(Messages.from_user("hi")).text
+
+    chat = ChatBuilder().with_model(ScriptedProvider(FunctionCall("ask", {}), "done")).with_tools(tools).build()
+    messages = Messages.from_user("hi")
+    chat.blocking.complete(messages)
+    assert "an answer" in messages.to_json()
+
+
+class Closable:
+    """A model that remembers that it was closed."""
+
+    def __init__(self) -> None:
+        self._model = ScriptedProvider("a")
+        self.metadata = self._model.metadata
+        self.complete = self._model.complete
+        self.embed = self._model.embed
+        self.closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def test_closing_closes_the_model() -> None:
+    model = Closable()
+    with ChatBuilder().with_model(model).build().blocking as chat:
+        assert chat.complete(Messages.from_user("hi")).text == "a"
+    with ChatBuilder().with_model(model).with_embeddings().build().blocking as vectors:
+        assert len(vectors.embed(["a"]).vectors) == 1
+    assert model.closed == 2
+
+
+def test_what_would_end_the_program_is_raised_where_the_caller_waits_and_the_loop_goes_on() -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        chat_of(Answer(["a"], before=leave)).blocking.complete(Messages.from_user("hi"))
+    with pytest.raises(SystemExit):
+        list(chat_of(Answer(["a"], before=leave)).blocking.stream(Messages.from_user("hi")))
+    assert chat_of("still here").blocking.complete(Messages.from_user("hi")).text == "still here"
+
+
+def test_a_forgotten_stream_may_be_collected_in_the_thread_of_the_loop() -> None:
+    forgotten: list[object] = []
+    events = iter(chat_of("a b c").blocking.stream(Messages.from_user("hi")))
+    next(events)
+    forgotten += [forgotten, events]  # a cycle, which the collector finds where it happens to run
+    del events, forgotten
+
+    async def collect() -> None:
+        gc.collect()
+
+    asked = ThreadPoolExecutor(1).submit(
+        chat_of(Answer(["done"], before=collect)).blocking.complete, Messages.from_user("hi")
+    )
+    assert asked.result(PATIENCE).text == "done"
+
+
+# --- In a process of its own --------------------------------------------------------------------------------
+
+PRELUDE = """
+import anyio, os, sys, threading
+from chat_core import ChatBuilder, FunctionCall, Messages, ToolCollection
+from chat_core.testing import Answer, ScriptedProvider
+
+def say(word):
+    print(word, flush=True)
+"""
+
+
+def start(program: str) -> subprocess.Popen[str]:
+    source = PRELUDE + textwrap.dedent(program)
+    return subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+INTERRUPTED = """
+async def hang():
+    say("begun")
+    try:
+        await anyio.sleep_forever()
+    finally:
+        say("cancelled")
+
+chat = ChatBuilder().with_model(ScriptedProvider(Answer(["a"], before=hang))).build()
+messages = Messages.from_user("hi")
+try:
+    RUN
+except KeyboardInterrupt:
+    say("interrupted")
+messages.user("still good")
+say("over")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a console's ctrl-C goes to all its processes")
+@pytest.mark.parametrize("run", ["chat.blocking.complete(messages)", "list(chat.blocking.stream(messages))"])
+def test_ctrl_c_cancels_the_run_and_is_raised_when_it_has_ended(run: str) -> None:
+    with start(INTERRUPTED.replace("RUN", run)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=PATIENCE)
+    assert out.splitlines() == ["cancelled", "interrupted", "over"], error
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
+def test_an_interrupt_at_any_moment_leaves_no_run_and_no_lock_behind() -> None:
+    program = """
+    import signal
+    from chat_core._loop import place
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def fresh():
+        return ChatBuilder().with_model(ScriptedProvider("a b c d")).build().blocking
+
+    signal.signal(signal.SIGALRM, interrupt)
+    list(fresh().stream(Messages.from_user("hi")))
+    hits = 0
+    for count in range(300):
+        chat = fresh()
+        messages = Messages.from_user("hi")
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.00002 * (1 + count % 150))
+                if count % 2:
+                    chat.complete(messages)
+                else:
+                    list(chat.stream(messages))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            hits += 1
+        messages.user("still good")
+    say(hits > 50)
+    fresh().complete(Messages.from_user("hi"))
+    say(len(place.loop().tasks))
+    """
+    with start(program) as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    assert out.splitlines() == ["True", "0"], error
+
+
+def test_a_program_that_leaves_a_stream_open_still_ends() -> None:
+    program = """
+    stream = ChatBuilder().with_model(ScriptedProvider("a b c")).build().blocking.stream(Messages.from_user("hi"))
+    stream.__enter__()
+    next(iter(stream))
+    say("over")
+    """
+    with start(program) as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    assert (out, error, process.returncode) == ("over\n", "", 0)
+
+
+def test_a_program_ends_though_its_loop_is_held_up() -> None:
+    program = """
+    import chat_core._loop
+    chat_core._loop.PATIENCE = 0.1
+    begun = threading.Event()
+
+    async def hold_up():
+        begun.set()
+        threading.Event().wait()
+
+    chat = ChatBuilder().with_model(ScriptedProvider("a b", Answer(["c"], before=hold_up))).build()
+    events = iter(chat.blocking.stream(Messages.from_user("hi")))
+    next(events)
+    threading.Thread(target=chat.blocking.complete, args=(Messages.from_user("hi"),), daemon=True).start()
+    begun.wait()
+    say("over")
+    """
+    with start(program) as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    assert (out, error, process.returncode) == ("over\n", "", 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a thread cannot be interrupted there")
+def test_a_call_that_is_interrupted_while_the_loop_is_busy_does_not_begin_later() -> None:
+    program = """
+    import signal
+    busy, gate = threading.Event(), threading.Event()
+
+    async def hold_up():
+        busy.set()
+        gate.wait()
+
+    async def tell():
+        say("begun")
+        await anyio.sleep_forever()
+
+    def interrupt(*_):
+        gate.set()
+        raise KeyboardInterrupt
+
+    def ask(before):
+        chat = ChatBuilder().with_model(ScriptedProvider(Answer(["a"], before=before))).build()
+        return chat.blocking.complete(messages) if before is tell else chat.blocking.complete(Messages.from_user("hi"))
+
+    signal.signal(signal.SIGINT, interrupt)
+    messages = Messages.from_user("hi")
+    threading.Thread(target=ask, args=(hold_up,)).start()
+    busy.wait()
+    try:
+        say("ready")
+        ask(tell)
+    except KeyboardInterrupt:
+        say("interrupted")
+    messages.user("still good")
+    ask(anyio.lowlevel.checkpoint)
+    say("over")
+    """
+    with start(program) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=PATIENCE)
+    # The loop may come to it before it hears of the interrupt; never afterwards.
+    assert out.splitlines()[-2:] == ["interrupted", "over"], error
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_child_that_was_forked_within_a_stream_cannot_read_it_and_can_leave_it() -> None:
+    program = """
+    from chat_core import UsageError
+    stream = ChatBuilder().with_model(ScriptedProvider("a b c")).build().blocking.stream(Messages.from_user("hi"))
+    with stream:
+        next(iter(stream))
+        child = os.fork()
+        if child == 0:
+            try:
+                list(stream)
+            except UsageError as error:
+                say(str(error))
+            stream.cancel()
+            sys.exit(7)
+        say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        list(stream)
+    say(stream.response.text)
+    """
+    with start("import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(program)) as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    forked, status, text = out.splitlines()
+    assert "read a stream where it was begun" in forked
+    assert (status, text, error) == ("7", "a b c", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_has_a_loop_of_its_own() -> None:
+    program = """
+    def ask():
+        return ChatBuilder().with_model(ScriptedProvider("hello")).build().blocking.complete(Messages.from_user("hi"))
+
+    ask()
+    child = os.fork()
+    if child == 0:
+        say(ask().text)
+        os._exit(0)
+    os.waitpid(child, 0)
+    say(ask().text)
+    """
+    with start("import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(program)) as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    assert out == "hello\nhello\n", error

@@ -1,0 +1,372 @@
+"""What a builder does and refuses at run time. What its types promise is in the corpora of tests/types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pytest
+from anyio import sleep_forever
+from anyio.lowlevel import checkpoint
+from chat_core import (
+    Chat,
+    ChatBuilder,
+    ChatOptions,
+    Completed,
+    Execute,
+    FunctionCall,
+    InterruptedTools,
+    InvalidResponse,
+    MaxStepsExceeded,
+    Messages,
+    Network,
+    Paused,
+    ProviderMeta,
+    ReadyChatBuilder,
+    Reject,
+    RequireApproval,
+    Retry,
+    Schedule,
+    ScopedCollection,
+    StreamingChat,
+    TextOutput,
+    Tool,
+    ToolCollection,
+    Turn,
+    Unknown,
+    UsageError,
+)
+from chat_core.engine.plan import Settings
+from chat_core.testing import ScriptedProvider
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+NAIVE = NOON.replace(tzinfo=None)
+
+
+class CompletesOnly:
+    def __init__(self, *script: str) -> None:
+        self._model = ScriptedProvider(*script)
+        self.metadata = ProviderMeta("plain")
+        self.complete = self._model.complete
+
+
+class EmbedsOnly:
+    def __init__(self) -> None:
+        self._model = ScriptedProvider()
+        self.metadata = ProviderMeta("lengths")
+        self.embed = self._model.embed
+
+
+def pay_tools() -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay(cents: int) -> str:
+        """Pay a bill."""
+        return f"paid {cents}"
+
+    return tools
+
+
+PAY = FunctionCall("pay", {"cents": 5}, id="call_1")
+
+
+def anything(builder: object) -> Any:
+    """The builder without its types, as a caller without a type checker has it."""
+    return builder
+
+
+READY = ChatBuilder().with_model(ScriptedProvider("hi"))
+
+
+# --- Immutability ------------------------------------------------------------------------------------
+
+
+CHANGES: list[Callable[[Any], object]] = [
+    lambda builder: builder.with_options(ChatOptions(seed=1)),
+    lambda builder: builder.with_retry(5),
+    lambda builder: builder.with_max_steps(5),
+    lambda builder: builder.with_tools(pay_tools()),
+    lambda builder: builder.with_scoped_tools(ScopedCollection(pay_tools(), lambda _call, _meta: Reject("no"))),
+    lambda builder: builder.with_structured_output(int),
+    lambda builder: builder.with_interrupted(Reject("no")),
+    lambda builder: builder.with_before(print),
+    lambda builder: builder.with_clock(lambda: NOON),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("builder", [ChatBuilder(), READY])
+def test_every_option_makes_a_new_builder_and_leaves_the_old_one(builder: Any, change: Callable[[Any], Any]) -> None:
+    def state(of: Any) -> dict[str, object]:
+        names = [name for kind in type(of).__mro__ for name in getattr(kind, "__slots__", ())]
+        return {name: getattr(of, name) for name in names}
+
+    before = state(builder)
+    changed = change(builder)
+    assert changed is not builder
+    assert type(changed) is type(builder)
+    assert state(builder) == before
+    assert state(changed) != before
+
+
+def test_a_builder_can_go_two_ways() -> None:
+    base = ChatBuilder().with_model(ScriptedProvider("hi"))
+    assert type(base.build()) is StreamingChat
+    assert type(base.with_embeddings().build()).__name__ == "EmbeddingsChat"
+
+
+# --- What the types forbid ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("misuse", "sentence"),
+    [
+        (
+            lambda: anything(ChatBuilder().with_model(CompletesOnly())).with_embeddings(),
+            "with_embeddings() needs a model that can embed; CompletesOnly cannot (it implements CompletionProvider)",
+        ),
+        (
+            lambda: anything(ChatBuilder().with_model(EmbedsOnly())).build(),
+            "build() needs a model that can complete; EmbedsOnly cannot (it implements EmbeddingsProvider)",
+        ),
+        (lambda: anything(ChatBuilder()).with_model("gpt-5"), "with_model() needs a model, not 'gpt-5'"),
+        (
+            lambda: anything(ChatBuilder()).with_model(ScriptedProvider),
+            f"with_model() needs a model, not {ScriptedProvider!r}: make one of that class",
+        ),
+        (
+            lambda: anything(READY.with_structured_output(int)).with_structured_output(int),
+            "with_structured_output() must come before the output is structured",
+        ),
+        (
+            lambda: anything(READY.with_structured_output(int)).with_embeddings(),
+            "with_embeddings() must come before the output is structured",
+        ),
+        (
+            lambda: READY.with_tools(pay_tools()).with_embeddings(),
+            "with_embeddings() must come before tools: an embeddings chat calls none",
+        ),
+        (
+            lambda: READY.with_interrupted(Reject("no")).with_embeddings(),
+            "with_embeddings() must come before tools: an embeddings chat calls none",
+        ),
+        (
+            lambda: READY.with_after(print).with_embeddings(),
+            "with_embeddings() must come before hooks: an embeddings chat has no conversation to show them",
+        ),
+        (
+            lambda: anything(READY).with_interrupted(Execute()),
+            (
+                "with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not Execute(): "
+                "what may have run already is not run again"
+            ),
+        ),
+        (
+            lambda: anything(READY).with_scoped_tools(None),
+            "with_scoped_tools() needs a ScopedCollection or a chat's as_tool(), not None",
+        ),
+        (lambda: READY.with_max_steps(0), "with_max_steps() must be at least 1, not 0"),
+        (lambda: anything(READY).with_max_steps(2.5), "with_max_steps() needs a number, not 2.5"),
+        (lambda: READY.with_retry(-1), "with_retry() must be at least 0, not -1"),
+        (lambda: READY.with_retry(True), "with_retry() needs a number, not True"),
+        (lambda: READY.with_tool_concurrency(0), "with_tool_concurrency() must be at least 1, not 0"),
+        (lambda: READY.with_tool_timeout(0), "with_tool_timeout() must be more than 0, not 0"),
+        (lambda: READY.with_tool_timeout(math.nan), "with_tool_timeout() must be more than 0, not nan"),
+        (
+            lambda: READY.with_structured_output(int, max_retries=-1),
+            "max_retries of with_structured_output() must be at least 0, not -1",
+        ),
+        (lambda: anything(READY).with_options({"seed": 1}), "with_options() needs ChatOptions, not {'seed': 1}"),
+        (lambda: anything(READY).with_before("log"), "with_before() needs a function, not 'log'"),
+        (lambda: anything(READY).with_clock(NOON), f"with_clock() needs a function, not {NOON!r}"),
+        (
+            lambda: READY.with_clock(lambda: NAIVE),
+            f"with_clock() needs times with a zone, not {NAIVE!r}: return datetime.now(timezone.utc)",
+        ),
+    ],
+)
+def test_a_misuse_is_refused_with_a_sentence(misuse: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        misuse()
+    assert str(caught.value) == sentence
+
+
+def test_a_chat_is_not_a_model_but_can_be_a_tool() -> None:
+    with pytest.raises(UsageError, match=r"a chat becomes a tool of another one by with_scoped_tools\(chat.as_tool"):
+        anything(ChatBuilder()).with_model(READY.build())
+
+
+def test_a_builder_is_not_a_model_yet() -> None:
+    with pytest.raises(UsageError, match=r"call \.build\(\) on it"):
+        anything(ChatBuilder()).with_model(READY)
+
+
+def test_a_model_without_any_ability_is_named() -> None:
+    with pytest.raises(UsageError, match=r"object cannot \(it implements no provider protocol\)"):
+        anything(ReadyChatBuilder(object(), TextOutput(), (), None, Settings())).build()
+
+
+@pytest.mark.parametrize("name", ["build", "with_embeddings"])
+def test_without_a_model_the_builder_says_what_is_missing(name: Literal["build", "with_embeddings"]) -> None:
+    with pytest.raises(AttributeError, match=rf"{name}\(\) needs a model: call \.with_model\(\.\.\.\) first"):
+        getattr(ChatBuilder(), name)
+    assert not hasattr(ChatBuilder(), name)
+
+
+def test_a_typo_is_an_ordinary_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'ChatBuilder' object has no attribute 'with_modle'"):
+        _ = anything(ChatBuilder()).with_modle
+
+
+def test_two_tools_of_one_name_are_refused_when_the_chat_is_built() -> None:
+    twice = READY.with_tools(pay_tools()).with_scoped_tools(
+        ScopedCollection(pay_tools(), lambda _call, _meta: Execute())
+    )
+    with pytest.raises(UsageError, match="the name 'pay' is given to"):
+        twice.build()
+
+
+def test_a_chat_and_a_tool_of_one_name_are_refused_too() -> None:
+    tool = READY.build().as_tool(name="pay", description="Pays.")
+    with pytest.raises(UsageError, match="the name 'pay' is given to"):
+        READY.with_tools(pay_tools()).with_scoped_tools(tool).build()
+
+
+# --- What the options do -------------------------------------------------------------------------------
+
+
+def test_a_model_that_does_not_stream_makes_a_chat_that_does_not() -> None:
+    chat = ChatBuilder().with_model(CompletesOnly("hi")).build()
+    assert type(chat) is Chat
+    assert not hasattr(chat, "stream")
+
+
+async def test_options_pile_up_and_those_of_a_run_go_over_them() -> None:
+    model = ScriptedProvider("a", "b")
+    builder = ChatBuilder().with_options(ChatOptions(temperature=0.5, seed=1)).with_model(model)
+    chat = builder.with_options(ChatOptions(seed=2)).build()
+    await chat.complete(Messages.from_user("hi"))
+    await chat.complete(Messages.from_user("hi"), options=ChatOptions(seed=3))
+    assert [asked.options.seed for asked in model.asked] == [2, 3]
+    assert [asked.options.temperature for asked in model.asked] == [0.5, 0.5]
+
+
+async def test_a_number_of_retries_keeps_the_rest_of_the_strategy() -> None:
+    patient = ChatBuilder().with_retry(Retry(times=0, base=0.0)).with_retry(1)
+    model = ScriptedProvider(Network("reset"), "hi", Network("reset"), Network("reset"))
+    chat = patient.with_model(model).build()
+    assert (await chat.complete(Messages.from_user("hi"))).text == "hi"
+    with pytest.raises(Network):
+        await chat.complete(Messages.from_user("hi"))
+
+
+async def test_max_steps_bounds_the_calls_of_a_run() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider(PAY, PAY)).with_tools(pay_tools()).with_max_steps(1).build()
+    with pytest.raises(MaxStepsExceeded):
+        await chat.complete(Messages.from_user("hi"))
+
+
+async def test_an_invalid_answer_goes_back_once_unless_told_otherwise() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider("no", '{"value": 5}')).with_structured_output(int).build()
+    assert (await chat.complete(Messages.from_user("hi"))).value == 5
+    never = ChatBuilder().with_structured_output(int, max_retries=0).with_model(ScriptedProvider("no", "no")).build()
+    with pytest.raises(InvalidResponse):
+        await never.complete(Messages.from_user("hi"))
+
+
+async def test_hooks_are_called_in_the_order_they_were_added() -> None:
+    called: list[str] = []
+
+    async def third(_messages: Messages) -> None:
+        called.append("third")
+
+    builder = ChatBuilder().with_after(third).with_before(lambda _: called.append("first"))
+    chat = builder.with_model(ScriptedProvider("hi")).with_before(lambda _: called.append("second")).build()
+    await chat.complete(Messages.from_user("hi"))
+    assert called == ["first", "second", "third"]
+
+
+async def test_the_clock_says_when_a_schedule_is_due() -> None:
+    now = NOON
+    scope = ScopedCollection(pay_tools(), lambda _call, _meta: Schedule(NOON + timedelta(hours=1)))
+    ready = ChatBuilder().with_model(ScriptedProvider(PAY, "paid")).with_scoped_tools(scope)
+    chat = ready.with_clock(lambda: now).build()
+    messages = Messages.from_user("hi")
+    assert isinstance(await chat.complete(messages), Paused)
+    now = NOON + timedelta(hours=2)
+    answer = await chat.complete(messages)
+    assert not isinstance(answer, Paused)
+    assert answer.text == "paid"
+
+
+async def test_a_slow_tool_is_cut_at_the_chats_limit() -> None:
+    tools = ToolCollection()
+    tools.tool(sleep_forever)
+    model = ScriptedProvider(FunctionCall("sleep_forever", id="call_1"), "sorry")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_timeout(0.01).build()
+    messages = Messages.from_user("hi")
+    assert (await chat.complete(messages)).text == "sorry"
+    assert type(messages.tool("call_1").status).__name__ == "Failed"
+
+
+async def test_tool_concurrency_bounds_what_runs_at_once() -> None:
+    running: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(number: int) -> int:
+        """Work, and see who else does."""
+        running.append(number)
+        await checkpoint()
+        together = len(running)
+        running.remove(number)
+        return together
+
+    calls = [FunctionCall("work", {"number": number}, id=f"call_{number}") for number in range(3)]
+    together: list[list[object]] = []
+    for limit in (1, 3):
+        messages = Messages.from_user("hi")
+        model = ScriptedProvider(calls, "done")
+        await ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(limit).build().complete(messages)
+        statuses = [messages.tool(call.id).status for call in calls]
+        together.append([status.result for status in statuses if isinstance(status, Completed)])
+    assert together[0] == [1, 1, 1]
+    assert 3 in together[1]
+
+
+def interrupted() -> Messages:
+    messages = Messages.from_user("hi")
+    messages.append("model", Turn([Tool(PAY, call_id="call_1", status=Unknown())], finish_reason="tool_calls"))
+    return messages
+
+
+async def test_without_a_rule_interrupted_calls_are_an_error() -> None:
+    with pytest.raises(InterruptedTools) as caught:
+        await READY.with_tools(pay_tools()).build().complete(interrupted())
+    assert caught.value.tool_ids == ("call_1",)
+
+
+async def test_interrupted_calls_wait_for_a_person_where_the_chat_says_so() -> None:
+    early = ChatBuilder().with_interrupted(RequireApproval()).with_model(ScriptedProvider("hi"))
+    late = ChatBuilder().with_model(ScriptedProvider("hi")).with_interrupted(RequireApproval())
+    for builder in (early, late):
+        result = await builder.with_tools(pay_tools()).build().complete(interrupted())
+        assert isinstance(result, Paused)
+        assert [(wait.kind, wait.tool_id) for wait in result.waiting] == [("interrupted", "call_1")]
+
+
+async def test_interrupted_calls_are_rejected_where_the_chat_says_so() -> None:
+    model = ScriptedProvider("hi")
+    chat = ChatBuilder().with_interrupted(Reject("ask again")).with_tools(pay_tools()).with_model(model).build()
+    assert (await chat.complete(interrupted())).text == "hi"
+
+
+async def test_the_last_rule_for_interrupted_calls_holds() -> None:
+    ready = ChatBuilder().with_model(ScriptedProvider("hi")).with_tools(pay_tools())
+    chat = ready.with_interrupted(RequireApproval()).with_interrupted(Reject("no")).build()
+    assert not isinstance(await chat.complete(interrupted()), Paused)

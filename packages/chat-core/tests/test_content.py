@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Content, Embedding, FunctionCall, Reasoning, Text, Tool, Turn
+from chat_core.usage import Metadata, Usage
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_a_content_is_the_concatenation_of_its_turns() -> None:
+    tool = Tool(FunctionCall("f"), call_id="a")
+    content = Content("model", [Turn([Text("one "), tool]), Turn([Text("two")])])
+    assert content.parts == [Text("one "), tool, Text("two")]
+    assert content.text == "one two"
+    assert content.tools == [tool]
+
+
+def test_a_content_never_forgets_where_one_turn_ended() -> None:
+    content = Content("model", [Turn([Text("one")], finish_reason="tool_calls"), Turn([Text("two")])])
+    assert [turn.text for turn in content.turns] == ["one", "two"]
+    assert [turn.finish_reason for turn in content.turns] == ["tool_calls", None]
+
+
+def test_of_makes_one_turn_and_strings_are_texts() -> None:
+    content = Content.of("user", "look:", Embedding((1.0,)))
+    assert [turn.parts for turn in content.turns] == [(Text("look:"), Embedding((1.0,)))]
+
+
+@pytest.mark.parametrize("role", ["assistant", "tool", "", None])
+def test_a_role_that_is_none_of_ours_is_refused(role: object) -> None:
+    with pytest.raises(UsageError, match="a role is one of system, user, model, not"):
+        Content(role)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
+
+
+def test_a_turn_has_its_parts_its_reason_its_metadata_and_its_time() -> None:
+    metadata = Metadata("openai", "gpt-5", "id", "stop", Usage(1, 2))
+    turn = Turn([Text("hi")], finish_reason="stop", metadata=metadata, created_at=NOON)
+    assert (turn.parts, turn.finish_reason, turn.metadata, turn.created_at) == ((Text("hi"),), "stop", metadata, NOON)
+    assert turn.usage == Usage(1, 2)
+    assert turn.by is None
+
+
+def test_a_turn_that_was_not_given_a_time_was_made_now() -> None:
+    before = datetime.now(UTC)
+    assert before <= Turn([]).created_at <= datetime.now(UTC)
+
+
+def test_a_turn_without_metadata_cost_nothing() -> None:
+    assert Turn([]).usage == Usage()
+
+
+def test_the_text_of_a_turn_is_its_text_parts_alone() -> None:
+    assert Turn([Reasoning("hm"), Text("a"), Text("b")]).text == "ab"
+
+
+def test_turns_and_contents_are_equal_by_what_they_hold() -> None:
+    def made(text: str) -> Content:
+        return Content("user", [Turn([Text(text)], created_at=NOON)])
+
+    assert made("a") == made("a")
+    assert made("a") != made("b")
+    assert made("a") != "a"
+    assert made("a").turns[0] != Turn([Text("a")], created_at=NOON, by="engine")
+    assert "Text(text='a'" in repr(made("a"))
+
+
+def test_an_encoding_is_kept_once_nothing_in_the_turn_can_change() -> None:
+    tool = Tool(FunctionCall("f"), call_id="a")
+    turn = Turn([Text("x"), tool])
+    made: list[str] = []
+
+    def encode(turn: Turn) -> bytes:
+        made.append(type(turn.tools[0].status).__name__)
+        return turn.text.encode()
+
+    turn.encoded("wire", encode)
+    turn.encoded("wire", encode)
+    tool.start()
+    tool.complete(1)
+    assert [turn.encoded("wire", encode) for _ in range(3)] == [b"x"] * 3
+    assert made == ["Pending", "Pending", "Completed"]
+
+
+def test_each_codec_has_its_own_encoding() -> None:
+    turn = Turn([Text("x")])
+    assert turn.encoded(("a", 1), lambda _: b"one") == b"one"
+    assert turn.encoded(("a", 2), lambda _: b"two") == b"two"
+    assert turn.encoded(("a", 1), lambda _: b"never") == b"one"
+    assert turn == Turn([Text("x")], created_at=turn.created_at)

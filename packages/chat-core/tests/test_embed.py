@@ -1,0 +1,134 @@
+"""Texts to vectors: order, batches, usage, retries, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from chat_core import (
+    ChatBuilder,
+    ChatOptions,
+    EmbeddingsChat,
+    EmbeddingsResponse,
+    InvalidResponse,
+    Messages,
+    Network,
+    Provider,
+    ProviderMeta,
+    Retry,
+    Usage,
+    UsageError,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Embedder:
+    """Answers each text with its length; fails where the script says so. `asked` holds the batches."""
+
+    def __init__(self, *script: Exception | EmbeddingsResponse | None, limit: int = 2048) -> None:
+        self._script = list(script)
+        self._limit = limit
+        self.asked: list[list[str]] = []
+        self.options: list[ChatOptions] = []
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        return ProviderMeta("lengths", "length-1", max_embedding_batch=self._limit)
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        self.asked.append(list(texts))
+        self.options.append(options)
+        said = self._script.pop(0) if self._script else None
+        if isinstance(said, Exception):
+            raise said
+        vectors = tuple([(float(len(text)),) for text in texts])
+        return said or EmbeddingsResponse(vectors, Usage(input_tokens=len(texts)), "length-1")
+
+
+def chat_of(model: Embedder, times: int = 2) -> EmbeddingsChat:
+    return ChatBuilder().with_model(model).with_embeddings().with_retry(Retry(times=times, base=0.0)).build()
+
+
+def failure(tokens: int) -> Network:
+    return Network("reset by peer", usage=Usage(input_tokens=tokens))
+
+
+async def test_each_text_has_its_vector_in_order() -> None:
+    model = Embedder()
+    answer = await chat_of(model).embed(["a", "bbb", "cc"])
+    assert answer == EmbeddingsResponse(((1.0,), (3.0,), (2.0,)), Usage(input_tokens=3), "length-1")
+    assert model.asked == [["a", "bbb", "cc"]]
+
+
+async def test_texts_go_out_in_batches_of_the_providers_limit() -> None:
+    model = Embedder(limit=2)
+    answer = await chat_of(model).embed(("a", "bb", "ccc", "dddd", "eeeee"))
+    assert model.asked == [["a", "bb"], ["ccc", "dddd"], ["eeeee"]]
+    assert [vector[0] for vector in answer.vectors] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert answer.usage == Usage(input_tokens=5)
+
+
+async def test_nothing_is_sent_for_no_texts() -> None:
+    model = Embedder()
+    assert await chat_of(model).embed([]) == EmbeddingsResponse(())
+    assert model.asked == []
+
+
+async def test_a_failed_batch_is_tried_again_and_the_others_are_not() -> None:
+    model = Embedder(None, failure(7), limit=1)
+    answer = await chat_of(model).embed(["a", "bb"])
+    assert model.asked == [["a"], ["bb"], ["bb"]]
+    assert answer.usage == Usage(input_tokens=9)
+
+
+async def test_a_batch_that_fails_for_good_tells_what_was_paid_until_then() -> None:
+    model = Embedder(None, failure(7), failure(7), limit=1)
+    with pytest.raises(Network) as caught:
+        await chat_of(model, times=1).embed(["a", "bb"])
+    assert caught.value.usage == Usage(input_tokens=15)
+    assert caught.value.attempts == 2
+
+
+async def test_what_cannot_succeed_later_is_not_tried_again() -> None:
+    model = Embedder(Provider("no such model", status=404))
+    with pytest.raises(Provider):
+        await chat_of(model).embed(["a"])
+    assert len(model.asked) == 1
+
+
+async def test_too_few_vectors_are_no_answer() -> None:
+    model = Embedder(EmbeddingsResponse(((1.0,),), Usage(input_tokens=2)))
+    with pytest.raises(InvalidResponse, match="2 texts were sent and 1 vectors came back") as caught:
+        await chat_of(model).embed(["a", "bb"])
+    assert caught.value.usage == Usage(input_tokens=2)
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ("one text", r"a list of texts, not one text: embed\(\['one text'\]\)"),
+        (b"bytes", "a list of texts, not b'bytes'"),
+        (5, "a list of texts, not 5"),
+        (["a", 5], "a list of texts, and number 1 is 5"),
+        (Messages.from_user("a"), "a list of texts, not Messages"),
+    ],
+)
+async def test_what_is_no_list_of_texts_is_refused_before_anything_is_sent(texts: object, sentence: str) -> None:
+    model = Embedder()
+    with pytest.raises(UsageError, match=sentence):
+        await chat_of(model).embed(cast("Any", texts))
+    assert model.asked == []
+
+
+async def test_options_of_a_call_go_over_those_of_the_chat() -> None:
+    model = Embedder()
+    builder = ChatBuilder().with_options(ChatOptions(timeout=5, seed=1)).with_model(model).with_embeddings()
+    chat = builder.with_options(ChatOptions(seed=2)).build()
+    await chat.embed(["a"])
+    await chat.embed(["a"], options=ChatOptions(seed=3))
+    assert model.options == [ChatOptions(timeout=5, seed=2), ChatOptions(timeout=5, seed=3)]
+    with pytest.raises(UsageError, match="needs ChatOptions, not "):
+        await chat.embed(["a"], options=cast("Any", {"seed": 3}))

@@ -1,0 +1,424 @@
+"""What a run makes durable, and in which order."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    Execute,
+    FunctionCall,
+    Messages,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    ToolCollection,
+)
+from chat_core.errors import AlreadyClaimed, InvalidDocument, LeaseLost, Network, UsageError
+from chat_core.events import Done, FilePart, ReasoningDelta, StepFinished, StructuredDelta, TextDelta
+from chat_core.messages import Completed, File, Reasoning, Rejected, Unknown
+from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.tools.definition import ToolScope
+
+pytestmark = pytest.mark.anyio
+
+ADD = FunctionCall("add", {"a": 1, "b": 2}, id="call_1")
+
+
+def adder(conversation: MemoryConversation, seen: list[str]) -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def add(a: int, b: int) -> int:
+        seen.append(str(conversation.calls[-1]))
+        return a + b
+
+    return tools
+
+
+async def test_running_is_durable_before_the_body_starts_and_the_result_before_the_next_question() -> None:
+    conversation = MemoryConversation(Messages.from_user("add"))
+    seen: list[str] = []
+    model = ScriptedProvider([ADD], "3")
+    await ChatBuilder().with_model(model).with_tools(adder(conversation, seen)).build().complete(conversation)
+    assert seen == ["write_tool call_1 Running"]
+    assert [str(call) for call in conversation.calls] == [
+        "claim",
+        "write_turn model",
+        "write_tool call_1 Running",
+        "write_tool call_1 Completed",
+        "write_turn model",
+        "release",
+    ]
+
+
+async def test_a_wait_is_durable_before_the_pause_is_told() -> None:
+    conversation = MemoryConversation(Messages.from_user("add"))
+    scope = ScopedCollection(adder(conversation, []), lambda call, meta: RequireApproval())
+    chat = ChatBuilder().with_model(ScriptedProvider([ADD])).with_scoped_tools(scope).build()
+    async with chat.stream(conversation) as stream:
+        async for event in stream:
+            if isinstance(event, Paused):
+                assert str(conversation.calls[-1]) == "write_tool call_1 Pending"
+    assert str(conversation.calls[-1]) == "release"
+
+
+async def test_an_answer_is_durable_before_it_is_told() -> None:
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    last: object = None
+    async with ChatBuilder().with_model(ScriptedProvider("there")).build().stream(conversation) as stream:
+        async for event in stream:
+            last = event
+            if isinstance(event, (StepFinished, Done)):
+                assert str(conversation.calls[-1]) == "write_turn model"
+    assert isinstance(last, Done)
+
+
+async def test_where_the_write_ahead_fails_the_body_does_not_start() -> None:
+    def fail(call: object) -> None:
+        if str(call) == "write_tool call_1 Running":
+            raise LeaseLost("overtaken")
+
+    conversation = MemoryConversation(Messages.from_user("add"), on_call=fail)
+    seen: list[str] = []
+    chat = ChatBuilder().with_model(ScriptedProvider([ADD], "3")).with_tools(adder(conversation, seen)).build()
+    with pytest.raises(LeaseLost):
+        await chat.complete(conversation)
+    assert seen == []
+    assert str(conversation.calls[-1]) == "release"
+
+
+async def test_a_conversation_that_another_run_holds_is_refused_before_any_effect() -> None:
+    def refuse(call: object) -> None:
+        if str(call) == "claim":
+            raise AlreadyClaimed("held")
+
+    conversation = MemoryConversation(Messages.from_user("hi"), on_call=refuse)
+    model = ScriptedProvider("never")
+    with pytest.raises(AlreadyClaimed):
+        await ChatBuilder().with_model(model).build().complete(conversation)
+    assert model.asked == []
+    assert not conversation.messages.busy
+
+
+async def test_a_failed_call_gives_the_lease_back() -> None:
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    with pytest.raises(Network):
+        await ChatBuilder().with_model(ScriptedProvider(Network("x"))).with_retry(0).build().complete(conversation)
+    assert [str(call) for call in conversation.calls] == ["claim", "release"]
+
+
+async def test_a_cancelled_tool_is_durably_unknown_before_the_lease_is_given_back() -> None:
+    started = anyio.Event()
+    tools = ToolCollection()
+
+    @tools.tool
+    async def hang() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    conversation = MemoryConversation(Messages.from_user("go"))
+    chat = ChatBuilder().with_model(ScriptedProvider([FunctionCall("hang", {}, id="h")])).with_tools(tools).build()
+    async with anyio.create_task_group() as group:
+
+        async def run() -> None:
+            async with chat.stream(conversation) as stream:
+                async for _ in stream:
+                    pass
+
+        group.start_soon(run)
+        await started.wait()
+        group.cancel_scope.cancel()
+    assert isinstance(conversation.messages.tool("h").status, Unknown)
+    assert [str(call) for call in conversation.calls[-2:]] == ["write_tool h Unknown", "release"]
+
+
+async def test_a_correction_is_durable_too() -> None:
+    conversation = MemoryConversation(Messages.from_user("a number"))
+    chat = ChatBuilder().with_model(ScriptedProvider("five", "5")).with_structured_output(list[int] | int).build()
+    with pytest.raises(Exception):  # noqa: B017 - the envelope decides what fits; what is written is the point
+        await chat.complete(conversation)
+    assert [str(call) for call in conversation.calls] == [
+        "claim", "write_turn model", "write_turn user", "write_turn model", "release",
+    ]  # fmt: skip
+
+
+async def test_a_long_run_renews_its_lease() -> None:
+    conversation = MemoryConversation(Messages.from_user("go"), renew_every=0.001)
+    renewed = anyio.Event()
+
+    def watch(call: object) -> None:
+        if str(call) == "renew":
+            renewed.set()
+
+    conversation.on_call = watch
+    tools = ToolCollection()
+
+    @tools.tool
+    async def wait_for_it() -> None:
+        await renewed.wait()
+
+    model = ScriptedProvider([FunctionCall("wait_for_it", {})], "done")
+    with anyio.fail_after(30):
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(conversation)
+
+
+async def test_a_decision_that_came_between_the_triage_and_the_start_is_judged_anew() -> None:
+    conversation = MemoryConversation(Messages.from_user("add"))
+    seen: list[str] = []
+    tools = adder(conversation, seen)
+
+    @tools.tool(sequential=True)
+    async def first() -> None:
+        # What a store does when it merges: the other call has been rejected elsewhere.
+        conversation.messages.tool("call_1").reject("too late")
+
+    def policy(_call: FunctionCall, _meta: None) -> Execute | RequireApproval:
+        return Execute()
+
+    model = ScriptedProvider([FunctionCall("first", {}, id="f"), ADD], "done")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    await chat.complete(conversation)
+    assert seen == []
+    assert isinstance(conversation.messages.tool("call_1").status, Rejected)
+
+
+async def test_a_stored_answer_is_given_again_and_not_asked_for_again() -> None:
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    model = ScriptedProvider("there")
+    chat = ChatBuilder().with_model(model).build()
+    first = await chat.complete(conversation)
+    assert (await chat.complete(conversation)).text == first.text == "there"
+    assert len(model.asked) == 1
+    conversation.messages.user("and then?")
+    with pytest.raises(UsageError, match="question 2"):
+        await chat.complete(conversation)
+
+
+async def test_a_disk_that_fails_to_renew_the_lease_is_tried_again() -> None:
+    conversation = MemoryConversation(Messages.from_user("go"), renew_every=0.001)
+    renewals = 0
+    enough = anyio.Event()
+
+    def watch(call: object) -> None:
+        nonlocal renewals
+        if str(call) == "renew":
+            renewals += 1
+            if renewals == 1:
+                raise OSError("no space")
+            enough.set()
+
+    conversation.on_call = watch
+    tools = ToolCollection()
+
+    @tools.tool
+    async def wait_for_it() -> None:
+        await enough.wait()
+
+    model = ScriptedProvider([FunctionCall("wait_for_it", {})], "done")
+    with anyio.fail_after(30):
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(conversation)
+
+
+# --- A store that fails --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_a_lease_that_cannot_be_given_back_is_no_failure_of_the_run(*, streaming: bool) -> None:
+    def fail(call: object) -> None:
+        if str(call) == "release":
+            raise OSError("no space")
+
+    conversation = MemoryConversation(Messages.from_user("hi"), on_call=fail)
+    chat = ChatBuilder().with_model(ScriptedProvider("there")).build()
+    if streaming:
+        async with chat.stream(conversation) as stream:
+            events = [event async for event in stream]
+        assert isinstance(events[-1], Done)
+    else:
+        assert (await chat.complete(conversation)).text == "there"
+
+
+async def test_an_error_is_told_as_it_is_where_the_lease_cannot_be_given_back_either() -> None:
+    def fail(call: object) -> None:
+        if str(call) == "release":
+            raise OSError("no space")
+
+    conversation = MemoryConversation(Messages.from_user("hi"), on_call=fail)
+    chat = ChatBuilder().with_model(ScriptedProvider(Network("broken"))).with_retry(0).build()
+    with pytest.raises(Network, match="broken"):
+        await chat.complete(conversation)
+
+
+@pytest.mark.parametrize("error", [LeaseLost("overtaken"), InvalidDocument("the file is gone"), RuntimeError("a bug")])
+async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: Exception) -> None:
+    failed = anyio.Event()
+
+    def fail(call: object) -> None:
+        if str(call) == "renew":
+            failed.set()
+            raise error
+
+    conversation = MemoryConversation(Messages.from_user("go"), renew_every=0.001, on_call=fail)
+    tools = ToolCollection()
+
+    @tools.tool
+    async def wait_for_it() -> str:
+        await failed.wait()
+        await anyio.wait_all_tasks_blocked()
+        return "waited"
+
+    model = ScriptedProvider([FunctionCall("wait_for_it", {}, id="w")], "done")
+    with anyio.fail_after(30):
+        assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(conversation)).text == "done"
+    assert conversation.resting().tool("w").status == Completed("waited")
+
+
+# --- Decisions that come while it runs -----------------------------------------------------------------------------
+
+
+async def test_a_decision_that_comes_with_the_write_before_the_start_is_judged_and_is_no_error() -> None:
+    def store(call: object) -> None:
+        if str(call) == "write_tool call_1 Running":
+            elsewhere = conversation.resting().tool("call_1")
+            elsewhere.reject("no", by="ana")
+            conversation.messages.tool("call_1").adopt(elsewhere)
+            raise AlreadyClaimed("ana has decided")
+
+    conversation = MemoryConversation(Messages.from_user("add"), on_call=store)
+    seen: list[str] = []
+    chat = ChatBuilder().with_model(ScriptedProvider([ADD], "ok")).with_tools(adder(conversation, seen)).build()
+    assert (await chat.complete(conversation)).text == "ok"
+    assert seen == []
+    assert conversation.messages.tool("call_1").status == Rejected("no")
+
+
+async def test_a_write_before_the_start_that_another_run_was_quicker_than_is_an_error() -> None:
+    def store(call: object) -> None:
+        if str(call) == "write_tool call_1 Running":
+            raise AlreadyClaimed("another run is at it")
+
+    conversation = MemoryConversation(Messages.from_user("add"), on_call=store)
+    seen: list[str] = []
+    chat = ChatBuilder().with_model(ScriptedProvider([ADD], "ok")).with_tools(adder(conversation, seen)).build()
+    with pytest.raises(AlreadyClaimed):
+        await chat.complete(conversation)
+    assert seen == []
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
+async def test_a_call_that_is_approved_while_its_siblings_run_runs_in_the_same_run(*, nested: bool) -> None:
+    tools = ToolCollection()
+    ran: list[str] = []
+    messages = Messages.from_user("go")
+    path = ("a", "p") if nested else ("p",)
+
+    @tools.tool
+    async def pay() -> str:
+        ran.append("pay")
+        return "paid"
+
+    def policy(_call: FunctionCall, _meta: None) -> RequireApproval:
+        return RequireApproval()
+
+    scope: ToolScope[Paused] = ScopedCollection(tools, policy)
+    call = FunctionCall("pay", {}, id="p")
+    if nested:
+        inner = ChatBuilder().with_model(ScriptedProvider(call, "inside")).with_scoped_tools(scope).build()
+        call = FunctionCall("ask", {"request": "pay"}, id="a")
+        scope = inner.as_tool(name="ask", description="Asks.")
+    siblings = ToolCollection()
+
+    @siblings.tool
+    async def slow() -> None:
+        await anyio.wait_all_tasks_blocked()
+        messages.tool(*path).approve(by="ana")
+
+    model = ScriptedProvider([call, FunctionCall("slow", {})], "done")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).with_tools(siblings).build()
+    end = await chat.complete(messages)
+    assert isinstance(end, ChatResponse)
+    assert end.text == "done"
+    assert ran == ["pay"]
+
+
+# --- A stored answer -----------------------------------------------------------------------------------------------
+
+
+async def test_a_stored_answer_is_told_again_as_deltas() -> None:
+    said: list[Reasoning | File | str] = [Reasoning("hm"), "there", File("image/png", data=b"png")]
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    chat = ChatBuilder().with_model(ScriptedProvider(said)).build()
+    await chat.complete(conversation)
+    async with chat.stream(conversation) as stream:
+        events = [event async for event in stream]
+    assert events[:3] == [ReasoningDelta("hm"), TextDelta("there"), FilePart(File("image/png", data=b"png"))]
+    assert isinstance(events[3], Done)
+    assert len(events) == 4
+
+
+async def test_a_stored_structured_answer_is_told_again_as_one_delta() -> None:
+    conversation = MemoryConversation(Messages.from_user("numbers"))
+    chat = ChatBuilder().with_model(ScriptedProvider('{"value": [1, 2]}')).with_structured_output(list[int]).build()
+    await chat.complete(conversation)
+    async with chat.stream(conversation) as stream:
+        (delta, done) = [event async for event in stream]
+    assert isinstance(delta, StructuredDelta)
+    assert delta.snapshot() == {"value": [1, 2]}
+    assert isinstance(done, Done)
+
+
+async def test_no_hook_begins_a_run_that_only_tells_a_stored_answer() -> None:
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    calls: list[int] = []
+
+    def before(messages: Messages) -> None:
+        calls.append(len(messages))
+        messages.system("Be brief.")
+
+    chat = ChatBuilder().with_model(ScriptedProvider("there")).with_before(before).build()
+    assert (await chat.complete(conversation)).text == (await chat.complete(conversation)).text == "there"
+    assert calls == [1]
+
+
+async def test_a_run_that_is_overtaken_in_the_middle_of_its_calls_begins_no_further_one_and_says_so_once() -> None:
+    conversation = MemoryConversation(Messages.from_user("go"))
+    begun: list[int] = []
+    ended: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> int:
+        begun.append(n)
+        await anyio.wait_all_tasks_blocked()
+        conversation.overtake()
+        await anyio.lowlevel.checkpoint()
+        ended.append(n)
+        return n
+
+    model = ScriptedProvider([FunctionCall("work", {"n": n}, id=f"w{n}") for n in range(4)], "never")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(2).build()
+    with pytest.raises(LeaseLost) as caught:
+        await chat.complete(conversation)
+    assert caught.value.usage
+    assert sorted(begun) == sorted(ended) == [0, 1]
+    # Which of two siblings is written first is nobody's promise.
+    assert sorted(str(call) for call in conversation.late) == ["write_tool w0 Completed", "write_tool w1 Completed"]
+    assert not conversation.messages.busy
+    assert len(model.asked) == 1
+
+
+async def test_a_store_that_refuses_every_start_without_a_reason_ends_the_run() -> None:
+    def store(call: object) -> None:
+        if str(call) == "write_tool call_1 Running":
+            messages.tool("call_1").adopt(conversation.resting().tool("call_1"))
+            raise AlreadyClaimed("no")
+
+    messages = Messages.from_user("add")
+    conversation = MemoryConversation(messages, on_call=store)
+    seen: list[str] = []
+    chat = ChatBuilder().with_model(ScriptedProvider([ADD], "ok")).with_tools(adder(conversation, seen)).build()
+    with anyio.fail_after(30), pytest.raises(AlreadyClaimed):
+        await chat.complete(conversation)
+    assert seen == []

@@ -1,0 +1,68 @@
+"""What a run reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Never
+
+from chat_core import FunctionCall, ToolCollection, ToolScope
+from chat_core.engine.plan import ChatPlan, Settings
+from chat_core.output import TextOutput
+from chat_core.testing import ScriptedProvider
+from chat_core.tools import Action, FunctionTool, ScopedCollection, ToolDefinition, execute_all
+from chat_core.tools.action import Execute
+
+
+class _Silent(ToolScope[Never]):
+    """A scope that tells no model of its tool `untold`."""
+
+    def __init__(self, scope: ScopedCollection[None, Never]) -> None:
+        self._scope = scope
+
+    def definitions(self) -> list[ToolDefinition]:
+        return [
+            replace(tool, declaration=replace(tool.declaration, told=tool.declaration.name != "untold"))
+            for tool in self._scope.definitions()
+            if isinstance(tool, FunctionTool)
+        ]
+
+    async def decide(self, call: FunctionCall, /) -> Action[Never]:
+        return await self._scope.decide(call)
+
+
+def test_declarations_stand_in_the_order_of_registration_over_all_scopes() -> None:
+    first, second = ToolCollection(), ToolCollection()
+
+    @first.tool
+    def zebra() -> None: ...
+
+    @first.tool
+    def ape() -> None: ...
+
+    @second.tool
+    def lion() -> None: ...
+
+    scopes = tuple([ScopedCollection(tools, lambda call, meta: Execute()) for tools in (first, second)])
+    plan = ChatPlan(ScriptedProvider(), TextOutput(), scopes, None, Settings())
+    assert [declaration.name for declaration in plan.declarations] == ["zebra", "ape", "lion"]
+    assert plan.owners["lion"][1] is scopes[1]
+
+
+def test_a_tool_that_no_model_is_told_of_has_an_owner_and_is_in_no_request() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def told() -> None: ...
+
+    @tools.tool
+    def untold() -> None: ...
+
+    plan = ChatPlan(
+        ScriptedProvider(), TextOutput(), (_Silent(ScopedCollection(tools, execute_all)),), None, Settings()
+    )
+    assert [declaration.name for declaration in plan.declarations] == ["told"]
+    assert set(plan.owners) == {"told", "untold"}
+
+
+def test_the_clock_of_a_chat_has_a_zone() -> None:
+    assert Settings().now().utcoffset() is not None

@@ -1,0 +1,557 @@
+"""Tools that run: together, in order, in threads, out of time, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from contextvars import ContextVar
+
+import anyio
+import anyio.from_thread
+import pytest
+from anyio.lowlevel import current_token
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    ChatStream,
+    Execute,
+    FunctionCall,
+    Messages,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    ToolCollection,
+    ToolContext,
+)
+from chat_core.errors import InterruptedTools
+from chat_core.events import ToolProgress, ToolResult, ToolStarted
+from chat_core.messages import Completed, Failed, File, Pending, Running, Tool, Turn, Unknown
+from chat_core.testing import ScriptedProvider
+
+pytestmark = pytest.mark.anyio
+
+
+def calls(name: str, count: int) -> list[FunctionCall]:
+    return [FunctionCall(name, {"n": n}, id=f"call_{n}") for n in range(count)]
+
+
+async def test_calls_run_together_up_to_the_limit_and_results_stand_in_order_of_emission() -> None:
+    running = 0
+    most = 0
+    gates = [anyio.Event() for _ in range(6)]
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == 3 or n >= 3:
+            for gate in gates:
+                gate.set()
+        await gates[n].wait()
+        running -= 1
+        return n
+
+    model = ScriptedProvider(calls("work", 6), "done")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(3).build()
+    messages = Messages.from_user("work")
+    await chat.complete(messages)
+    assert most == 3
+    assert [tool.status for tool in messages[1].tools] == [Completed(n) for n in range(6)]
+
+
+async def test_eight_run_together_unless_told_otherwise() -> None:
+    running: set[int] = set()
+    seen: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        running.add(n)
+        await anyio.lowlevel.checkpoint()
+        seen.append(len(running))
+        running.remove(n)
+
+    model = ScriptedProvider(calls("work", 20), "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert max(seen) == 8
+
+
+async def test_a_sequential_tool_is_a_barrier() -> None:
+    log: list[str] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def free(n: int) -> None:
+        log.append(f"begin {n}")
+        await anyio.lowlevel.checkpoint()
+        log.append(f"end {n}")
+
+    @tools.tool(sequential=True)
+    async def alone(n: int) -> None:
+        log.append(f"begin {n}")
+        await anyio.lowlevel.checkpoint()
+        log.append(f"end {n}")
+
+    order = ["free", "free", "alone", "free", "alone"]
+    script = [FunctionCall(name, {"n": n}) for n, name in enumerate(order)]
+    chat = ChatBuilder().with_model(ScriptedProvider(script, "done")).with_tools(tools).build()
+    await chat.complete(Messages.from_user("go"))
+    for n in (2, 4):
+        assert log.index(f"end {n}") == log.index(f"begin {n}") + 1
+        assert all(log.index(f"end {before}") < log.index(f"begin {n}") for before in range(n))
+    assert log.index("end 2") < log.index("begin 3")
+
+
+async def test_a_sequential_tool_does_not_start_past_a_call_that_waits() -> None:
+    ran: list[str] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def ask(n: int) -> None:
+        ran.append(f"ask {n}")
+
+    @tools.tool(sequential=True)
+    async def alone(n: int) -> None:
+        ran.append(f"alone {n}")
+
+    def policy(call: FunctionCall, _meta: None) -> Execute | RequireApproval:
+        return RequireApproval() if call.name == "ask" else Execute()
+
+    script = [FunctionCall("ask", {"n": 0}, id="a"), FunctionCall("alone", {"n": 1}, id="b")]
+    model = ScriptedProvider(script, "done")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    messages = Messages.from_user("go")
+    assert isinstance(await chat.complete(messages), Paused)
+    assert ran == []
+    messages.tool("a").approve()
+    await chat.complete(messages)
+    assert ran == ["ask 0", "alone 1"]
+
+
+async def test_what_a_tool_raises_is_told_to_the_model_and_siblings_finish() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> int:
+        if n == 0:
+            raise ValueError("no such thing")
+        return n
+
+    model = ScriptedProvider(calls("work", 2), "sorry")
+    messages = Messages.from_user("go")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert [tool.status for tool in messages[1].tools] == [Failed("ValueError: no such thing"), Completed(1)]
+
+
+async def test_a_tool_out_of_time_fails_and_may_have_taken_effect() -> None:
+    tools = ToolCollection()
+
+    @tools.tool(timeout=0.01)
+    async def hang() -> None:
+        await anyio.sleep_forever()
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("hang", {}, id="h")], "sorry")
+    with anyio.fail_after(5):
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert messages.tool("h").result_text() == "hang did not end within 0.01 s; it may have taken effect"
+
+
+async def test_a_thread_that_hangs_is_abandoned_and_its_late_result_ignored() -> None:
+    release = threading.Event()
+    ended = threading.Event()
+    tools = ToolCollection()
+
+    @tools.tool(timeout=0.01)
+    def hang() -> str:
+        release.wait(30)
+        ended.set()
+        return "late"
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("hang", {}, id="h")], "sorry")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    release.set()
+    assert await anyio.to_thread.run_sync(ended.wait, 30)
+    assert isinstance(messages.tool("h").status, Failed)
+
+
+async def test_more_hanging_threads_than_a_pool_would_hold_do_not_hold_up_the_chat() -> None:
+    release = threading.Event()
+    tools = ToolCollection()
+
+    @tools.tool(timeout=0.01)
+    def hang(n: int) -> None:
+        release.wait(30)
+
+    model = ScriptedProvider(calls("hang", 50), [FunctionCall("hang", {"n": 50})], "done")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(50).build()
+    assert (await chat.complete(Messages.from_user("go"))).text == "done"
+    release.set()
+
+
+async def test_a_synchronous_tool_runs_in_a_thread_of_its_own() -> None:
+    threads: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    def where() -> None:
+        threads.append(threading.get_ident())
+
+    model = ScriptedProvider([FunctionCall("where", {})], "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert threads != [threading.get_ident()]
+
+
+async def test_context_variables_reach_tasks_and_threads() -> None:
+    user: ContextVar[str] = ContextVar("user", default="nobody")
+    tools = ToolCollection()
+
+    @tools.tool
+    async def in_task() -> str:
+        return user.get()
+
+    @tools.tool
+    def in_thread() -> str:
+        return user.get()
+
+    user.set("ana")
+    messages = Messages.from_user("who?")
+    model = ScriptedProvider([FunctionCall("in_task", {}), FunctionCall("in_thread", {})], "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert [tool.result_text() for tool in messages[1].tools] == ["ana", "ana"]
+
+
+async def test_a_tool_knows_its_call_and_may_tell_its_progress() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def in_task(context: ToolContext) -> str:
+        context.progress("half")
+        return f"{context.call_id} {context.attempt} {len(context.messages)}"
+
+    @tools.tool
+    def in_thread(context: ToolContext) -> str:
+        context.progress({"done": 0.5})
+        return context.idempotency_key
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("in_task", {}, id="a"), FunctionCall("in_thread", {}, id="b")], "done")
+    async with ChatBuilder().with_model(model).with_tools(tools).build().stream(messages) as stream:
+        events = [event async for event in stream]
+    a, b = messages.tool("a"), messages.tool("b")
+    told = [event for event in events if isinstance(event, (ToolStarted, ToolProgress, ToolResult)) and event.tool is a]
+    assert told == [ToolStarted(a), ToolProgress(a, "half"), ToolResult(a)]
+    assert ToolProgress(b, {"done": 0.5}) in events
+    assert a.result_text() == "a 1 2"
+    assert b.result_text() == b.idempotency_key != ""
+
+
+async def test_each_resolved_tool_is_told_once_failures_and_rejections_too() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> int:
+        return 1 // n
+
+    script = [*calls("work", 2), FunctionCall("unknown", {}, id="u")]
+    model = ScriptedProvider(script, [FunctionCall("work", {"n": 2}, id="again")], "done")
+    async with ChatBuilder().with_model(model).with_tools(tools).build().stream(Messages.from_user("go")) as stream:
+        results = [event.tool.id async for event in stream if isinstance(event, ToolResult)]
+    assert sorted(results) == ["again", "call_0", "call_1", "u"]
+
+
+async def test_a_result_may_have_files() -> None:
+    tools = ToolCollection()
+    image = File("image/png", data=b"png")
+
+    @tools.tool
+    async def draw() -> File:
+        return image
+
+    messages = Messages.from_user("draw")
+    model = ScriptedProvider([FunctionCall("draw", {}, id="d")], "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert messages.tool("d").result_files == (image,)
+
+
+async def test_a_result_that_json_cannot_say_is_a_failure_not_a_crash() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def weird() -> object:
+        return object()
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("weird", {}, id="w")], "sorry")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert "its result cannot be told" in messages.tool("w").result_text()
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_tool_cancelled_in_the_middle_is_unknown_unless_it_is_idempotent(*, idempotent: bool) -> None:
+    started = anyio.Event()
+    tools = ToolCollection()
+
+    @tools.tool(idempotent=idempotent)
+    async def hang() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    messages = Messages.from_user("go")
+    chat = ChatBuilder().with_model(ScriptedProvider([FunctionCall("hang", {}, id="h")])).with_tools(tools).build()
+    async with anyio.create_task_group() as group:
+
+        async def run() -> None:
+            await chat.complete(messages)
+
+        group.start_soon(run)
+        await started.wait()
+        group.cancel_scope.cancel()
+    assert isinstance(messages.tool("h").status, Running if idempotent else Unknown)
+    assert not messages.busy
+
+
+async def test_siblings_that_finished_are_recorded_when_the_stream_is_left() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> int:
+        if n == 1:
+            await anyio.sleep_forever()
+        return n
+
+    messages = Messages.from_user("go")
+    chat = ChatBuilder().with_model(ScriptedProvider(calls("work", 2))).with_tools(tools).build()
+    async with chat.stream(messages) as stream:
+        async for event in stream:
+            if isinstance(event, ToolResult):
+                break
+    assert messages.tool("call_0").status == Completed(0)
+    assert isinstance(messages.tool("call_1").status, Unknown)
+
+
+async def cancelled_future() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def cancelled_by_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_tool_in_which_something_was_cancelled_fails_as_it_does_by_any_other_error(*, idempotent: bool) -> None:
+    tools = ToolCollection()
+    tools.tool(name="odd", idempotent=idempotent)(cancelled_future)
+    model = ScriptedProvider([FunctionCall("odd", {}, id="o")], "sorry")
+    messages = Messages.from_user("go")
+    with anyio.fail_after(10):
+        assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)).text == "sorry"
+    assert "it may have taken effect" in messages.tool("o").result_text()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_tool_that_cancels_its_own_task_is_interrupted_and_does_not_hang_the_chat(*, idempotent: bool) -> None:
+    tools = ToolCollection()
+    tools.tool(name="odd", idempotent=idempotent)(cancelled_by_itself)
+    chat = ChatBuilder().with_model(ScriptedProvider([FunctionCall("odd", {}, id="o")])).with_tools(tools).build()
+    messages = Messages.from_user("go")
+    with anyio.fail_after(10), pytest.raises(InterruptedTools):
+        await chat.complete(messages)
+    assert isinstance(messages.tool("o").status, Unknown)
+
+
+async def test_a_result_that_is_no_number_fails_in_words() -> None:
+    tools = ToolCollection()
+    tools.register("odd", {"type": "object"}, lambda arguments: float("nan"))
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("odd", {}, id="o")], "sorry")
+    assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)).text == "sorry"
+
+
+# --- What is no ordinary error -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
+async def test_a_tool_that_wants_to_end_the_program_fails(*, blocking: bool) -> None:
+    tools = ToolCollection()
+
+    async def in_task() -> None:
+        sys.exit(2)
+
+    def in_thread() -> None:
+        sys.exit(2)
+
+    tools.tool(name="quit")(in_thread if blocking else in_task)
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("quit", {}, id="q")], "sorry")
+    assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)).text == "sorry"
+    assert messages.tool("q").status == Failed("SystemExit: 2")
+
+
+class Stop(BaseException):
+    """As `KeyboardInterrupt` is one, which pytest keeps for itself."""
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_an_interruption_of_the_program_in_a_tool_ends_the_run_as_it_is(
+    *, blocking: bool, streaming: bool
+) -> None:
+    tools = ToolCollection()
+    begun = anyio.Event()
+
+    async def in_task() -> None:
+        await begun.wait()
+        raise Stop
+
+    def in_thread() -> None:
+        raise Stop
+
+    tools.tool(name="stop")(in_thread if blocking else in_task)
+
+    @tools.tool
+    async def hang() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("hang", {}, id="h"), FunctionCall("stop", {}, id="s")])
+    chat = ChatBuilder().with_model(model).with_tools(tools).build()
+    with anyio.fail_after(30), pytest.raises(Stop):
+        if streaming:
+            async with chat.stream(messages) as stream:
+                async for _ in stream:
+                    pass
+        else:
+            await chat.complete(messages)
+    assert isinstance(messages.tool("s").status, Unknown)
+    assert not isinstance(messages.tool("h").status, Running)
+    assert not messages.busy
+
+
+# --- What comes late -----------------------------------------------------------------------------------------------
+
+
+async def test_what_an_abandoned_thread_reports_is_not_told() -> None:
+    abandoned = threading.Event()
+    said = anyio.Event()
+    token = current_token()
+    tools = ToolCollection()
+
+    @tools.tool(timeout=0.01)
+    def hang(context: ToolContext) -> None:
+        context.progress("in time")
+        abandoned.wait(30)
+        context.progress("late")
+        anyio.from_thread.run_sync(said.set, token=token)
+
+    @tools.tool
+    async def wait_for_it() -> None:
+        await said.wait()
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("hang", {}, id="h"), FunctionCall("wait_for_it", {})], "done")
+    with anyio.fail_after(30):
+        async with ChatBuilder().with_model(model).with_tools(tools).build().stream(messages) as stream:
+            progress: list[object] = []
+            async for event in stream:
+                if isinstance(event, ToolProgress):
+                    progress.append(event.value)
+                elif isinstance(event, ToolResult) and event.tool.id == "h":
+                    abandoned.set()
+    # On a busy machine the thread may begin when its time is over already.
+    assert "late" not in progress
+
+
+async def test_what_was_said_of_a_call_while_it_ran_holds_and_its_result_comes_late() -> None:
+    tools = ToolCollection()
+    messages = Messages.from_user("go")
+
+    @tools.tool
+    async def work() -> str:
+        messages.tool("w").fail("somebody looked, and it did not work")
+        return "late"
+
+    model = ScriptedProvider([FunctionCall("work", {}, id="w")], "done")
+    assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)).text == "done"
+    assert messages.tool("w").status == Failed("somebody looked, and it did not work")
+
+
+async def test_no_call_begins_once_the_run_is_cancelled() -> None:
+    begun: list[int] = []
+    tools = ToolCollection()
+    streams: list[ChatStream[ChatResponse]] = []
+
+    @tools.tool
+    async def stop(n: int) -> None:
+        begun.append(n)
+        streams[0].cancel()
+
+    messages = Messages.from_user("go")
+    async with (
+        ChatBuilder()
+        .with_model(ScriptedProvider(calls("stop", 4)))
+        .with_tools(tools)
+        .build()
+        .stream(messages) as stream
+    ):
+        streams.append(stream)
+        async for _ in stream:
+            pass
+    assert len(begun) == 1
+    assert [type(tool.status) for tool in messages[1].tools].count(Pending) == 3
+
+
+async def test_an_interrupted_idempotent_call_whose_arguments_no_longer_fit_is_not_repeated() -> None:
+    ran: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool(idempotent=True)
+    async def put(n: int) -> None:
+        ran.append(n)
+
+    messages = Messages.from_user("go")
+    messages.append("model", Turn([Tool(FunctionCall("put", {"count": 1}), id="p")]))
+    messages.tool("p").start()
+    with pytest.raises(InterruptedTools):
+        await ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).build().complete(messages)
+    assert ran == []
+    assert isinstance(messages.tool("p").status, Unknown)
+
+
+async def test_a_tool_that_keeps_within_its_time_is_none_the_worse_for_it() -> None:
+    tools = ToolCollection()
+
+    @tools.tool(timeout=30)
+    async def work() -> str:
+        return "in time"
+
+    messages = Messages.from_user("go")
+    model = ScriptedProvider([FunctionCall("work", {}, id="w")], "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert messages.tool("w").status == Completed("in time")
+
+
+async def test_what_was_said_of_a_call_while_it_ran_holds_whatever_it_raises_then() -> None:
+    tools = ToolCollection()
+    messages = Messages.from_user("go")
+
+    @tools.tool
+    async def work() -> None:
+        messages.tool("w").complete("somebody looked, and it worked")
+        raise LookupError
+
+    model = ScriptedProvider([FunctionCall("work", {}, id="w")], "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert messages.tool("w").status == Completed("somebody looked, and it worked")

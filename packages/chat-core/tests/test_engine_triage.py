@@ -1,0 +1,658 @@
+"""What becomes of a call before anything runs: policies, waits, decisions, interruptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from anyio.lowlevel import checkpoint
+from chat_core import (
+    Action,
+    ChatBuilder,
+    ChatResponse,
+    Execute,
+    FunctionCall,
+    Messages,
+    Paused,
+    Reject,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+    ToolContext,
+    Usage,
+)
+from chat_core.errors import AlreadyClaimed, IllegalTransition, InterruptedTools, PendingTools
+from chat_core.events import ToolResult
+from chat_core.messages import Approved, Completed, Failed, Pending, Rejected, Running, Tool, Turn, Unknown
+from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.testing.memory_conversation import Call
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Risk:
+    high: bool
+
+
+class Bank:
+    """Tools with a risk, what they did, and a clock."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, int]] = []
+        self.now = NOON
+        self.tools = ToolCollection(Risk)
+
+        @self.tools.tool(Risk(high=True))
+        async def pay(to: str, cents: int = 100) -> str:
+            self.paid.append((to, cents))
+            return f"paid {cents} to {to}"
+
+        @self.tools.tool(Risk(high=False))
+        async def balance() -> int:
+            return 7
+
+    def chat(self, model: ScriptedProvider, policy: Policy) -> StreamingChat[ChatResponse, Paused]:
+        scope = ScopedCollection(self.tools, policy)
+        return ChatBuilder().with_model(model).with_scoped_tools(scope).with_clock(lambda: self.now).build()
+
+
+class Policy:
+    """What the policy says, changed by a test as it goes."""
+
+    def __init__(self, action: Action[Paused]) -> None:
+        self.action = action
+        self.asked: list[FunctionCall] = []
+
+    def __call__(self, call: FunctionCall, risk: Risk) -> Action[Paused]:
+        self.asked.append(call)
+        return self.action if risk.high else Execute()
+
+
+PAY = FunctionCall("pay", {"to": "bo"}, id="call_1")
+BALANCE = FunctionCall("balance", {}, id="call_2")
+
+
+async def paused(bank: Bank, policy: Policy, *script: FunctionCall) -> tuple[Messages, Paused]:
+    messages = Messages.from_user("pay bo")
+    end = await bank.chat(ScriptedProvider(list(script) or [PAY]), policy).complete(messages)
+    assert isinstance(end, Paused)
+    return messages, end
+
+
+async def test_a_call_that_needs_approval_halts_the_loop_and_says_what_would_run() -> None:
+    bank = Bank()
+    messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=24))))
+    (wait,) = pause.waiting
+    assert (wait.kind, wait.tool_id, wait.path, wait.name) == ("approval", "call_1", ("call_1",), "pay")
+    assert wait.arguments == {"to": "bo", "cents": 100}
+    assert wait.expires_at == NOON + timedelta(hours=24)
+    assert pause.reason == "AwaitingApproval"
+    assert pause.usage == Usage(10, 5)
+    assert bank.paid == []
+    assert messages.tool("call_1").status == Pending("approval", NOON + timedelta(hours=24))
+
+
+async def test_a_pause_costs_what_every_step_before_it_has_cost() -> None:
+    bank = Bank()
+    messages = Messages.from_user("pay bo, if there is enough")
+    end = await bank.chat(ScriptedProvider(BALANCE, PAY), Policy(RequireApproval())).complete(messages)
+    assert isinstance(end, Paused)
+    assert end.usage == Usage(20, 10)
+
+
+async def test_every_call_is_decided_before_any_of_them_runs() -> None:
+    log: list[str] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        log.append(f"run {n}")
+
+    async def policy(call: FunctionCall, _meta: None) -> Execute:
+        await checkpoint()
+        log.append(f"decide {call.arguments['n']}")
+        return Execute()
+
+    model = ScriptedProvider([FunctionCall("work", {"n": n}) for n in range(3)], "done")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    await chat.complete(Messages.from_user("go"))
+    assert log[:3] == ["decide 0", "decide 1", "decide 2"]
+    assert sorted(log[3:]) == ["run 0", "run 1", "run 2"]
+
+
+async def test_where_the_policy_raises_nothing_runs_and_the_loop_goes_on() -> None:
+    bank = Bank()
+
+    def broken(_call: FunctionCall, _risk: Risk) -> Execute:
+        raise LookupError("the list of limits")
+
+    model = ScriptedProvider(PAY, "understood")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(bank.tools, broken)).build()
+    messages = Messages.from_user("pay bo")
+    assert (await chat.complete(messages)).text == "understood"
+    assert bank.paid == []
+    assert isinstance(messages.tool("call_1").status, Rejected)
+
+
+async def test_a_strategy_is_told_the_conversation_and_what_was_decided_before() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"to": "cy"}, by="ana", note="to cy instead")
+    policy = Policy(RequireApproval())
+    conversation = MemoryConversation(messages, id="order-7")
+    await bank.chat(ScriptedProvider("done"), policy).complete(conversation)
+    (call,) = policy.asked
+    assert call.id == "call_1"
+    assert call.context is not None
+    assert call.context.conversation_id == "order-7"
+    assert [(decision.action, decision.by, decision.note) for decision in call.context.decisions] == [
+        ("approve", "ana", "to cy instead")
+    ]
+
+
+async def test_a_strategy_sees_what_would_run_and_what_the_model_wrote() -> None:
+    bank = Bank()
+    policy = Policy(RequireApproval())
+    await paused(bank, policy, FunctionCall.parse("pay", '{"to": "bo", "cents": "250"}'))
+    (call,) = policy.asked
+    assert call.arguments == {"to": "bo", "cents": 250}
+    assert call.raw == '{"to": "bo", "cents": "250"}'
+    assert call.context is not None
+    assert call.context.messages[0].text == "pay bo"
+
+
+async def test_an_approved_call_runs_in_another_process_without_asking_the_policy() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    elsewhere = Messages.from_json(messages.to_json())
+    elsewhere.tool("call_1").approve(by="ana@example.com", note="fine")
+    policy = Policy(Reject("never asked"))
+    end = await bank.chat(ScriptedProvider("done"), policy).complete(elsewhere)
+    assert isinstance(end, ChatResponse)
+    assert bank.paid == [("bo", 100)]
+    assert policy.asked == []
+    tool = elsewhere.tool("call_1")
+    assert isinstance(tool.status, Completed)
+    assert [(decision.action, decision.by) for decision in tool.decisions] == [("approve", "ana@example.com")]
+
+
+async def test_an_edited_approval_runs_the_edit_and_tells_the_model() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"to": "cy", "cents": 5})
+    model = ScriptedProvider("done")
+    await bank.chat(model, Policy(RequireApproval())).complete(messages)
+    assert bank.paid == [("cy", 5)]
+    tool = model.asked[0].messages.tool("call_1")
+    assert tool.call.arguments == {"to": "bo"}
+    assert tool.result_text() == (
+        '[The call was changed by its approver and ran with {"to":"cy","cents":5}]\npaid 5 to cy'
+    )
+
+
+async def test_an_edit_is_shown_to_the_policy_and_its_rejection_wins() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"to": "cy", "cents": 5})
+    policy = Policy(Reject("cy is blocked"))
+    await bank.chat(ScriptedProvider("sorry"), policy).complete(messages)
+    assert policy.asked[0].arguments == {"to": "cy", "cents": 5}
+    assert messages.tool("call_1").status == Rejected("cy is blocked", "policy")
+    assert bank.paid == []
+
+
+async def test_an_edit_that_the_policy_schedules_waits_for_its_time() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"to": "cy", "cents": 5})
+    later = NOON + timedelta(hours=1)
+    end = await bank.chat(ScriptedProvider("done"), Policy(Schedule(later))).complete(messages)
+    assert isinstance(end, Paused)
+    assert (end.reason, end.waiting[0].at, end.waiting[0].arguments) == ("Scheduled", later, {"to": "cy", "cents": 5})
+    bank.now = later
+    await bank.chat(ScriptedProvider("done"), Policy(Schedule(later))).complete(messages)
+    assert bank.paid == [("cy", 5)]
+
+
+async def test_an_edit_that_does_not_fit_the_schema_waits_again_with_the_error() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
+    messages.tool("call_1").approve(at=NOON, arguments={"to": "cy", "cents": "many"})
+    end = await bank.chat(ScriptedProvider("done"), Policy(RequireApproval(timedelta(hours=1)))).complete(messages)
+    assert isinstance(end, Paused)
+    assert end.waiting[0].error is not None
+    assert "cents" in end.waiting[0].error
+    assert end.waiting[0].arguments == {"to": "cy", "cents": "many"}
+    messages.tool("call_1").approve(at=NOON, arguments={"to": "cy", "cents": 6})
+    await bank.chat(ScriptedProvider("done"), Policy(RequireApproval())).complete(messages)
+    assert bank.paid == [("cy", 6)]
+
+
+async def test_a_rejection_reaches_the_model_with_its_reason() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").reject("not this month", by="ana")
+    model = ScriptedProvider("understood")
+    await bank.chat(model, Policy(Execute())).complete(messages)
+    assert model.asked[0].messages.tool("call_1").result_text() == ("The call was rejected by a person: not this month")
+    assert bank.paid == []
+
+
+async def test_a_policys_rejection_is_not_laid_at_a_persons_door() -> None:
+    bank = Bank()
+    model = ScriptedProvider([PAY], "understood")
+    messages = Messages.from_user("pay")
+    await bank.chat(model, Policy(Reject("above the limit"))).complete(messages)
+    assert messages.tool("call_1").result_text() == "The call was rejected by policy: above the limit"
+
+
+async def test_siblings_are_run_and_recorded_before_a_pause_is_returned() -> None:
+    bank = Bank()
+    messages, pause = await paused(bank, Policy(RequireApproval()), PAY, BALANCE)
+    assert [wait.tool_id for wait in pause.waiting] == ["call_1"]
+    assert messages.tool("call_2").status == Completed(7)
+
+
+async def test_some_may_be_decided_while_others_wait() -> None:
+    bank = Bank()
+    second = FunctionCall("pay", {"to": "cy"}, id="call_3")
+    messages, pause = await paused(bank, Policy(RequireApproval()), PAY, second)
+    assert len(pause.waiting) == 2
+    messages.tool("call_3").approve()
+    model = ScriptedProvider("done")
+    end = await bank.chat(model, Policy(RequireApproval())).complete(messages)
+    assert isinstance(end, Paused)
+    assert [wait.tool_id for wait in end.waiting] == ["call_1"]
+    assert bank.paid == [("cy", 100)]
+    assert model.asked == []
+    messages.tool("call_1").approve()
+    await bank.chat(model, Policy(RequireApproval())).complete(messages)
+    assert bank.paid == [("cy", 100), ("bo", 100)]
+
+
+async def test_a_call_that_waits_keeps_its_terms_however_often_it_is_asked_about() -> None:
+    bank = Bank()
+    messages, first = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
+    bank.now = NOON + timedelta(minutes=30)
+    again = await bank.chat(ScriptedProvider(), Policy(RequireApproval(timedelta(hours=9)))).complete(messages)
+    assert isinstance(again, Paused)
+    assert again.waiting == first.waiting
+
+
+async def test_a_policy_that_would_now_execute_does_not_run_what_was_promised_to_a_person() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    with pytest.raises(PendingTools) as caught:
+        await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
+    assert caught.value.tool_ids == ("call_1",)
+    assert bank.paid == []
+    assert messages.tool("call_1").status == Pending("approval")
+
+
+async def test_a_policy_that_would_now_reject_does() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    await bank.chat(ScriptedProvider("ok"), Policy(Reject("frozen"))).complete(messages)
+    assert messages.tool("call_1").status == Rejected("frozen", "policy")
+
+
+async def test_an_approval_that_came_too_late_is_a_rejection() -> None:
+    bank = Bank()
+    messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
+    deadline = pause.waiting[0].expires_at
+    assert deadline is not None
+    with pytest.raises(IllegalTransition, match="expired"):
+        messages.tool("call_1").approve(at=deadline)
+    bank.now = deadline
+    await bank.chat(ScriptedProvider("too late"), Policy(RequireApproval())).complete(messages)
+    status = messages.tool("call_1").status
+    assert isinstance(status, Rejected)
+    assert status.source == "expiry"
+    assert bank.paid == []
+
+
+async def test_a_schedule_pauses_until_its_time_and_then_runs_by_itself() -> None:
+    bank = Bank()
+    at = NOON + timedelta(hours=8)
+    messages, pause = await paused(bank, Policy(Schedule(at)))
+    assert (pause.reason, pause.waiting[0].at) == ("Scheduled", at)
+    bank.now = at - timedelta(seconds=1)
+    end = await bank.chat(ScriptedProvider(), Policy(Schedule(at + timedelta(days=1)))).complete(messages)
+    assert isinstance(end, Paused)
+    assert end.waiting[0].at == at
+    bank.now = at
+    await bank.chat(ScriptedProvider("done"), Policy(Reject("not asked"))).complete(messages)
+    assert bank.paid == [("bo", 100)]
+
+
+async def test_each_wait_of_a_mixed_pause_keeps_its_own_kind_and_time() -> None:
+    bank = Bank()
+    at = NOON + timedelta(hours=1)
+
+    def policy(call: FunctionCall, risk: Risk) -> RequireApproval | Schedule:
+        del risk
+        return Schedule(at) if call.arguments["to"] == "cy" else RequireApproval()
+
+    scope = ScopedCollection(bank.tools, policy)
+    model = ScriptedProvider([PAY, FunctionCall("pay", {"to": "cy"}, id="call_3")])
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).with_clock(lambda: NOON).build()
+    end = await chat.complete(Messages.from_user("pay"))
+    assert isinstance(end, Paused)
+    assert end.reason == "Mixed"
+    assert [(wait.kind, wait.at) for wait in end.waiting] == [("approval", None), ("schedule", at)]
+
+
+async def test_a_wait_anywhere_in_the_history_is_found() -> None:
+    bank = Bank()
+    messages = Messages.from_user("pay")
+    messages.append("model", Turn([Tool(PAY, call_id="call_1")]))
+    messages.append("user", Turn([]))
+    await bank.chat(ScriptedProvider("done"), Policy(Execute())).complete(messages)
+    assert bank.paid == [("bo", 100)]
+
+
+async def test_a_new_message_is_refused_while_something_waits_and_cancelling_clears_the_way() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    with pytest.raises(PendingTools) as caught:
+        messages.user("never mind")
+    assert caught.value.tool_ids == ("call_1",)
+    messages.cancel_pending("the user moved on")
+    messages.user("never mind")
+    model = ScriptedProvider("fine")
+    await bank.chat(model, Policy(Execute())).complete(messages)
+    assert model.asked[0].messages.tool("call_1").result_text() == "The call was cancelled: the user moved on"
+
+
+# --- Interruptions ------------------------------------------------------------------------------------------------
+
+
+def left_running(bank: Bank, call: FunctionCall = PAY) -> Messages:
+    del bank
+    messages = Messages.from_user("pay")
+    tool = Tool(call, call_id=call.id)
+    messages.append("model", Turn([tool], finish_reason="tool_calls"))
+    tool.start(NOON)
+    return Messages.from_json(messages.to_json())
+
+
+async def test_an_interrupted_call_is_not_run_again_and_is_named() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    with pytest.raises(InterruptedTools, match="call_1") as caught:
+        await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
+    assert caught.value.tool_ids == ("call_1",)
+    assert isinstance(messages.tool("call_1").status, Unknown)
+    assert bank.paid == []
+
+
+async def test_a_chat_that_may_wait_for_it_pauses_on_an_interrupted_call() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    chat = (
+        ChatBuilder().with_model(ScriptedProvider("done")).with_tools(bank.tools).with_interrupted(RequireApproval())
+    ).build()
+    end = await chat.complete(messages)
+    assert isinstance(end, Paused)
+    assert (end.reason, end.waiting[0].kind, end.waiting[0].tool_id) == ("Interrupted", "interrupted", "call_1")
+    assert end.waiting[0].error is not None
+    messages.tool("call_1").complete("it was paid", by="ana")
+    done = await chat.complete(messages)
+    assert isinstance(done, ChatResponse)
+    assert bank.paid == []
+
+
+async def test_a_person_may_let_an_interrupted_call_run_again() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    chat = bank.chat(ScriptedProvider("done"), Policy(RequireApproval()))
+    with pytest.raises(InterruptedTools):
+        await chat.complete(messages)
+    messages.tool("call_1").retry(by="ana")
+    assert isinstance(messages.tool("call_1").status, Approved)
+    await chat.complete(messages)
+    assert bank.paid == [("bo", 100)]
+
+
+async def test_a_person_may_say_that_an_interrupted_call_failed() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    model = ScriptedProvider("sorry")
+    chat = bank.chat(model, Policy(Execute()))
+    with pytest.raises(InterruptedTools):
+        await chat.complete(messages)
+    messages.tool("call_1").fail("the bank knows of no payment", by="ana")
+    await chat.complete(messages)
+    assert model.asked[0].messages.tool("call_1").result_text() == "the bank knows of no payment"
+    assert bank.paid == []
+
+
+async def test_a_chat_may_fail_interrupted_calls_by_rule() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    builder = ChatBuilder().with_model(ScriptedProvider("sorry")).with_tools(bank.tools)
+    end = await builder.with_interrupted(Reject("look it up")).build().complete(messages)
+    assert end.text == "sorry"
+    assert isinstance(messages.tool("call_1").status, Failed)
+    assert "may have taken effect" in messages.tool("call_1").result_text()
+
+
+async def test_an_interrupted_idempotent_call_runs_again_with_the_same_key() -> None:
+    keys: list[tuple[str, int]] = []
+    tools = ToolCollection()
+
+    @tools.tool(idempotent=True)
+    async def put(context: ToolContext) -> None:
+        keys.append((context.idempotency_key, context.attempt))
+
+    messages = left_running(Bank(), FunctionCall("put", {}, id="call_1"))
+    key = messages.tool("call_1").idempotency_key
+    assert key
+    await ChatBuilder().with_model(ScriptedProvider("done")).with_tools(tools).build().complete(messages)
+    assert keys == [(key, 2)]
+
+
+async def test_a_tool_that_runs_now_is_running_with_an_attempt() -> None:
+    messages = left_running(Bank())
+    status = messages.tool("call_1").status
+    assert isinstance(status, Running)
+    assert (status.attempt, status.started_at) == (1, NOON)
+
+
+async def test_an_edit_that_was_refused_keeps_waiting_until_somebody_decides() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval(timedelta(hours=1))))
+    messages.tool("call_1").approve(at=NOON, arguments={"cents": 5})
+    first = await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
+    again = await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
+    assert isinstance(first, Paused)
+    assert isinstance(again, Paused)
+    assert again.waiting == first.waiting
+    assert again.waiting[0].expires_at == NOON + timedelta(hours=1)
+
+
+async def test_what_a_stored_pause_shows_is_what_will_run() -> None:
+    bank = Bank()
+    messages, pause = await paused(bank, Policy(RequireApproval()), FunctionCall.parse("pay", '{"to":"bo"}'))
+    stored = Messages.from_json(messages.to_json())
+    (tool,) = stored.pending()
+    assert tool.effective_arguments == pause.waiting[0].arguments == {"to": "bo", "cents": 100}
+    assert tool.call.arguments == {"to": "bo"}
+    tool.approve()
+    model = ScriptedProvider("done")
+    await bank.chat(model, Policy(RequireApproval())).complete(stored)
+    assert bank.paid == [("bo", 100)]
+    assert stored[1].tools[0].result_text() == "paid 100 to bo"
+
+
+# --- Decided while the run looks at it -----------------------------------------------------------------------------
+
+
+async def test_a_call_that_a_person_rejects_while_the_policy_thinks_is_not_run_and_is_no_error() -> None:
+    bank = Bank()
+    messages = Messages.from_user("pay bo")
+
+    async def slow(call: FunctionCall, _risk: Risk) -> Execute:
+        await checkpoint()
+        messages.tool(call.id).reject("no")
+        return Execute()
+
+    chat = (
+        ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(ScopedCollection(bank.tools, slow))
+    ).build()
+    assert (await chat.complete(messages)).text == "ok"
+    assert bank.paid == []
+    assert messages.tool("call_1").status == Rejected("no")
+
+
+async def test_a_call_that_a_person_approved_with_an_edit_while_the_policy_thought_is_looked_at_again() -> None:
+    bank = Bank()
+    messages = Messages.from_user("pay bo")
+    shown: list[object] = []
+
+    async def slow(call: FunctionCall, _risk: Risk) -> Execute:
+        shown.append(call.arguments["cents"])
+        if len(shown) == 1:
+            await checkpoint()
+            messages.tool(call.id).approve(arguments={"to": "cy", "cents": 5})
+        return Execute()
+
+    chat = (
+        ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(ScopedCollection(bank.tools, slow))
+    ).build()
+    await chat.complete(messages)
+    assert shown == [100, 5]
+    assert bank.paid == [("cy", 5)]
+
+
+async def test_a_refusal_by_policy_that_came_after_a_persons_approval_gives_way_to_it() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    elsewhere = Messages.from_json(messages.to_json()).tool("call_1")
+    elsewhere.approve(by="ana")
+
+    def store(call: Call) -> None:
+        if str(call) == "write_tool call_1 Rejected":
+            messages.tool("call_1").adopt(elsewhere)
+            raise AlreadyClaimed("ana has decided")
+
+    conversation = MemoryConversation(messages, on_call=store)
+    end = await bank.chat(ScriptedProvider("done"), Policy(Reject("too late"))).complete(conversation)
+    assert isinstance(end, ChatResponse)
+    assert bank.paid == [("bo", 100)]
+
+
+async def test_a_call_that_another_run_has_moved_on_is_not_looked_at_again() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    elsewhere = Messages.from_json(messages.to_json()).tool("call_1")
+    elsewhere.approve()
+    elsewhere.start()
+
+    def store(call: Call) -> None:
+        if str(call) == "write_tool call_1 Rejected":
+            messages.tool("call_1").adopt(elsewhere)
+            raise AlreadyClaimed("another run is at it")
+
+    conversation = MemoryConversation(messages, on_call=store)
+    with pytest.raises(AlreadyClaimed):
+        await bank.chat(ScriptedProvider(), Policy(Reject("too late"))).complete(conversation)
+    assert bank.paid == []
+    assert isinstance(messages.tool("call_1").status, Running)
+
+
+# --- Told, whatever comes after ------------------------------------------------------------------------------------
+
+
+async def test_what_was_resolved_is_told_before_interrupted_calls_are_an_error() -> None:
+    bank = Bank()
+    messages = left_running(bank)
+    messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
+    results: list[str] = []
+    with pytest.raises(InterruptedTools):
+        async with bank.chat(ScriptedProvider(), Policy(Execute())).stream(messages) as stream:
+            async for event in stream:
+                if isinstance(event, ToolResult):
+                    results.append(event.tool.id)
+    assert results == ["u"]
+
+
+async def test_what_was_resolved_is_told_before_a_broken_promise_is_an_error() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
+    results: list[str] = []
+    with pytest.raises(PendingTools):
+        async with bank.chat(ScriptedProvider(), Policy(Execute())).stream(messages) as stream:
+            async for event in stream:
+                if isinstance(event, ToolResult):
+                    results.append(event.tool.id)
+    assert results == ["u"]
+
+
+async def test_an_edit_that_was_refused_is_promised_to_a_person_too() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"cents": "many"})
+    await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
+    with pytest.raises(PendingTools):
+        await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+async def test_a_policy_cannot_change_what_runs_by_changing_what_it_is_shown() -> None:
+    bank = Bank()
+
+    def meddling(call: FunctionCall, _risk: Risk) -> Execute:
+        assert isinstance(call.arguments, dict)
+        call.arguments["cents"] = 1_000_000
+        return Execute()
+
+    scope = ScopedCollection(bank.tools, meddling)
+    await (ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(scope).build()).complete(
+        Messages.from_user("pay")
+    )
+    assert bank.paid == [("bo", 100)]
+
+
+# --- Where the chat has changed between the pause and now ----------------------------------------------------------
+
+
+async def test_an_edit_that_does_not_fit_is_rejected_where_the_policy_now_rejects_the_call() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"cents": "many"})
+    await bank.chat(ScriptedProvider("sorry"), Policy(Reject("frozen"))).complete(messages)
+    assert messages.tool("call_1").status == Rejected("frozen", "policy")
+
+
+async def test_an_edit_that_does_not_fit_fails_where_the_policy_asks_nobody_any_more() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve(arguments={"cents": "many"})
+    await bank.chat(ScriptedProvider("sorry"), Policy(Execute())).complete(messages)
+    assert "The arguments that the approver gave are not valid" in messages.tool("call_1").result_text()
+    assert bank.paid == []
+
+
+async def test_a_call_that_was_approved_fails_where_its_tool_is_gone_and_the_loop_goes_on() -> None:
+    bank = Bank()
+    messages, _ = await paused(bank, Policy(RequireApproval()))
+    messages.tool("call_1").approve()
+    chat = ChatBuilder().with_model(ScriptedProvider("sorry")).build()
+    assert (await chat.complete(messages)).text == "sorry"
+    assert messages.tool("call_1").result_text() == "There is no tool named 'pay'. The tools are: none."
+
+
+async def test_a_schedule_that_is_due_already_runs_at_once() -> None:
+    bank = Bank()
+    messages = Messages.from_user("pay bo")
+    end = await bank.chat(ScriptedProvider(PAY, "done"), Policy(Schedule(NOON))).complete(messages)
+    assert isinstance(end, ChatResponse)
+    assert bank.paid == [("bo", 100)]

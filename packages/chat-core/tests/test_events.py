@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from chat_core.events import (
+    AttemptReset,
+    Done,
+    Nested,
+    Progress,
+    ReasoningDelta,
+    StructuredDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+
+
+def test_events_are_small_slotted_positional_and_not_frozen() -> None:
+    kinds: list[type] = [*get_args(Progress), Done]
+    for kind in kinds:
+        assert "__slots__" in vars(kind), kind
+        assert vars(kind)["__match_args__"], kind
+        assert not vars(kind)["__dataclass_params__"].frozen, kind
+
+
+def test_events_are_matched_by_position() -> None:
+    seen: list[object] = []
+    events: list[TextDelta | ToolCallDelta | Nested | Done[int]] = [
+        TextDelta("a"),
+        ToolCallDelta("{", 1, "f"),
+        Nested(("x",), ReasoningDelta("hm")),
+        Done(7),
+    ]
+    for event in events:
+        match event:
+            case TextDelta(text):
+                seen.append(text)
+            case ToolCallDelta(arguments, index, name):
+                seen.append((arguments, index, name))
+            case Nested(path, ReasoningDelta(text)):
+                seen.append((path, text))
+            case Done(response):
+                seen.append(response)
+            case _:
+                pytest.fail(repr(event))
+    assert seen == ["a", ("{", 1, "f"), (("x",), "hm"), 7]
+
+
+def test_events_are_equal_by_what_they_say() -> None:
+    assert TextDelta("a") == TextDelta("a")
+    other: object = ReasoningDelta("a")
+    assert TextDelta("a") != other
+    assert AttemptReset(2, "the connection broke") == AttemptReset(2, "the connection broke")
+
+
+def deltas(*pieces: str) -> list[StructuredDelta]:
+    so_far: list[str] = []
+    made: list[StructuredDelta] = []
+    for piece in pieces:
+        so_far.append(piece)
+        made.append(StructuredDelta(piece, so_far, len(so_far)))
+    return made
+
+
+def test_a_snapshot_is_the_json_so_far() -> None:
+    assert [delta.snapshot() for delta in deltas('{"city": "Par', 'is", "n": 1', "2}")] == [
+        {"city": "Par"},
+        {"city": "Paris", "n": 1},
+        {"city": "Paris", "n": 12},
+    ]
+
+
+def test_there_is_no_snapshot_of_nothing_nor_of_what_is_no_json() -> None:
+    assert [delta.snapshot() for delta in deltas("", "  ", "sorry")] == [None, None, None]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    InvalidRequest,
+    InvalidResponse,
+    Network,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    Timeout,
+    TransportError,
+)
+from chat_core.transport.failure import (
+    class_of,
+    refused,
+    request_id,
+    reset_after,
+    retry_after,
+    should_retry,
+    unreachable,
+)
+from chat_core.transport.types import Headers
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, InvalidRequest),
+        (401, Authentication),
+        (402, QuotaExceeded),
+        (403, PermissionDenied),
+        (404, NotFound),
+        (408, ServerFault),
+        (409, ServerFault),
+        (422, InvalidRequest),
+        (429, RateLimited),
+        (498, Overloaded),
+        (500, ServerFault),
+        (502, ServerFault),
+        (503, Overloaded),
+        (504, ServerFault),
+        (529, Overloaded),
+        (302, ServerFault),
+    ],
+)
+def test_a_status_tells_a_class(status: int, kind: type[Provider]) -> None:
+    assert class_of(status) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"Retry-After": " 0.5 "}, 0.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "0", "retry-after": "2"}, 2.0),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Thu, 01 Jan 2026 11:59:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 2026 13:00:30 +0100"}, 30.0),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30"}, 30.0),
+        ({"retry-after": "Thu, 01 Jan 2099 12:00:30 GMT"}, None),
+        ({"retry-after": "in a while"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e12"}, None),
+        ({}, None),
+    ],
+)
+def test_a_wait_is_read_in_seconds_in_milliseconds_and_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert retry_after(Headers(headers), NOW) == seconds
+
+
+def test_a_date_is_held_against_the_clock() -> None:
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
+
+
+def limits(**resets: str) -> Headers:
+    """Limits that are used up, and when each is renewed."""
+    used = {f"X-RateLimit-Remaining-{name}": "0" for name in resets}
+    return Headers({**used, **{f"X-RateLimit-Reset-{name}": value for name, value in resets.items()}})
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("7.5", 7.5),
+        ("7s", 7.0),
+        ("250ms", 0.25),
+        ("6m0s", 360.0),
+        ("2m59.56s", 179.56),
+        ("1h2m3s", 3723.0),
+        ("1d", 86_400.0),
+        ("0s", 0.0),
+        (str(int(NOW.timestamp()) + 30), 30.0),
+        (str((int(NOW.timestamp()) + 30) * 1000), 30.0),
+        ("2026-01-01T12:00:30Z", 30.0),
+        ("2026-01-01t12:00:30+00:00", 30.0),
+        ("2026-01-01T12:00:30", None),
+        ("2020-01-01T12:00:30Z", None),
+        (str(int(NOW.timestamp()) - 30), None),
+        ("-1", None),
+        ("inf", None),
+        ("soon", None),
+        ("1.2.3s", None),
+        ("", None),
+    ],
+)
+def test_a_limit_is_renewed_after_a_duration_or_at_a_moment(value: str, seconds: float | None) -> None:
+    assert reset_after(limits(requests=value), NOW) == pytest.approx(seconds)
+
+
+def test_every_limit_that_is_used_up_must_be_renewed() -> None:
+    assert reset_after(limits(requests="7s", tokens="9s", day="nobody knows"), NOW) == 9.0
+    assert reset_after({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "3"}) == 3.0
+
+
+def test_a_limit_that_is_not_used_up_needs_no_wait() -> None:
+    assert reset_after({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "3"}, NOW) is None
+    assert reset_after({"x-ratelimit-remaining": "many", "x-ratelimit-reset": "3"}, NOW) is None
+    assert reset_after({"x-ratelimit-remaining": "0"}, NOW) is None
+    assert reset_after({}, NOW) is None
+
+
+@pytest.mark.parametrize(("value", "answer"), [("true", True), ("False", False), ("maybe", None), ("", None)])
+def test_a_server_may_say_itself_whether_to_try_again(value: str, answer: bool | None) -> None:
+    assert should_retry({"x-should-retry": value}) is answer
+
+
+def test_the_id_of_a_request_stands_in_one_of_several_headers() -> None:
+    assert request_id({"cf-ray": "b", "x-request-id": "a"}) == "a"
+    assert request_id({"cf-ray": "b"}) == "b"
+    assert request_id({}) is None
+
+
+def test_a_refusal_carries_what_its_headers_say() -> None:
+    headers = {"retry-after": "3", "x-request-id": "a", "x-should-retry": "false"}
+    error = refused(RateLimited, "slow down", status=429, headers=headers, body=b"{}", code="c")
+    assert (error.status, error.code, error.request_id, error.retry_after) == (429, "c", "a", 3.0)
+    assert error.body == b"{}"
+    assert not error.retryable
+    assert refused(RateLimited, "slow down", status=429, headers={}).retryable
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("connect", Network), ("stream", Network), ("timeout", Timeout), ("protocol", InvalidResponse)],
+)
+def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, error: type[Exception]) -> None:
+    failure = unreachable(TransportError(kind, "no route"), "p")
+    assert type(failure) is error
+    assert str(failure) == "p: no route"

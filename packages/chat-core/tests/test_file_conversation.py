@@ -1,0 +1,336 @@
+"""A conversation in one file: how it rests, how it is decided, and what its history tells.
+
+Objects of one process exclude each other as those of several do; `tests/crash` has the processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+from chat_core._journal import Disk, Journal
+from chat_core.errors import (
+    AlreadyClaimed,
+    InvalidDocument,
+    NewerVersion,
+    UsageError,
+)
+from chat_core.file_conversation import FileConversation
+from chat_core.messages import (
+    Approved,
+    FunctionCall,
+    Messages,
+    Pending,
+    Rejected,
+    Text,
+    Tool,
+    Turn,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+def call(id: str) -> Tool:  # noqa: A002
+    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
+    tool.await_approval()
+    return tool
+
+
+def waiting(*ids: str) -> Messages:
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    return messages
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted([path.name for path in directory.iterdir()])
+
+
+async def store(path: Path, messages: Messages) -> None:
+    async with FileConversation.create(path, messages):
+        pass
+
+
+async def stored(path: Path) -> Messages:
+    async with FileConversation.open(path) as conversation:
+        return conversation.messages
+
+
+# --- Resting ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_created_is_what_is_opened(path: Path) -> None:
+    messages = waiting("one")
+    odd = FunctionCall("odd", {"text": "\ud800 \u2028 \n \0 ü"})
+    messages.append("model", Turn([Tool(odd, id='" \n/ü')]))
+    async with FileConversation.create(path, messages, id="c-17") as conversation:
+        assert conversation.messages is messages
+    async with FileConversation.open(path, id="c-17") as conversation:
+        assert conversation.messages == messages
+        assert (conversation.id, conversation.revision) == ("c-17", 0)
+    assert names_in(path.parent) == ["chat.jsonl"]
+
+
+async def test_opening_what_is_not_there_makes_an_empty_conversation(path: Path) -> None:
+    async with FileConversation.open(path) as conversation:
+        first = conversation.id
+        conversation.messages.user("Hello \ud83d, a lone half of a pair.")
+    async with FileConversation.open(path) as conversation:
+        assert conversation.id == first
+        assert conversation.messages.contents[0].text == "Hello \ud83d, a lone half of a pair."
+
+
+async def test_a_file_with_another_id_is_not_the_conversation_that_was_asked_for(path: Path) -> None:
+    async with FileConversation.open(path, id="a"):
+        pass
+    with pytest.raises(UsageError, match="'a', not 'b'"):
+        async with FileConversation.open(path, id="b"):
+            pytest.fail("opened")
+
+
+async def test_creating_does_not_overwrite(path: Path) -> None:
+    await store(path, waiting("one"))
+    with pytest.raises(FileExistsError):
+        await store(path, Messages())
+    assert (await stored(path)).tool("one")
+
+
+@pytest.mark.parametrize("content", [b"notes\n", b"{}\n", b'{"format":"other"}', b"\xff\xfe"])
+async def test_another_file_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+    overwrite(path, content)
+    with pytest.raises(InvalidDocument):
+        await stored(path)
+    assert content_of(path) == content
+
+
+async def test_a_later_version_is_refused_whatever_its_checksum(path: Path) -> None:
+    content = b'{"format":"chat-conversation","version":2,"n":1,"sha":"?"}\n'
+    overwrite(path, content)
+    with pytest.raises(NewerVersion, match="version 2"):
+        await stored(path)
+    assert content_of(path) == content
+
+
+async def test_a_lease_without_a_length_is_refused(path: Path) -> None:
+    with pytest.raises(UsageError, match="lease"):
+        async with FileConversation.open(path, lease_seconds=0):
+            pytest.fail("opened")
+
+
+# --- Deciding --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_is_stored_when_the_block_is_left(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").approve(by="ana", arguments={"cents": 5})
+    tool = (await stored(path)).tool("one")
+    assert isinstance(tool.status, Approved)
+    assert tool.effective_arguments == {"cents": 5}
+    assert tool.decisions[0].by == "ana"
+
+
+async def test_a_block_that_is_left_by_an_error_stores_nothing_more(path: Path) -> None:
+    await store(path, waiting("one", "two"))
+    with pytest.raises(ZeroDivisionError):
+        async with FileConversation.open(path) as conversation:
+            conversation.messages.tool("one").approve()
+            await conversation.save()
+            conversation.messages.tool("two").approve()
+            raise ZeroDivisionError
+    messages = await stored(path)
+    assert isinstance(messages.tool("one").status, Approved)
+    assert isinstance(messages.tool("two").status, Pending)
+
+
+async def test_decisions_of_two_people_on_two_calls_are_both_kept(path: Path) -> None:
+    await store(path, waiting("one", "two"))
+    async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
+        ana.messages.tool("one").approve(by="ana")
+        ben.messages.tool("two").reject("no", by="ben")
+        await ana.save()
+        await ben.save()
+        assert isinstance(ben.messages.tool("one").status, Approved)
+        await ana.save()
+        assert ana.messages == ben.messages
+        assert ana.revision == ben.revision == 2
+    assert [tool.decisions[0].by for tool in (await stored(path)).contents[1].tools] == ["ana", "ben"]
+
+
+async def test_of_two_decisions_on_one_call_the_first_holds_and_the_second_is_told(path: Path) -> None:
+    await store(path, waiting("one", "two"))
+    async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
+        ana.messages.tool("one").approve(by="ana")
+        await ana.save()
+        ben.messages.tool("one").reject("no", by="ben")
+        ben.messages.tool("two").reject("no", by="ben")
+        before = content_of(path)
+        with pytest.raises(AlreadyClaimed, match="one"):
+            await ben.save()
+        assert content_of(path) == before
+        assert ben.messages.tool("one") == ana.messages.tool("one")
+        await ben.save()
+    assert isinstance((await stored(path)).tool("two").status, Rejected)
+
+
+async def test_a_conflict_is_raised_on_leaving_the_block_too(path: Path) -> None:
+    await store(path, waiting("one"))
+    with pytest.raises(AlreadyClaimed):
+        async with FileConversation.open(path) as ana:
+            ana.messages.tool("one").approve(by="ana")
+            async with FileConversation.open(path) as ben:
+                ben.messages.tool("one").reject(by="ben")
+    assert isinstance((await stored(path)).tool("one").status, Rejected)
+
+
+async def test_turns_that_were_added_in_two_places_are_not_shuffled(path: Path) -> None:
+    await store(path, Messages.from_user("Hello."))
+    with pytest.raises(AlreadyClaimed, match="order"):
+        async with FileConversation.open(path) as one, FileConversation.open(path) as two:
+            one.messages.append("model", Turn([Text("Hi.")]))
+            two.messages.append("model", Turn([Text("Ho.")]))
+            await one.save()
+            with pytest.raises(AlreadyClaimed, match="added"):
+                await two.save()
+    assert [content.text for content in await stored(path)] == ["Hello.", "Hi."]
+
+
+async def test_turns_that_others_added_come_with_the_next_save(path: Path) -> None:
+    await store(path, Messages.from_user("Hello."))
+    async with FileConversation.open(path) as one, FileConversation.open(path) as two:
+        one.messages.append("model", Turn([call("one")]))
+        await one.save()
+        await two.save()
+        two.messages.tool("one").approve()
+        await two.save()
+        await one.save()
+        assert one.messages == two.messages
+        assert one.revision == 2
+
+
+# --- Cancelled in the middle ---------------------------------------------------------------------------------------
+
+
+class Gate(Disk):
+    """A disk whose writes wait until they may go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def sync(self, fd: int) -> None:
+        self.reached.set()
+        assert self.open.wait(30)
+        super().sync(fd)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Gate]:
+    def close() -> Gate:
+        gate = Gate()
+        monkeypatch.setattr(Journal, "disk", gate)
+        return gate
+
+    return close
+
+
+async def cancelled_in_a_write(gate: Gate, work: Coroutine[object, object, object]) -> None:
+    task = asyncio.create_task(work)
+    assert await to_thread.run_sync(gate.reached.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    gate.open.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_write_that_asyncio_cancels_is_waited_for_and_known_to_be_done(
+    path: Path, gate: Callable[[], Gate]
+) -> None:
+    async with FileConversation.create(path, waiting("a")) as conversation:
+        conversation.messages.tool("a").approve()
+        await cancelled_in_a_write(gate(), conversation.save())
+        revision = conversation.revision
+        await conversation.save()
+        assert conversation.revision == revision == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_file_whose_opening_asyncio_cancels_is_closed(path: Path, gate: Callable[[], Gate]) -> None:
+    async def open_it() -> None:
+        async with FileConversation.open(path):
+            pass
+
+    def descriptors() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    closed = gate()
+    await to_thread.run_sync(int)  # so that the thread's own descriptors are there
+    before = descriptors()
+    await cancelled_in_a_write(closed, open_it())
+    assert descriptors() == before
+
+
+class Full(Disk):
+    """A disk that has no room left."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        del fd, data
+        raise OSError(errno.ENOSPC, "no room")
+
+
+async def test_a_lease_that_cannot_be_given_back_in_writing_is_given_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with FileConversation.create(path, waiting("a")) as conversation:
+        await conversation.claim()
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "disk", Full())
+            with pytest.raises(OSError, match="no room"):
+                await conversation.release()
+        async with FileConversation.open(path) as elsewhere:
+            await elsewhere.claim()
+            await elsewhere.release()
+
+
+async def test_a_call_that_was_refused_here_and_approved_elsewhere_waits_again_here(path: Path) -> None:
+    async with FileConversation.create(path, waiting("a", "b")) as here:
+        async with FileConversation.open(path) as elsewhere:
+            elsewhere.messages.tool("a").approve()
+        here.messages.tool("a").reject()
+        assert [tool.id for tool in here.messages.pending()] == ["b"]
+        with pytest.raises(AlreadyClaimed):
+            await here.save()
+        assert [tool.id for tool in here.messages.pending()] == ["a", "b"]

@@ -1,0 +1,268 @@
+"""The file in trouble: cut at any byte, damaged, replaced, on a full disk, or locked by a stranger."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from chat_core import _journal, _lock
+from chat_core._journal import Disk, Journal
+from chat_core._ledger import Ledger
+from chat_core.errors import (
+    AlreadyClaimed,
+    InvalidDocument,
+)
+from chat_core.file_conversation import FileConversation
+from chat_core.messages import (
+    Approved,
+    FunctionCall,
+    Messages,
+    Running,
+    Text,
+    Tool,
+    Turn,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+def call(id: str) -> Tool:  # noqa: A002
+    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
+    tool.await_approval()
+    return tool
+
+
+def waiting(*ids: str) -> Messages:
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    return messages
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+async def store(path: Path, messages: Messages) -> None:
+    async with FileConversation.create(path, messages):
+        pass
+
+
+async def stored(path: Path) -> Messages:
+    async with FileConversation.open(path) as conversation:
+        return conversation.messages
+
+
+async def journal_of_every_kind(path: Path) -> None:
+    """Each kind of line, once or twice."""
+    async with FileConversation.create(path, waiting("one", "two")) as conversation:
+        conversation.messages.tool("one").approve(by="ana")
+        await conversation.claim()
+        for step in (conversation.messages.tool("one").start, lambda: conversation.messages.tool("one").complete("ü")):
+            step()
+            await conversation.write_tool(conversation.messages.tool("one"))
+        turn = Turn([call("three")])
+        conversation.messages.append("model", turn)
+        await conversation.write_turn("model", turn)
+
+
+def read_at_once(path: Path) -> Messages:
+    """As `stored()`, but in this thread: for thousands of files."""
+    ledger = Ledger(path, timedelta(seconds=30), Clock())
+    try:
+        return FileConversation(ledger, ledger.open("any"), 30).messages
+    finally:
+        ledger.close()
+
+
+async def test_a_journal_that_is_cut_at_any_byte_has_every_whole_line_and_goes_on(path: Path, tmp_path: Path) -> None:
+    await journal_of_every_kind(path)
+    data = content_of(path)
+    ends = [place + 1 for place, byte in enumerate(data) if byte == ord("\n")]
+    whole: dict[int, Messages] = {}
+    for end in ends:
+        overwrite(path, data[:end])
+        whole[end] = await stored(path)
+    copy = tmp_path / "cut.jsonl"
+    clock = Clock()
+    for cut in range(len(data)):
+        overwrite(copy, data[:cut])
+        durable = max([end for end in ends if end <= cut], default=0)
+        assert read_at_once(copy) == (whole[durable] if durable else Messages())
+        if durable:
+            assert content_of(copy) == data[:cut]
+        if cut % 97 == 0 or cut in ends:
+            async with FileConversation.open(copy, now=clock) as conversation:
+                conversation.messages.append("user", Turn([Text("on")]))
+            assert content_of(copy).startswith(data[:durable])
+            assert (await stored(copy)).contents[-1].text == "on"
+
+
+async def test_zeros_at_the_end_are_a_write_that_a_power_failure_cut(path: Path) -> None:
+    await journal_of_every_kind(path)
+    before = await stored(path)
+    data = content_of(path)
+    for tail in (b"\0" * 100, b'{"n":9,\0\0\0"crc":"00000000"}\n', b'\0\0\0\n{"n":10'):
+        overwrite(path, data + tail)
+        assert await stored(path) == before
+
+
+async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
+    await journal_of_every_kind(path)
+    data = content_of(path)
+    lines = data.splitlines(keepends=True)
+    start = sum(map(len, lines[:-1]))
+    for place in [*range(30, len(lines[0]), 41), *range(start, len(data) - 1, 7)]:
+        overwrite(path, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(InvalidDocument):
+            await stored(path)
+    overwrite(path, b"".join([*lines[:2], *lines[3:]]))
+    with pytest.raises(InvalidDocument, match="missing"):
+        await stored(path)
+
+
+async def test_a_line_that_follows_from_nothing_is_refused(path: Path) -> None:
+    await store(path, waiting("one"))
+    tool = {"type": "tool", "id": "x", "call": {"name": "f"}, "status": {"type": "approved"}}
+    entries: list[dict[str, object]] = [
+        {"n": 2, "tools": [{"tool": tool}]},
+        {"n": 2, "turns": [{"role": "nobody", "turn": {}}]},
+        {"n": 2, "lease": {}},
+    ]
+    for entry in entries:
+        overwrite(path, content_of(path).splitlines(keepends=True)[0] + _journal.encode(entry))
+        with pytest.raises(InvalidDocument, match="line 2"):
+            await stored(path)
+
+
+async def test_a_file_that_was_replaced_or_removed_is_noticed(path: Path) -> None:
+    await store(path, waiting("one"))
+    data = content_of(path)
+    with pytest.raises(InvalidDocument, match="replaced"):
+        async with FileConversation.open(path) as conversation:
+            conversation.messages.tool("one").approve()
+            remove(path)
+            overwrite(path, data)
+    with pytest.raises(InvalidDocument, match="removed"):
+        async with FileConversation.open(path):
+            remove(path)
+
+
+class FullDisk(Disk):
+    """Writes the half of a line, and fails."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        super().write(fd, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+
+async def test_a_write_that_fails_leaves_no_trace_and_can_be_repeated(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").approve(by="ana")
+        before = content_of(path)
+        monkeypatch.setattr(Journal, "disk", FullDisk())
+        for attempt in (conversation.claim, conversation.save):
+            with pytest.raises(OSError, match="No space"):
+                await attempt()
+            assert content_of(path) == before
+        monkeypatch.undo()
+        await conversation.claim()
+    assert isinstance((await stored(path)).tool("one").status, Approved)
+
+
+async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) -> None:
+    async with FileConversation.create(path, waiting("one")) as conversation:
+        conversation.messages.tool("one").approve()
+        await conversation.claim()
+        tool = conversation.messages.tool("one")
+        tool.start()
+        await conversation.write_tool(tool)
+        before = content_of(path)
+        tool.status = Running("", attempt=0)
+        tool.revision += 1
+        with pytest.raises(InvalidDocument):
+            await conversation.write_tool(tool)
+        assert content_of(path) == before
+        tool.status = Running("x")
+
+
+async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_journal, "LOCK_TIMEOUT", 0.01)
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        await conversation.claim()
+        fd = os.open(path, os.O_RDWR)
+        try:
+            assert _lock.try_lock(fd)
+            await conversation.renew()
+            with pytest.raises(TimeoutError, match="stopped"):
+                await conversation.save()
+            _lock.unlock(fd)
+            await conversation.release()
+            assert _lock.try_lock(fd)
+            with pytest.raises(AlreadyClaimed, match="stopped"):
+                await conversation.claim()
+        finally:
+            os.close(fd)
+
+
+class SlowDisk(Disk):
+    """Says when it writes, and waits to be told to go on."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.go_on = threading.Event()
+
+    def write(self, fd: int, data: bytes) -> None:
+        self.began.set()
+        assert self.go_on.wait(30)
+        super().write(fd, data)
+
+
+async def test_a_write_that_has_begun_is_finished_when_its_task_is_cancelled(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(path, waiting("one"))
+    disk = SlowDisk()
+    async with FileConversation.open(path) as conversation, anyio.create_task_group() as group:
+        await conversation.claim()
+        monkeypatch.setattr(Journal, "disk", disk)
+        tool = conversation.messages.tool("one")
+        tool.approve()
+        group.start_soon(conversation.write_tool, tool)
+        assert await anyio.to_thread.run_sync(disk.began.wait, 30)
+        group.cancel_scope.cancel()
+        disk.go_on.set()
+    assert isinstance((await stored(path)).tool("one").status, Approved)

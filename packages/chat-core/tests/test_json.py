@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat_core._json import dump_bytes, dumps, loads
+from hypothesis import given
+from hypothesis import strategies as st
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_what_was_written_is_read(value: object) -> None:
+    assert loads(dumps(value)) == value
+    assert loads(dump_bytes(value)) == value
+
+
+@given(values)
+def test_it_reads_as_the_standard_library_does(value: object) -> None:
+    assert loads(json.dumps(value)) == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("data", ['"\\ud83d"', b'"\\ud83d"', '["\\ud83d", "\\ude00"]'])
+def test_a_lone_surrogate_escape_is_read(data: str | bytes) -> None:
+    assert loads(data) == json.loads(data)
+
+
+def test_a_text_that_holds_half_a_character_is_read() -> None:
+    assert loads('{"a": "\ud83d"}') == {"a": "\ud83d"}
+
+
+@pytest.mark.parametrize("data", [b"", "", "{", b"{} {}", "nul", b'"\xff"', "[" * 100_000, b"[" * 100_000])
+def test_what_is_no_json_is_a_value_error(data: str | bytes) -> None:
+    with pytest.raises(ValueError):
+        loads(data)
+
+
+def test_text_is_compact_and_keeps_its_letters_and_the_order_of_keys() -> None:
+    assert dumps({"ж": [1, None], "a": True}) == '{"ж":[1,null],"a":true}'
+
+
+def test_bytes_are_utf8_and_a_lone_surrogate_is_its_escape() -> None:
+    assert dump_bytes(["ж"]) == '["ж"]'.encode()
+    assert dump_bytes(["\ud83d", "é"]) == b'["\\ud83d","\\u00e9"]'
+
+
+def test_what_is_not_json_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        dumps({"a": object()})

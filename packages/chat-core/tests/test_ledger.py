@@ -1,0 +1,346 @@
+"""Who may change a stored conversation: claims, leases, fences, and decisions that come while a run is live."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from chat_core.errors import (
+    AlreadyClaimed,
+    ConversationBusy,
+    LeaseLost,
+    UsageError,
+)
+from chat_core.file_conversation import FileConversation
+from chat_core.messages import (
+    Completed,
+    FunctionCall,
+    Messages,
+    Rejected,
+    Running,
+    Text,
+    Tool,
+    Turn,
+    Unknown,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+def call(id: str) -> Tool:  # noqa: A002
+    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
+    tool.await_approval()
+    return tool
+
+
+def waiting(*ids: str) -> Messages:
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    return messages
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted([path.name for path in directory.iterdir()])
+
+
+async def store(path: Path, messages: Messages) -> None:
+    async with FileConversation.create(path, messages):
+        pass
+
+
+async def stored(path: Path) -> Messages:
+    async with FileConversation.open(path) as conversation:
+        return conversation.messages
+
+
+# --- Running ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_makes_everything_durable_that_was_done_here(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").reject("no")
+        conversation.messages.user("What else?")
+        await conversation.claim()
+        messages = await stored(path)
+        assert messages == conversation.messages
+        await conversation.release()
+
+
+async def test_a_live_run_keeps_others_from_running_until_it_is_released(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as mine, FileConversation.open(path) as yours:
+        await mine.claim()
+        before = content_of(path)
+        with pytest.raises(AlreadyClaimed, match="live run"):
+            await yours.claim()
+        with pytest.raises(AlreadyClaimed, match="already"):
+            await mine.claim()
+        assert content_of(path) == before
+        await mine.release()
+        await yours.claim()
+        await yours.release()
+    assert names_in(path.parent) == ["chat.jsonl"]
+
+
+async def test_leaving_the_block_gives_the_lease_back(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with FileConversation.open(path) as mine:
+            await mine.claim()
+            raise ZeroDivisionError
+    async with FileConversation.open(path) as yours:
+        await yours.claim()
+
+
+async def test_a_write_without_a_claim_is_the_callers_mistake(path: Path) -> None:
+    async with FileConversation.create(path, waiting("one")) as conversation:
+        tool = conversation.messages.tool("one")
+        with pytest.raises(UsageError, match="claim"):
+            await conversation.write_tool(tool)
+        with pytest.raises(UsageError, match="these messages"):
+            await conversation.write_tool(call("one"))
+        with pytest.raises(UsageError, match="append"):
+            await conversation.write_turn("model", Turn([]))
+
+
+async def test_a_turn_and_the_life_of_its_tool_are_written_step_by_step(path: Path) -> None:
+    async with FileConversation.create(path, Messages.from_user("Pay.")) as conversation:
+        await conversation.claim()
+        turn = Turn([Tool(FunctionCall("pay"), id="one")], finish_reason="tool_calls")
+        conversation.messages.append("model", turn)
+        await conversation.write_turn("model", turn)
+        assert (await stored(path)) == conversation.messages
+        tool = turn.tools[0]
+        for step in (tool.start, lambda: tool.complete({"ok": [1, None, "ü"]})):
+            step()
+            await conversation.write_tool(tool)
+            assert (await stored(path)).tool("one") == tool
+        revision = conversation.revision
+        await conversation.write_tool(tool)
+        assert conversation.revision == revision == 3
+
+
+async def test_a_tool_takes_its_turn_with_it_where_that_was_not_written(path: Path) -> None:
+    async with FileConversation.create(path, Messages.from_user("Pay.")) as conversation:
+        await conversation.claim()
+        conversation.messages.append("model", Turn([call("one")]))
+        await conversation.write_tool(conversation.messages.tool("one"))
+        assert (await stored(path)) == conversation.messages
+
+
+async def test_two_siblings_are_written_at_the_same_time_in_any_order(path: Path) -> None:
+    ids = [f"call_{number}" for number in range(8)]
+    async with FileConversation.create(path, waiting(*ids)) as conversation:
+        await conversation.claim()
+
+        async def run(tool: Tool) -> None:
+            tool.approve()
+            tool.start()
+            await conversation.write_tool(tool)
+            tool.complete(tool.id)
+            await conversation.write_tool(tool)
+
+        async with anyio.create_task_group() as group:
+            for id in reversed(ids):  # noqa: A001
+                group.start_soon(run, conversation.messages.tool(id))
+        assert (await stored(path)) == conversation.messages
+
+
+async def test_a_decision_made_during_a_run_reaches_it_with_its_next_write(path: Path) -> None:
+    await store(path, waiting("one", "two"))
+    async with FileConversation.open(path) as run, FileConversation.open(path) as person:
+        await run.claim()
+        one = run.messages.tool("one")
+        one.approve()
+        one.start()
+        await run.write_tool(one)
+        person.messages.tool("two").approve(by="ana", arguments={"cents": 7})
+        await person.save()
+        one.complete("paid")
+        await run.write_tool(one)
+        assert run.messages.tool("two").effective_arguments == {"cents": 7}
+        assert isinstance((await stored(path)).tool("one").status, Completed)
+
+
+async def test_a_call_that_was_decided_meanwhile_does_not_start(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as run, FileConversation.open(path) as person:
+        run.messages.tool("one").approve()
+        await run.claim()
+        await person.save()
+        person.messages.tool("one").reject("stop", by="ana")
+        await person.save()
+        one = run.messages.tool("one")
+        one.start()
+        with pytest.raises(AlreadyClaimed, match="one"):
+            await run.write_tool(one)
+        assert isinstance(one.status, Rejected)
+        await run.renew()
+
+
+@pytest.mark.parametrize("state", ["running", "looked at", "due", "turn"])
+async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, state: str) -> None:
+    messages = waiting("one", "two")
+    due = Tool(FunctionCall("pay"), id="due")
+    due.schedule(datetime(2020, 1, 1, tzinfo=UTC))
+    messages.append("model", Turn([Tool(FunctionCall("pay"), id="new"), due]))
+    await store(path, messages)
+    async with FileConversation.open(path) as run, FileConversation.open(path) as person:
+        run.messages.tool("one").approve()
+        await run.claim()
+        run.messages.tool("one").start()
+        await run.write_tool(run.messages.tool("one"))
+        await person.save()
+        if state == "running":
+            person.messages.tool("one").complete("I saw it", by="ana")
+        elif state in ("looked at", "due"):
+            person.messages.tool("due" if state == "due" else "new").approve(by="ana", arguments={"cents": 5})
+        else:
+            person.messages.append("user", Turn([Text("And?")]))
+        with pytest.raises(AlreadyClaimed, match="live run"):
+            await person.save()
+        person.messages.tool("two").reject(by="ana")
+        with pytest.raises(AlreadyClaimed):
+            await person.save()
+        await run.release()
+        await person.save()
+
+
+async def test_saving_beside_a_run_on_the_same_messages_is_refused(path: Path) -> None:
+    async with FileConversation.create(path, waiting("one")) as conversation:
+        with conversation.messages.lend(), pytest.raises(ConversationBusy):
+            await conversation.save()
+
+
+# --- Leases ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_late(path: Path) -> None:
+    clock = Clock()
+    await store(path, waiting("one", "two"))
+    async with (
+        FileConversation.open(path, now=clock, lease_seconds=30) as old,
+        FileConversation.open(path, now=clock, lease_seconds=30) as new,
+    ):
+        assert old.renew_every == 10
+        one = old.messages.tool("one")
+        one.approve()
+        await old.claim()
+        one.start()
+        await old.write_tool(one)
+        clock.advance(29.9)
+        with pytest.raises(AlreadyClaimed):
+            await new.claim()
+        clock.advance(0.2)
+        await new.claim()
+        assert isinstance(new.messages.tool("one").status, Running)
+        one.complete("paid")
+        with pytest.raises(LeaseLost, match="stood still"):
+            await old.write_tool(one)
+        assert isinstance(one.status, Running)
+        with pytest.raises(LeaseLost):
+            await old.renew()
+        turn = Turn([Text("All done.")])
+        old.messages.append("model", turn)
+        with pytest.raises(LeaseLost):
+            await old.write_turn("model", turn)
+        with pytest.raises(LeaseLost, match="open it again"):
+            await old.save()
+        await old.release()
+        new.messages.tool("one").lost("its process was gone")
+        await new.write_tool(new.messages.tool("one"))
+        history = await new.history()
+        assert [entry.tool.status for entry in history if entry.event == "late" and entry.tool] == [Completed("paid")]
+        assert len([entry for entry in history if entry.event == "claimed"]) == 2
+        old.messages.contents[-1].turns.remove(turn)
+    messages = await stored(path)
+    assert isinstance(messages.tool("one").status, Unknown)
+    assert len(messages) == 2
+
+
+async def test_an_overtaken_object_may_run_again_when_it_added_nothing(path: Path) -> None:
+    clock = Clock()
+    await store(path, waiting("one"))
+    async with FileConversation.open(path, now=clock) as old, FileConversation.open(path, now=clock) as new:
+        await old.claim()
+        clock.advance(31)
+        await new.claim()
+        new.messages.tool("one").reject()
+        await new.write_tool(new.messages.tool("one"))
+        with pytest.raises(LeaseLost):
+            await old.renew()
+        await new.release()
+        await old.claim()
+        assert isinstance(old.messages.tool("one").status, Rejected)
+
+
+@pytest.mark.parametrize("how", ["renew", "write"])
+async def test_renewing_and_writing_prolong_the_lease(path: Path, how: str) -> None:
+    clock = Clock()
+    await store(path, waiting("one", "two"))
+    async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
+        await run.claim()
+        for id in ("one", "two"):  # noqa: A001
+            clock.advance(20)
+            if how == "renew":
+                await run.renew()
+            else:
+                run.messages.tool(id).approve()
+                await run.write_tool(run.messages.tool(id))
+        with pytest.raises(AlreadyClaimed):
+            await other.claim()
+
+
+async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path: Path) -> None:
+    clock = Clock()
+    await store(path, waiting("one"))
+    async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
+        await run.claim()
+        remove(path.with_name("chat.jsonl.run-1"))
+        with pytest.raises(AlreadyClaimed, match="may hold"):
+            await other.claim()
+        clock.advance(31)
+        await other.claim()
+
+
+async def test_an_object_from_before_a_fork_is_refused_and_ends_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as parent:
+        await parent.claim()
+        pid = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: pid + 1)
+        with pytest.raises(UsageError, match="forked"):
+            await parent.renew()
+        monkeypatch.setattr(os, "getpid", lambda: pid)
+        async with FileConversation.open(path) as other:
+            with pytest.raises(AlreadyClaimed):
+                await other.claim()

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from chat_core.errors import ConversationBusy, IllegalTransition, PendingTools, UsageError
+from chat_core.messages import (
+    Approved,
+    Completed,
+    Content,
+    File,
+    FunctionCall,
+    Messages,
+    Pending,
+    Rejected,
+    Role,
+    Suspended,
+    Text,
+    Tool,
+    ToolStatus,
+    Turn,
+    Unknown,
+)
+from chat_core.usage import Metadata, Usage
+
+
+def tool(call_id: str | None = None) -> Tool:
+    return Tool(FunctionCall.parse("transfer", '{"cents": 500}'), call_id=call_id)
+
+
+def answer(*parts: Text | Tool, usage: Usage | None = None) -> Turn:
+    return Turn(parts, finish_reason="stop", metadata=Metadata("p", "m", usage=usage or Usage()))
+
+
+def paused(*ids: str) -> Messages:
+    messages = Messages.from_user("pay")
+    messages.append("model", answer(*[tool(call_id) for call_id in ids]))
+    return messages
+
+
+# --- Saying something --------------------------------------------------------------------------------------------
+
+
+def test_contents_of_one_role_merge_and_each_turn_stays_a_turn() -> None:
+    messages = Messages.from_user("one")
+    messages.push(Content.of("user", "two"))
+    assert len(messages) == 1
+    assert messages[0].text == "onetwo"
+    assert [turn.text for turn in messages[0].turns] == ["one", "two"]
+
+
+def test_contents_of_different_roles_do_not_merge() -> None:
+    messages = Messages.from_system("be brief").user("hello").system("in French").user("again")
+    assert [content.role for content in messages] == ["system", "user", "system", "user"]
+
+
+def test_merging_keeps_the_order_in_which_calls_and_answers_came() -> None:
+    messages = Messages.from_user("go")
+    first, second = tool("a"), tool("b")
+    messages.append("model", answer(Text("look"), first))
+    messages.append("model", answer(second))
+    messages.append("model", answer(Text("done")))
+    assert [[type(part).__name__ for part in turn.parts] for turn in messages[1].turns] == [
+        ["Text", "Tool"],
+        ["Tool"],
+        ["Text"],
+    ]
+
+
+def test_merging_keeps_each_finish_reason_and_all_metadata() -> None:
+    messages = Messages()
+    messages.append("model", Turn([], finish_reason="tool_calls", metadata=Metadata("p", "m", "1", usage=Usage(1, 2))))
+    messages.append("model", Turn([], finish_reason="stop", metadata=Metadata("p", "m2", "2", usage=Usage(10, 20))))
+    turns = messages[0].turns
+    assert [turn.finish_reason for turn in turns] == ["tool_calls", "stop"]
+    assert [turn.metadata.id for turn in turns if turn.metadata] == ["1", "2"]
+    assert [turn.metadata.model for turn in turns if turn.metadata] == ["m", "m2"]
+
+
+def test_what_is_pushed_is_not_changed_by_what_comes_after() -> None:
+    content = Content.of("user", "one")
+    messages = Messages([content])
+    messages.user("two")
+    assert len(content.turns) == 1
+
+
+def test_a_content_keeps_its_unknown_fields_when_it_is_pushed_and_merged() -> None:
+    messages = Messages([Content("user", [Turn([])], extra={"a": 1})])
+    messages.push(Content("user", [Turn([])], extra={"b": 2}))
+    messages.push(Content("user", [], extra={"c": 3}))
+    assert messages[0].extra == {"a": 1, "b": 2}
+
+
+def test_the_short_pushes() -> None:
+    file = File("a/b", data=b"")
+    messages = Messages().system("be brief").user("look", Text("!")).file(file)
+    assert messages[0].role == "system"
+    assert messages[1].parts == [Text("look"), Text("!"), file]
+    assert messages.last is messages[1]
+    assert Messages().last is None
+
+
+def test_what_is_no_content_is_refused_with_the_next_step() -> None:
+    with pytest.raises(UsageError, match=r"for text, use messages\.user\('…'\)"):
+        Messages().push("hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
+
+
+# --- While something waits ---------------------------------------------------------------------------------------
+
+
+def test_a_push_while_something_waits_is_refused_and_names_what_waits() -> None:
+    messages = paused("a", "b")
+    messages.tool("b").reject()
+    before = messages.to_json()
+    with pytest.raises(PendingTools, match=r"messages\.cancel_pending") as caught:
+        messages.user("never mind")
+    assert caught.value.tool_ids == ("a",)
+    assert messages.to_json() == before
+
+
+def test_cancelling_what_waits_writes_rejections_and_lets_the_conversation_go_on() -> None:
+    messages = paused("a", "b", "c", "d")
+    messages.tool("b").approve()
+    messages.tool("c").start()
+    messages.tool("c").lost("gone")
+    messages.tool("d").start()
+    messages.tool("d").suspend(Messages())
+    cancelled = messages.cancel_pending("the user went on", by="ana")
+    assert [tool.status for tool in cancelled] == [Rejected("the user went on", "cancelled")] * 4
+    assert [tool.decisions[-1].by for tool in cancelled] == ["ana"] * 4
+    messages.user("something else")
+    assert messages[-1].text == "something else"
+
+
+def test_cancelling_while_a_call_runs_changes_nothing() -> None:
+    messages = paused("a", "b", "c")
+    messages.tool("b").start()
+    before = messages.to_json()
+    with pytest.raises(IllegalTransition, match=r"'b' is Running and cannot be cancelled; nothing was changed"):
+        messages.cancel_pending("no")
+    assert messages.to_json() == before
+    messages.tool("b").lost("its process is gone")
+    assert len(messages.cancel_pending("no")) == 3
+
+
+def test_what_waits_is_found_everywhere_and_not_only_in_the_last_content() -> None:
+    messages = paused("a")
+    messages.append("user", Turn([Text("by a store")]))
+    messages.append("model", answer(tool("b")))
+    assert [tool.id for tool in messages.pending()] == ["a", "b"]
+    messages.tool("a").reject()
+    assert [tool.id for tool in messages.pending()] == ["b"]
+
+
+def test_everything_that_is_not_resolved_is_pending() -> None:
+    statuses: list[ToolStatus] = [Pending(), Approved(), Suspended(Messages()), Unknown("a")]
+    messages = Messages()
+    for status in statuses:
+        messages.append("model", answer(Tool(FunctionCall("f"), status=status)))
+    assert [tool.status for tool in messages.pending()] == statuses
+
+
+def test_looking_for_what_waits_does_not_grow_with_the_history() -> None:
+    messages = Messages()
+    for number in range(500):
+        done = tool(f"call_{number}")
+        messages.append("model", answer(done))
+        done.start()
+        done.complete(number)
+    assert messages.pending() == []
+    assert messages._open == {}  # pyright: ignore[reportPrivateUsage] - what the search goes through
+
+
+# --- Finding -----------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_is_found_anywhere_in_the_history() -> None:
+    messages = paused("a")
+    messages.tool("a").reject()
+    for number in range(9):
+        messages.user(f"{number}").append("model", answer(Text("ok")))
+    assert messages.tool("a").id == "a"
+
+
+def test_a_tool_that_is_not_there_is_a_key_error_that_says_what_waits() -> None:
+    with pytest.raises(KeyError, match="no tool with id 'x' in this conversation of 1 tools; those that wait: a"):
+        paused("a").tool("x")
+
+
+def test_a_path_leads_into_the_chats_that_tools_are() -> None:
+    inner, middle, outer = paused("x", "y"), paused("m"), paused("o")
+    middle.tool("m").start()
+    middle.tool("m").suspend(inner)
+    outer.tool("o").start()
+    outer.tool("o").suspend(middle)
+    outer.tool("o", "m", "x").approve(by="ana")
+    assert isinstance(inner.tool("x").status, Approved)
+    assert inner.tool("y").status == Pending()
+    with pytest.raises(KeyError, match="'x' is not a chat that waits"):
+        outer.tool("o", "m", "x", "deeper")
+
+
+# --- Ids ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_id_that_is_repeated_is_minted_anew_and_the_providers_stays_beside_it() -> None:
+    messages = Messages()
+    for _ in range(3):
+        messages.append("model", answer(tool("call_0"), tool("call_0")))
+    tools = messages[0].tools
+    assert len({tool.id for tool in tools}) == 6
+    assert {tool.call_id for tool in tools} == {"call_0"}
+    assert all(messages.tool(tool.id) is tool for tool in tools)
+
+
+def test_an_id_that_is_missing_is_minted() -> None:
+    messages = Messages()
+    messages.append("model", answer(tool(None), tool("")))
+    assert all(messages.tool(tool.id) is tool and tool.id for tool in messages[0].tools)
+
+
+def test_a_tool_cannot_stand_in_a_conversation_twice() -> None:
+    messages, turn = Messages(), answer(tool("a"))
+    messages.append("model", turn)
+    with pytest.raises(UsageError, match="'a' is in these messages already"):
+        messages.append("model", turn)
+    assert len(messages[0].turns) == 1
+
+
+# --- A live run --------------------------------------------------------------------------------------------------
+
+
+def test_messages_in_a_live_run_refuse_a_second_one_and_a_push() -> None:
+    messages = Messages.from_user("go")
+    assert not messages.busy
+    with messages.lend():
+        assert messages.busy
+        with pytest.raises(ConversationBusy, match="a second run came while"), messages.lend():
+            pass
+        with pytest.raises(ConversationBusy, match=r"push\(\) came while"):
+            messages.user("more")
+        with pytest.raises(ConversationBusy, match=r"cancel_pending\(\) came while"):
+            messages.cancel_pending()
+        messages.append("model", answer(Text("the loop's own")))
+    messages.user("more")
+
+
+def test_messages_are_free_again_when_a_run_fails() -> None:
+    messages = Messages()
+    with pytest.raises(ZeroDivisionError), messages.lend():
+        raise ZeroDivisionError
+    assert not messages.busy
+
+
+# --- The whole ---------------------------------------------------------------------------------------------------
+
+
+def test_usage_is_that_of_the_whole_conversation_also_after_it_was_stored() -> None:
+    messages = Messages.from_user("go")
+    messages.append("model", answer(Text("one"), usage=Usage(10, 1, 2, 3, 4)))
+    messages.user("more")
+    messages.append("model", answer(Text("two"), usage=Usage(20, 5)))
+    assert messages.usage == Usage(30, 6, 2, 3, 4)
+    assert Messages.from_json(messages.to_json()).usage == Usage(30, 6, 2, 3, 4)
+
+
+def test_printing_a_conversation_shows_who_said_what_and_what_became_of_calls() -> None:
+    messages = Messages.from_system("be brief").user("pay")
+    done = tool("a")
+    messages.append("model", answer(Text("paying"), done, tool("b")))
+    done.start()
+    done.complete("paid")
+    messages.append("user", Turn([File("image/png", url="u")]))
+    assert str(messages).splitlines()[:4] == [
+        "system: be brief",
+        "user: pay",
+        "model: paying",
+        'model: transfer({"cents": 500}) → Completed: paid',
+    ]
+    assert 'transfer({"cents": 500}) → Pending' in str(messages)
+    assert "user: File(mime='image/png'" in str(messages)
+
+
+def test_printing_shows_the_arguments_that_ran_where_they_were_edited() -> None:
+    messages = paused("a")
+    messages.tool("a").approve(arguments={"cents": 5})
+    assert str(messages).splitlines()[-1] == 'model: transfer({"cents":5}, edited) → Approved'
+
+
+def test_conversations_are_equal_by_what_they_hold() -> None:
+    messages = paused("a")
+    again = Messages.from_json(messages.to_json())
+    assert again == messages
+    again.tool("a").approve()
+    assert again != messages
+    assert messages != "messages"
+    assert messages.contents == tuple(messages)
+    assert repr(messages).startswith("Messages([Content('user', ")
+
+
+def test_a_history_with_a_failed_call_can_always_be_continued() -> None:
+    messages = paused("a")
+    messages.tool("a").fail("there is no tool transfer")
+    messages.user("go on")
+    assert isinstance(Messages.from_json(messages.to_json()).tool("a").status, type(messages.tool("a").status))
+
+
+def test_a_conversation_can_be_stored_while_a_result_is_recorded() -> None:
+    messages = paused("a")
+    messages.tool("a").start()
+    messages.tool("a").complete({"n": 1})
+    assert Messages.from_json(messages.to_json()).tool("a").status == Completed({"n": 1})
+
+
+# --- Encoding -----------------------------------------------------------------------------------------------------
+
+
+def test_what_can_no_longer_change_is_encoded_once_and_what_can_is_encoded_anew() -> None:
+    asked: list[str] = []
+
+    def encode(turn: Turn) -> bytes:
+        asked.append(turn.text or "tools")
+        return (turn.text or ",".join([tool.result_text() if tool.resolved else "?" for tool in turn.tools])).encode()
+
+    encoders: dict[Role, Callable[[Turn], bytes]] = {"system": encode, "user": encode, "model": encode}
+    messages = Messages.from_user("a")
+    messages.append("model", Turn([Text("b")]))
+    assert messages.encoded("key", encoders) == b"a,b"
+    tool = Tool(FunctionCall("f"), call_id="call_1")
+    messages.append("model", Turn([tool]))
+    messages.append("model", Turn([Text("c")]))
+    assert messages.encoded("key", encoders) == b"a,b,?,c"
+    tool.start()
+    tool.complete("done")
+    assert messages.encoded("key", encoders) == messages.encoded("key", encoders) == b"a,b,done,c"
+    assert asked == ["a", "b", "tools", "c", "tools"]
+    assert messages.encoded("other key", encoders) == b"a,b,done,c"
+    assert Messages().encoded("key", encoders) == b""

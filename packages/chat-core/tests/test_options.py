@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pytest
+from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.options import ChatOptions, NamedTool, ProviderOptions
+
+
+@dataclass(frozen=True)
+class ClaudeOptions:
+    top_k: int = 0
+    provider: str = "claude"
+
+
+@dataclass(frozen=True)
+class OpenAIOptions:
+    tier: str = ""
+    provider: str = "openai"
+
+
+def test_nothing_is_asked_unless_it_is_set() -> None:
+    options = ChatOptions()
+    assert {getattr(options, item.name) for item in fields(options)} == {None, ()}
+
+
+def test_what_is_set_goes_over_the_defaults_and_the_rest_stays() -> None:
+    defaults = ChatOptions(temperature=0.5, max_tokens=100, stop=("END",), tool_choice=NamedTool("f"))
+    mine = ChatOptions(temperature=0.0, parallel_tool_calls=False)
+    assert mine.over(defaults) == ChatOptions(
+        temperature=0.0, max_tokens=100, stop=("END",), tool_choice=NamedTool("f"), parallel_tool_calls=False
+    )
+    assert defaults.temperature == 0.5
+
+
+def test_a_value_that_is_false_is_set_all_the_same() -> None:
+    over = ChatOptions(temperature=0.0, seed=0, stop=(), reasoning=0).over(
+        ChatOptions(temperature=1.0, seed=7, stop=("a",), reasoning="high")
+    )
+    assert (over.temperature, over.seed, over.stop, over.reasoning) == (0.0, 0, (), 0)
+
+
+def test_nothing_over_something_is_something_and_the_other_way_round() -> None:
+    some = ChatOptions(seed=1, extras=(ClaudeOptions(1),))
+    assert ChatOptions().over(some) == some
+    assert some.over(ChatOptions()) == some
+
+
+def test_an_extra_replaces_the_one_of_its_class_and_leaves_the_others() -> None:
+    defaults = ChatOptions(extras=(ClaudeOptions(1), OpenAIOptions("flex")))
+    over = ChatOptions(extras=(ClaudeOptions(2),)).over(defaults)
+    assert over.extras == (OpenAIOptions("flex"), ClaudeOptions(2))
+
+
+def test_a_provider_finds_its_own_extra() -> None:
+    mine, none = ChatOptions(extras=(ClaudeOptions(3),)), ChatOptions()
+    assert mine.extra(ClaudeOptions, "claude") == ClaudeOptions(3)  # noqa: S610 - not Django's
+    assert none.extra(ClaudeOptions, "claude") is None  # noqa: S610 - not Django's
+
+
+def test_an_extra_of_another_provider_is_refused_and_not_dropped() -> None:
+    both = ChatOptions(extras=(ClaudeOptions(), OpenAIOptions()))
+    with pytest.raises(UnsupportedOption, match="claude does not know OpenAIOptions, which is for openai"):
+        both.extra(ClaudeOptions, "claude")  # noqa: S610 - not Django's
+
+
+def test_an_option_that_a_provider_does_not_know_is_refused_and_not_dropped() -> None:
+    options = ChatOptions(seed=0)
+    options.refuse("claude", "temperature", "top_p")
+    with pytest.raises(UnsupportedOption, match="claude does not know the option seed=0"):
+        options.refuse("claude", "temperature", "seed")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"stop": "END"}, r"stop=\('END',\)"),
+        ({"max_tokens": 0}, "at least 1"),
+        ({"timeout": 0}, "more than 0"),
+        ({"timeout": -1.0}, "more than 0"),
+    ],
+)
+def test_options_that_can_mean_nothing_are_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ChatOptions(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
+
+
+def test_typed_options_of_a_provider_are_known_by_their_provider() -> None:
+    assert isinstance(ClaudeOptions(), ProviderOptions)
+    assert not isinstance("claude", ProviderOptions)

@@ -1,0 +1,265 @@
+"""Structured output: the schema that is asked for, and what becomes of each answer."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal, cast
+
+import pytest
+from chat_core import (
+    ChatResponse,
+    FinishReason,
+    InvalidResponse,
+    Part,
+    ProviderPart,
+    Reasoning,
+    Refused,
+    Structured,
+    StructuredOutput,
+    Text,
+    TextOutput,
+    Turn,
+    Usage,
+    UsageError,
+)
+from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator
+from typing_extensions import TypedDict
+
+
+@dataclass(frozen=True)
+class City:
+    name: str
+    people: Annotated[int, Field(gt=0)] = 1
+
+
+class Node(BaseModel):
+    label: str
+    children: list[Node] = []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    tricks: list[str]
+
+
+class Point(TypedDict):
+    x: float
+    y: float
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    day: date
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def answer(*parts: Part | str, finish_reason: FinishReason = "stop") -> ChatResponse:
+    turn = Turn([Text(part) if isinstance(part, str) else part for part in parts], finish_reason=finish_reason)
+    return ChatResponse(turn, Usage(3, 4))
+
+
+def rejected(form: Any, *parts: Part | str, finish_reason: FinishReason = "stop") -> InvalidResponse:
+    with pytest.raises(InvalidResponse) as caught:
+        StructuredOutput(form).decode(answer(*parts, finish_reason=finish_reason))
+    return caught.value
+
+
+def schema_of(form: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", dict(StructuredOutput(form).schema.schema))
+
+
+def test_text_is_left_as_it_is() -> None:
+    said = answer("hello")
+    assert TextOutput().decode(said) is said
+    assert TextOutput().schema is None
+
+
+@pytest.mark.parametrize(
+    ("form", "raw", "value"),
+    [
+        (City, '{"name": "Utrecht", "people": 5}', City("Utrecht", 5)),
+        (Node, '{"label": "a", "children": [{"label": "b"}]}', Node(label="a", children=[Node(label="b")])),
+        (Point, '{"x": 1, "y": 2}', {"x": 1.0, "y": 2.0}),
+        (Strict, '{"day": "2026-01-02"}', Strict(day=date(2026, 1, 2))),
+        (dict[str, int], '{"a": 1}', {"a": 1}),
+    ],
+)
+def test_an_object_is_asked_for_as_it_is(form: Any, raw: str, value: object) -> None:
+    assert schema_of(form)["type"] == "object"
+    found = StructuredOutput[object](form).decode(answer(raw))
+    assert found.value == value
+    assert type(found.value) is type(value)
+    assert (found.raw, found.usage, found.turn.text) == (raw, Usage(3, 4), raw)
+
+
+@pytest.mark.parametrize(
+    ("form", "raw", "value"),
+    [
+        (list[City], '[{"name": "Utrecht"}]', [City("Utrecht")]),
+        (list[City] | None, "null", None),
+        (list[City] | None, "[]", []),
+        (Cat | Dog, '{"kind": "dog", "tricks": ["roll"]}', Dog(tricks=["roll"])),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind": "cat", "lives": 9}', Cat(lives=9)),
+        (Annotated[int, Field(gt=0)], "5", 5),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (Literal["yes", "no"], '"yes"', "yes"),
+        (Colour, '"red"', Colour.RED),
+        (Names, '["a"]', Names(["a"])),
+        (bool, "true", True),
+        (str, '"text"', "text"),
+        (None, "null", None),
+        (object, '{"anything": 1}', {"anything": 1}),
+    ],
+)
+def test_what_is_no_object_is_asked_for_in_an_envelope(form: Any, raw: str, value: object) -> None:
+    schema = schema_of(form)
+    assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["value"], False)
+    text = f'{{"value": {raw}}}'
+    found = StructuredOutput[object](form).decode(answer(text))
+    assert found.value == value
+    assert type(found.value) is type(value)
+    assert found.raw == text
+
+
+def test_without_its_envelope_an_answer_is_not_guessed_at() -> None:
+    assert rejected(list[int], "[1]").raw == "[1]"
+    assert "extra" in str(rejected(list[int], '{"value": [1], "extra": 2}'))
+
+
+def test_the_root_of_a_type_that_refers_to_itself_stands_in_place() -> None:
+    schema = schema_of(Node)
+    assert schema["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+    assert "$ref" not in schema
+    assert "Node" in schema["$defs"]
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [(City, "City"), (list[City], "answer"), (City | None, "answer"), (Literal["a"], "answer"), (Names, "Names")],
+)
+def test_the_schema_has_a_name_that_providers_accept(form: Any, name: str) -> None:
+    assert StructuredOutput(form).schema.name == name
+
+
+def test_a_long_or_generic_name_is_made_acceptable() -> None:
+    page = type("Page[" + "x" * 80 + "]", (BaseModel,), {})
+    name = StructuredOutput[object](page).schema.name
+    assert len(name) == 64
+    assert name.startswith("Page_x")
+
+
+@pytest.mark.parametrize("form", [42, Callable[[int], int], "Unheard"])
+def test_what_pydantic_cannot_describe_is_refused_when_it_is_given(form: Any) -> None:
+    with pytest.raises(UsageError, match=r"with_structured_output\(\) needs a type that pydantic can describe as JSON"):
+        StructuredOutput(form)
+
+
+def test_white_space_around_the_json_is_tolerated() -> None:
+    assert StructuredOutput(City).decode(answer('\n  {"name": "Utrecht"}\n')).value == City("Utrecht")
+
+
+@pytest.mark.parametrize(
+    "raw", ['```json\n{"name": "Utrecht"}\n```', 'Here: {"name": "Utrecht"}', '{"name": "Utrecht"} Done.', "Utrecht"]
+)
+def test_text_around_the_json_is_not_guessed_away(raw: str) -> None:
+    error = rejected(City, raw)
+    assert str(error).startswith("The answer is not valid JSON. ")
+    assert error.raw == raw
+    assert error.partial is not None
+    assert error.partial.text == raw
+
+
+def test_an_empty_answer_says_that_it_is_empty() -> None:
+    assert str(rejected(City, "  ")) == "The answer is empty."
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    error = rejected(City, '{"name": "Utr', finish_reason="length")
+    assert str(error) == "The answer is not valid JSON. The answer was cut off at its limit of length."
+
+
+def test_the_model_is_told_what_does_not_fit_where() -> None:
+    error = rejected(list[City], '{"value": [{"name": "Utrecht", "people": 0}, {"people": "many"}]}')
+    assert str(error) == (
+        "The answer does not satisfy the schema:\n"
+        "- value[0].people: Input should be greater than 0 (it is 0)\n"
+        '- value[1].name: Field required (it is {"people":"many"})\n'
+        "- value[1].people: Input should be a valid integer, unable to parse string as an integer "
+        '(it is "many")'
+    )
+    assert error.path == "value[0].people"
+
+
+def test_a_wrong_root_is_named() -> None:
+    assert "- the whole answer: " in str(rejected(City, "[]"))
+
+
+def test_a_long_list_of_mistakes_and_a_long_value_are_cut() -> None:
+    error = rejected(list[int], '{"value": [' + ", ".join(['"' + "x" * 200 + '"'] * 12) + "]}")
+    lines = str(error).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "- and 2 more"
+    assert max(len(line) for line in lines) < 200
+
+
+def test_reasoning_is_no_part_of_the_answer() -> None:
+    assert StructuredOutput(City).decode(answer(Reasoning("hm"), '{"name":', ' "Utrecht"}')).value == City("Utrecht")
+
+
+def test_a_value_that_the_provider_emitted_as_such_is_read() -> None:
+    found = StructuredOutput(City).decode(answer(Structured({"name": "Utrecht"})))
+    assert (found.value, found.raw) == (City("Utrecht"), '{"name":"Utrecht"}')
+
+
+def test_a_refusal_is_refused_in_the_models_own_words() -> None:
+    with pytest.raises(Refused, match="refused to give a structured answer: I will not") as caught:
+        StructuredOutput(City).decode(answer(ProviderPart("openai", "refusal", {"refusal": "I will not"})))
+    assert caught.value.partial is not None
+    with pytest.raises(Refused, match="answer: No, thanks"):
+        StructuredOutput(City).decode(answer("No, thanks", finish_reason="refusal"))
+
+
+class Even(BaseModel):
+    number: Annotated[int, Field(lt=100)]
+
+    @field_validator("number", mode="before")
+    @classmethod
+    def doubled(cls, number: Any) -> Any:
+        return number * 2 if isinstance(number, int) else object()
+
+    @field_validator("number")
+    @classmethod
+    def even(cls, number: int) -> int:
+        if number > 10:
+            msg = "it must be small"
+            raise ValueError(msg)
+        return number
+
+
+def test_what_a_validator_of_the_callers_says_reaches_the_model() -> None:
+    assert "- number: Value error, it must be small (it is 12)" in str(rejected(Even, '{"number": 12}'))
+
+
+def test_what_a_validator_of_the_callers_made_of_a_value_need_not_be_json() -> None:
+    assert "(it is <object object at" in str(rejected(Even, '{"number": "many"}'))
+
+
+def test_a_function_is_no_type_though_pydantic_could_call_it() -> None:
+    with pytest.raises(UsageError, match="needs a type, not the function <function answer"):
+        StructuredOutput(cast("Any", answer))

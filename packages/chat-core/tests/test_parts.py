@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
+
+
+def test_parts_are_values() -> None:
+    assert Text("a") == Text("a")
+    assert Reasoning("a", "signed") != Reasoning("a")
+    assert Structured({"a": [1]}) == Structured({"a": [1]})
+    assert Embedding((1.0,)) == Embedding((1.0,))
+    assert ProviderPart("claude", "k", {"a": 1}) != ProviderPart("gemini", "k", {"a": 1})
+    with pytest.raises(AttributeError):
+        Text("a").text = "b"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test
+
+
+def test_a_file_has_bytes_or_a_url_and_not_both() -> None:
+    with pytest.raises(UsageError, match="bytes or a URL, not both"):
+        File("a/b", data=b"", url="https://example.com")
+
+
+def test_a_file_of_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="it has none"):
+        File("a/b")
+
+
+def test_a_file_may_be_known_to_its_provider_alone_and_may_be_empty() -> None:
+    assert File("a/b", opaque=Opaque("openai", {"file_id": "f"})).data is None
+    assert File("a/b", data=b"").data == b""
+
+
+def test_a_file_is_read_from_a_path_now(tmp_path: Path) -> None:
+    path = tmp_path / "cat.png"
+    path.write_bytes(b"\x89PNG")
+    file = File.from_path(path)
+    path.unlink()
+    assert (file.mime, file.data, file.name) == ("image/png", b"\x89PNG", "cat.png")
+    assert file.kind == "image"
+
+
+def test_a_file_by_url_is_not_fetched_and_its_type_is_that_of_the_path() -> None:
+    file = File.from_url("https://example.invalid/a.pdf?download=1#page.png")
+    assert (file.mime, file.url, file.data) == (
+        "application/pdf",
+        "https://example.invalid/a.pdf?download=1#page.png",
+        None,
+    )
+    assert file.kind == "application"
+
+
+def test_a_type_that_cannot_be_guessed_must_be_told(tmp_path: Path) -> None:
+    path = tmp_path / "noext"
+    path.write_bytes(b"x")
+    with pytest.raises(UsageError, match="pass mime="):
+        File.from_path(path)
+    with pytest.raises(UsageError, match="pass mime="):
+        File.from_url("https://example.invalid/noext")
+    assert File.from_path(path, "text/plain").mime == "text/plain"
+    assert File.from_url("https://example.invalid/noext", "text/plain").mime == "text/plain"
+
+
+def test_the_bytes_of_a_file_are_not_printed() -> None:
+    assert "secret" not in repr(File("a/b", data=b"secret"))

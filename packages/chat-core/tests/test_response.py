@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
+from chat_core.response import ChatResponse, Paused, StructuredResponse, Wait, WaitKind, refusal_of
+from chat_core.usage import Metadata, Usage
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def wait(kind: WaitKind, tool_id: str = "a", at: datetime | None = None) -> Wait:
+    return Wait(kind, tool_id, (tool_id,), "transfer", {"cents": 1}, at=at)
+
+
+def test_an_answer_is_seen_through_its_turn() -> None:
+    file = File("a/b", data=b"")
+    turn = Turn([Reasoning("hm"), Text("a"), file, Text("b")], finish_reason="stop", metadata=Metadata(model="m"))
+    response = ChatResponse(turn, Usage(1, 2))
+    assert (response.text, response.reasoning, response.files) == ("ab", "hm", [file])
+    assert response.parts == turn.parts
+    assert response.finish_reason == "stop"
+    assert response.metadata.model == "m"
+    assert response.refusal is None
+    assert response.usage == Usage(1, 2)
+
+
+def test_an_answer_without_metadata_has_an_empty_one() -> None:
+    assert ChatResponse(Turn([])).metadata == Metadata()
+    assert StructuredResponse(1, "1", Turn([])).metadata == Metadata()
+    assert StructuredResponse(1, "1", Turn([], metadata=Metadata("p"))).metadata == Metadata("p")
+
+
+def test_a_refusal_is_told_in_the_models_words() -> None:
+    turn = Turn([ProviderPart("p", "other", {}), ProviderPart("openai", "refusal", {"refusal": "I cannot."})])
+    assert ChatResponse(turn).refusal == "I cannot."
+    assert refusal_of(Turn([Text("sure")])) is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "reason"),
+    [
+        (["approval"], "AwaitingApproval"),
+        (["approval", "approval"], "AwaitingApproval"),
+        (["schedule"], "Scheduled"),
+        (["interrupted"], "Interrupted"),
+        (["approval", "schedule"], "Mixed"),
+        (["approval", "interrupted", "schedule"], "Mixed"),
+    ],
+)
+def test_a_pause_is_summed_up_in_one_word(kinds: list[WaitKind], reason: str) -> None:
+    assert Paused(tuple([wait(kind) for kind in kinds])).reason == reason
+
+
+def test_a_mixed_pause_keeps_the_time_of_every_call() -> None:
+    first, second = wait("schedule", "a", NOON), wait("schedule", "b", NOON.replace(hour=18))
+    joined = Paused((first,), Usage(1, 1)).join(Paused((second, wait("approval", "c")), Usage(2, 2)))
+    assert [item.at for item in joined.waiting] == [NOON, NOON.replace(hour=18), None]
+    assert joined.reason == "Mixed"
+    assert joined.usage == Usage(3, 3)
+
+
+def test_a_pause_inside_another_chat_is_reached_by_its_path() -> None:
+    inner = Paused((wait("approval", "x"), wait("approval", "y")))
+    outer = inner.inside("middle").inside("outer")
+    assert [item.path for item in outer.waiting] == [("outer", "middle", "x"), ("outer", "middle", "y")]
+    assert [item.tool_id for item in outer.waiting] == ["x", "y"]
+    assert inner.waiting[0].path == ("x",)
+
+
+def test_a_pause_carries_the_usage_of_its_run() -> None:
+    assert Paused(()).costing(Usage(5, 6)).usage == Usage(5, 6)
+
+
+def test_a_wait_can_be_kept_in_a_set() -> None:
+    assert len({wait("approval"), wait("approval"), wait("schedule")}) == 2

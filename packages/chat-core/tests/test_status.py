@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from chat_core.messages import (
+    TRANSITIONS,
+    Approved,
+    Completed,
+    Failed,
+    Messages,
+    Pending,
+    Rejected,
+    Running,
+    Suspended,
+    ToolEvent,
+    ToolStatus,
+    Unknown,
+)
+from chat_core.messages.status import tool_life
+
+# The promise, written down a second time.
+PROMISED = {
+    "Pending": {
+        "approve": "Approved",
+        "start": "Running",
+        "reject": "Rejected",
+        "expire": "Rejected",
+        "cancel": "Rejected",
+        "fail": "Failed",
+        "schedule": "Pending",
+        "await approval": "Pending",
+    },
+    "Approved": {
+        "start": "Running",
+        "reject": "Rejected",
+        "cancel": "Rejected",
+        "fail": "Failed",
+        "reconsider": "Pending",
+    },
+    "Running": {
+        "complete": "Completed",
+        "fail": "Failed",
+        "lost": "Unknown",
+        "again": "Running",
+        "suspend": "Suspended",
+    },
+    "Suspended": {"start": "Running", "cancel": "Rejected"},
+    "Unknown": {"complete": "Completed", "retry": "Approved", "fail": "Failed", "cancel": "Rejected"},
+    "Completed": {},
+    "Failed": {},
+    "Rejected": {},
+}
+
+
+def test_the_table_is_the_one_that_was_promised() -> None:
+    table = {
+        start.__name__: {event.value: end.__name__ for event, end in row.items()} for start, row in TRANSITIONS.items()
+    }
+    assert table == PROMISED
+
+
+def test_every_status_has_a_row_and_every_event_leads_somewhere() -> None:
+    assert set(TRANSITIONS) == set(get_args(ToolStatus))
+    assert {event for row in TRANSITIONS.values() for event in row} == set(ToolEvent)
+
+
+def test_what_is_final_is_left_by_nothing() -> None:
+    assert [status.__name__ for status, row in TRANSITIONS.items() if not row] == ["Completed", "Failed", "Rejected"]
+
+
+def test_the_page_of_the_reference_is_the_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "tool-life.md"
+    # To write it anew: python -c "from chat_core.messages.status import tool_life as t; print(t(), end='')"
+    assert page.read_text(encoding="utf-8") == tool_life()
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        Pending(),
+        Approved(),
+        Running("a"),
+        Suspended(Messages()),
+        Unknown(),
+        Completed(1),
+        Failed("no"),
+        Rejected("no"),
+    ],
+    ids=repr,
+)
+def test_a_status_cannot_be_changed_in_place(status: ToolStatus) -> None:
+    with pytest.raises(AttributeError):
+        status.extra = {}  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test

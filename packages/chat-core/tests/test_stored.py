@@ -1,0 +1,218 @@
+"""What a journal comes to: decisions of several writers come together, tool by tool, in every order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import anyio
+import hypothesis.strategies as st
+import pytest
+from chat_core.errors import (
+    AlreadyClaimed,
+)
+from chat_core.file_conversation import FileConversation
+from chat_core.messages import (
+    Approved,
+    FunctionCall,
+    Messages,
+    Pending,
+    Rejected,
+    Running,
+    Suspended,
+    Text,
+    Tool,
+    Turn,
+)
+from hypothesis import given, settings
+
+pytestmark = pytest.mark.anyio
+
+
+def call(id: str) -> Tool:  # noqa: A002
+    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
+    tool.await_approval()
+    return tool
+
+
+def waiting(*ids: str) -> Messages:
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    return messages
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+async def store(path: Path, messages: Messages) -> None:
+    async with FileConversation.create(path, messages):
+        pass
+
+
+async def stored(path: Path) -> Messages:
+    async with FileConversation.open(path) as conversation:
+        return conversation.messages
+
+
+async def test_decisions_inside_a_chat_that_is_a_tool_come_together_by_path(path: Path) -> None:
+    messages = waiting("outer")
+    outer = messages.tool("outer")
+    outer.approve()
+    outer.start()
+    outer.suspend(waiting("left", "right"))
+    await store(path, messages)
+    async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
+        ana.messages.tool("outer", "left").approve(by="ana")
+        ben.messages.tool("outer", "right").reject("no", by="ben")
+        await ana.save()
+        await ben.save()
+        assert isinstance(ben.messages.tool("outer", "left").status, Approved)
+        history = await ben.history()
+        assert [entry.path for entry in history if entry.event == "tool"] == [("outer", "left"), ("outer", "right")]
+        ana.messages.tool("outer").cancel("enough")
+        with pytest.raises(AlreadyClaimed, match="outer"):
+            await ana.save()
+        assert isinstance(ana.messages.tool("outer", "right").status, Rejected)
+        ana.messages.tool("outer").cancel("enough")
+        await ana.save()
+        ben.messages.tool("outer", "left").reject()
+        with pytest.raises(AlreadyClaimed, match="outer"):
+            await ben.save()
+        assert isinstance(ben.messages.tool("outer").status, Rejected)
+    assert isinstance((await stored(path)).tool("outer").status, Rejected)
+
+
+async def test_a_suspended_chat_is_stored_with_its_conversation(path: Path) -> None:
+    async with FileConversation.create(path, waiting("outer")) as conversation:
+        outer = conversation.messages.tool("outer")
+        outer.approve()
+        await conversation.claim()
+        outer.start()
+        await conversation.write_tool(outer)
+        outer.suspend(waiting("inner"))
+        await conversation.write_tool(outer)
+        assert isinstance((await stored(path)).tool("outer").status, Suspended)
+        outer.start()
+        inner = outer.inner
+        assert inner is not None
+        inner.tool("inner").approve()
+        inner.append("model", Turn([Text("more")]))
+        await conversation.write_tool(outer)
+        assert (await stored(path)) == conversation.messages
+
+
+Action: TypeAlias = tuple[int, Literal["approve", "reject", "start", "complete", "save", "claim", "release"], int]
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from(["approve", "reject", "start", "complete", "save", "claim", "release"]),
+        st.integers(0, 2),
+    ),
+    max_size=25,
+)
+IDS = ("a", "b", "c")
+
+
+class TwoWriters:
+    """Two objects on one file, and what was promised about it."""
+
+    def __init__(self, path: Path, writers: Sequence[FileConversation]) -> None:
+        self.path = path
+        self.writers = writers
+        self.runs: set[int] = set()
+        self.promised: dict[str, list[str]] = {id: [] for id in IDS}  # noqa: A001
+
+    async def act(self, who: int, action: str, place: int) -> None:
+        writer = self.writers[who]
+        tool = writer.messages.tool(IDS[place])
+        if action in ("approve", "reject"):
+            if isinstance(tool.status, Pending):
+                getattr(tool, action)(by=f"{who}-{len(self.promised[tool.id])}")
+        elif action == "start":
+            if who in self.runs and isinstance(tool.status, Approved) and await self.write(writer, tool, tool.start):
+                self.promised[tool.id].append("started")
+        elif action == "complete":
+            if who in self.runs and isinstance(tool.status, Running):
+                assert await self.write(writer, tool, lambda: tool.complete("done"))
+        elif action == "release":
+            await writer.release()
+            self.runs.discard(who)
+        else:
+            await self.settle(who, action)
+
+    async def write(self, writer: FileConversation, tool: Tool, step: object) -> bool:
+        assert callable(step)
+        step()
+        try:
+            await writer.write_tool(tool)
+        except AlreadyClaimed:
+            return False
+        return True
+
+    async def settle(self, who: int, action: str) -> None:
+        writer = self.writers[who]
+        before = content_of(self.path)
+        try:
+            await (writer.claim() if action == "claim" else writer.save())
+        except AlreadyClaimed:
+            assert content_of(self.path) == before
+            return
+        if action == "claim":
+            assert not self.runs
+            self.runs.add(who)
+        for id in IDS:  # noqa: A001
+            self.promised[id] += [
+                str(decision.by)
+                for decision in writer.messages.tool(id).decisions
+                if decision.by not in self.promised[id]
+            ]
+        durable = await stored(self.path)
+        for id in IDS:  # noqa: A001
+            assert durable.tool(id) == writer.messages.tool(id)
+
+    async def check(self) -> None:
+        durable = await stored(self.path)
+        for id, promised in self.promised.items():  # noqa: A001
+            tool = durable.tool(id)
+            assert [str(decision.by) for decision in tool.decisions] == [item for item in promised if item != "started"]
+            assert promised.count("started") <= 1
+            assert tool.attempts == promised.count("started")
+
+
+async def _play(path: Path, actions: list[Action]) -> None:
+    await store(path, waiting(*IDS))
+    async with AsyncExitStack() as stack:
+        writers = [await stack.enter_async_context(FileConversation.open(path)) for _ in range(2)]
+        game = TwoWriters(path, writers)
+        for action in actions:
+            await game.act(*action)
+        for writer in writers:
+            await writer.release()
+        for who in (0, 1, 0, 1):
+            await game.settle(who, "save")
+        await game.check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(actions=ACTIONS)
+def test_two_writers_lose_no_decision_and_start_no_call_twice(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[Action]
+) -> None:
+    anyio.run(_play, tmp_path_factory.mktemp("two") / "chat.jsonl", actions)

@@ -1,0 +1,102 @@
+"""The conversation that tests put under a run."""
+
+from __future__ import annotations
+
+import pytest
+from chat_core.errors import AlreadyClaimed, LeaseLost, UsageError
+from chat_core.messages import Approved, Completed, FunctionCall, Messages, Pending, Text, Tool, Turn
+from chat_core.testing.memory_conversation import Call, MemoryConversation
+
+pytestmark = pytest.mark.anyio
+
+
+def asked() -> Messages:
+    messages = Messages.from_user("Pay both.")
+    messages.append("model", Turn([Tool(FunctionCall("pay", {"cents": 1}), id="one")], finish_reason="tool_calls"))
+    return messages
+
+
+async def test_a_conversation_in_memory_tells_what_a_run_asked_of_it_in_order() -> None:
+    conversation = MemoryConversation(asked(), id="m", renew_every=5)
+    tool = conversation.messages.tool("one")
+    await conversation.claim()
+    assert conversation.claimed
+    tool.start()
+    await conversation.write_tool(tool)
+    tool.complete("paid")
+    await conversation.renew()
+    await conversation.write_tool(tool)
+    turn = Turn([Text("Done.")])
+    conversation.messages.append("model", turn)
+    await conversation.write_turn("model", turn)
+    await conversation.release()
+    assert conversation.operations == [
+        "claim",
+        "write_tool one Running",
+        "write_tool one Completed",
+        "write_turn model",
+        "release",
+    ]
+    assert conversation.calls[-2].turn is turn
+    assert (conversation.id, conversation.renew_every, conversation.revision) == ("m", 5, 4)
+    assert conversation.resting() == conversation.messages
+
+
+async def test_what_was_not_written_does_not_rest_in_memory() -> None:
+    conversation = MemoryConversation(asked())
+    tool = conversation.messages.tool("one")
+    await conversation.claim()
+    tool.approve(by="ana")
+    assert isinstance(conversation.resting().tool("one").status, Pending)
+    await conversation.write_tool(tool)
+    tool.start()
+    assert isinstance(conversation.resting().tool("one").status, Approved)
+
+
+async def test_a_hook_may_fail_any_call_before_it_takes_effect() -> None:
+    def fail(call: Call) -> None:
+        if call.operation == "write_tool":
+            raise OSError(str(call))
+
+    conversation = MemoryConversation(asked(), on_call=fail)
+    await conversation.claim()
+    tool = conversation.messages.tool("one")
+    tool.start()
+    with pytest.raises(OSError, match="write_tool one Running"):
+        await conversation.write_tool(tool)
+    assert isinstance(conversation.resting().tool("one").status, Pending)
+
+
+async def test_a_claimed_conversation_in_memory_cannot_be_claimed_again() -> None:
+    conversation = MemoryConversation(asked())
+    await conversation.claim()
+    with pytest.raises(AlreadyClaimed):
+        await conversation.claim()
+    await conversation.release()
+    await conversation.claim()
+
+
+async def test_an_overtaken_run_writes_late_and_not_the_truth() -> None:
+    conversation = MemoryConversation(asked())
+    await conversation.claim()
+    tool = conversation.messages.tool("one")
+    tool.start()
+    await conversation.write_tool(tool)
+    conversation.overtake()
+    tool.complete("paid")
+    with pytest.raises(LeaseLost):
+        await conversation.write_tool(tool)
+    with pytest.raises(LeaseLost):
+        await conversation.renew()
+    assert [call.status for call in conversation.late if call.tool_id] == [Completed("paid")]
+    assert not conversation.resting().tool("one").resolved
+
+
+async def test_a_run_that_forgets_to_claim_or_to_write_the_turn_is_told_so() -> None:
+    conversation = MemoryConversation()
+    turn = Turn([Tool(FunctionCall("pay"), id="one")])
+    with pytest.raises(UsageError, match="claim"):
+        await conversation.write_turn("model", turn)
+    await conversation.claim()
+    with pytest.raises(UsageError, match="write_turn"):
+        await conversation.write_tool(turn.tools[0])

@@ -1,0 +1,561 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from chat_core.errors import IllegalTransition, UsageError
+from chat_core.messages import (
+    TRANSITIONS,
+    Approved,
+    Completed,
+    Decision,
+    Failed,
+    File,
+    FunctionCall,
+    Messages,
+    Pending,
+    Rejected,
+    Running,
+    Suspended,
+    Tool,
+    ToolEvent,
+    ToolStatus,
+    Unknown,
+    tool_to_dict,
+)
+from chat_core.tools.context import CallContext
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1)
+
+STATUSES: list[ToolStatus] = [
+    Pending(),
+    Pending("approval", LATER),
+    Pending("schedule", at=LATER),
+    Approved(),
+    Running("a", 2, NOON),
+    Suspended(Messages(), "a", 2),
+    Unknown("a", 2, "gone"),
+    Completed(1),
+    Failed("no"),
+    Rejected("no"),
+]
+
+CALLS: dict[ToolEvent, Callable[[Tool], object]] = {
+    ToolEvent.APPROVE: lambda tool: tool.approve(arguments={"cents": 1}, at=NOON),
+    ToolEvent.START: lambda tool: tool.start(NOON),
+    ToolEvent.REJECT: lambda tool: tool.reject("no", at=NOON),
+    ToolEvent.EXPIRE: lambda tool: tool.refuse("late", "expiry"),
+    ToolEvent.CANCEL: lambda tool: tool.cancel("no", at=NOON),
+    ToolEvent.FAIL: lambda tool: tool.fail("broken", by="ops", at=NOON),
+    ToolEvent.SCHEDULE: lambda tool: tool.schedule(LATER),
+    ToolEvent.AWAIT_APPROVAL: lambda tool: tool.await_approval(LATER),
+    ToolEvent.RECONSIDER: lambda tool: tool.reconsider("wrong"),
+    ToolEvent.COMPLETE: lambda tool: tool.complete({"ok": True}, by="ops", at=NOON),
+    ToolEvent.LOST: lambda tool: tool.lost("gone"),
+    ToolEvent.AGAIN: lambda tool: tool.again(NOON),
+    ToolEvent.SUSPEND: lambda tool: tool.suspend(Messages()),
+    ToolEvent.RETRY: lambda tool: tool.retry(at=NOON),
+}
+
+
+def call(raw: str = '{"cents": 500}') -> FunctionCall:
+    return FunctionCall.parse("transfer", raw)
+
+
+def tool(status: ToolStatus | None = None) -> Tool:
+    return Tool(call(), call_id="call_1", status=status)
+
+
+def snapshot(tool: Tool) -> object:
+    return copy.deepcopy(tool_to_dict(tool))
+
+
+# --- The table ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", ToolEvent, ids=str)
+@pytest.mark.parametrize("status", STATUSES, ids=repr)
+def test_an_event_leads_where_the_table_says_and_anything_else_is_refused_and_changes_nothing(
+    status: ToolStatus, event: ToolEvent
+) -> None:
+    subject = tool(status)
+    before = snapshot(subject)
+    target = TRANSITIONS[type(status)].get(event)
+    if target is None:
+        with pytest.raises(IllegalTransition, match=f"is {type(status).__name__} and cannot {event.value}"):
+            CALLS[event](subject)
+        assert snapshot(subject) == before
+        assert subject.revision == 0
+    else:
+        CALLS[event](subject)
+        assert type(subject.status) is target
+        assert subject.revision == (subject.status is not status)
+
+
+class Life(RuleBasedStateMachine):
+    """Any events in any order: the status follows the table, and nothing that is over moves again."""
+
+    subject: Tool
+
+    @initialize()
+    def born(self) -> None:
+        self.subject = tool()
+        self.key = ""
+
+    @rule(event=st.sampled_from(ToolEvent))
+    def happens(self, event: ToolEvent) -> None:
+        before, old, decisions = snapshot(self.subject), self.subject.status, self.subject.decisions
+        target = TRANSITIONS[type(old)].get(event)
+        try:
+            CALLS[event](self.subject)
+        except IllegalTransition:
+            assert target is None
+            assert snapshot(self.subject) == before
+        else:
+            assert type(self.subject.status) is target
+            assert self.subject.decisions[: len(decisions)] == decisions
+
+    @invariant()
+    def the_key_of_every_attempt_is_the_same(self) -> None:
+        assert not self.key or self.subject.idempotency_key == self.key
+        self.key = self.subject.idempotency_key
+
+    @invariant()
+    def an_attempt_is_counted(self) -> None:
+        status = self.subject.status
+        if isinstance(status, (Running, Suspended, Unknown)):
+            assert status.attempt == self.subject.attempts > 0
+        assert bool(self.subject.attempts) == bool(self.subject.idempotency_key)
+
+    @invariant()
+    def what_is_shown_is_what_would_run(self) -> None:
+        edits = [decision.arguments for decision in self.subject.decisions if decision.arguments is not None]
+        assert self.subject.effective_arguments == (edits[-1] if edits else self.subject.call.arguments)
+        assert self.subject.call == call()
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+# --- The call ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "arguments"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        ("  ", {}),
+        ("null", {}),
+        ("{}", {}),
+        ('{"half": "\\ud83d"}', {"half": "\ud83d"}),
+    ],
+)
+def test_arguments_are_read_from_the_models_text(raw: str, arguments: object) -> None:
+    parsed = FunctionCall.parse("f", raw)
+    assert (parsed.arguments, parsed.problem) == (arguments, None)
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"a": 1', "[1]", "1", '"{}"', "{'a': 1}", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000, "{} {}"]
+)
+def test_text_that_is_no_object_is_told_in_the_problem_and_never_raised(raw: str) -> None:
+    parsed = FunctionCall.parse("f", raw)
+    assert parsed.problem is not None
+    assert parsed.problem.startswith("the arguments ")
+    assert (parsed.arguments, parsed.raw) == ({}, raw)
+
+
+def test_the_text_of_a_call_is_what_the_model_wrote() -> None:
+    assert call('{"cents":  500}').text == '{"cents":  500}'
+    assert FunctionCall("f", {"ж": 1}).text == '{"ж":1}'
+
+
+def test_a_strategy_is_shown_what_will_run_with_our_id_and_the_text_beside() -> None:
+    context = CallContext(())
+    shown = call('{"cents":"500"}').shown({"cents": 500}, "tool_1", context)
+    assert (shown.arguments, shown.raw, shown.id) == ({"cents": 500}, '{"cents":"500"}', "tool_1")
+    assert shown.context is context
+
+
+# --- Ids -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call_id", ["toolu_01A09q90", "call_1|fc_2", " ", "вызов", "\ud83d", "x" * 1000])
+def test_any_text_is_a_legal_call_id(call_id: str) -> None:
+    subject = Tool(call(), call_id=call_id)
+    assert (subject.id, subject.call_id) == (call_id, call_id)
+
+
+@pytest.mark.parametrize("call_id", [None, ""])
+def test_an_id_is_minted_where_the_provider_gave_none(call_id: str | None) -> None:
+    one, other = Tool(call(), call_id=call_id), Tool(call(), call_id=call_id)
+    assert one.id.startswith("tool_")
+    assert one.id != other.id
+    assert one.call_id == call_id
+
+
+# --- Decisions -----------------------------------------------------------------------------------------------------
+
+
+def test_an_edited_approval_keeps_both_and_runs_with_the_edit() -> None:
+    subject = tool()
+    subject.await_approval()
+    subject.approve(arguments={"cents": 5})
+    assert isinstance(subject.start(), Running)
+    assert subject.effective_arguments == {"cents": 5}
+    subject.complete("paid")
+    assert subject.effective_arguments == {"cents": 5}
+    assert subject.call == call()
+
+
+def test_a_plain_approval_runs_what_the_model_asked_for() -> None:
+    subject = tool()
+    subject.approve()
+    assert subject.edited is None
+    assert subject.effective_arguments == {"cents": 500}
+
+
+def test_what_was_approved_cannot_change_under_the_approval() -> None:
+    subject, arguments = tool(), {"to": {"iban": "A"}}
+    subject.approve(arguments=arguments)
+    arguments["to"]["iban"] = "B"
+    assert subject.effective_arguments == {"to": {"iban": "A"}}
+
+
+def test_a_decision_records_who_when_why_and_with_what() -> None:
+    subject = tool()
+    subject.approve(arguments={"cents": 5}, by="ana", note="less", at=NOON)
+    assert subject.decisions == (Decision("approve", "ana", NOON, "less", {"cents": 5}),)
+
+
+def test_every_decision_of_a_person_is_recorded_in_order() -> None:
+    subject = tool(Unknown("a", 1, "gone"))
+    subject.retry(by="ops", note="nothing arrived", at=NOON)
+    subject.start()
+    subject.lost("gone again")
+    subject.complete("paid", by="bank", at=LATER)
+    assert [(item.action, item.by, item.at) for item in subject.decisions] == [
+        ("retry", "ops", NOON),
+        ("complete", "bank", LATER),
+    ]
+    rejected, cancelled, failed = tool(), tool(), tool(Unknown())
+    rejected.reject("no", by="ana", note="why", at=NOON)
+    cancelled.cancel("moved on", by="ana", at=NOON)
+    failed.fail("lost for good", at=NOON)
+    assert [item.decisions[0].action for item in (rejected, cancelled, failed)] == ["reject", "cancel", "fail"]
+
+
+def test_what_the_loop_itself_does_is_no_decision() -> None:
+    subject = tool()
+    subject.await_approval()
+    subject.approve()
+    subject.start()
+    subject.complete(1)
+    assert [item.action for item in subject.decisions] == ["approve"]
+    refused = tool()
+    refused.refuse("above the limit")
+    assert refused.decisions == ()
+
+
+def test_approving_twice_is_an_error() -> None:
+    subject = tool()
+    subject.approve(by="ana")
+    with pytest.raises(IllegalTransition, match="is Approved and cannot approve"):
+        subject.approve(by="bob", arguments={"cents": 1})
+    assert subject.edited is None
+    assert [item.by for item in subject.decisions] == ["ana"]
+
+
+@pytest.mark.parametrize("status", [Completed(1), Failed("no"), Rejected("no")], ids=repr)
+def test_approving_what_is_final_is_an_error(status: ToolStatus) -> None:
+    with pytest.raises(IllegalTransition, match="it can: nothing: it is final"):
+        tool(status).approve()
+
+
+def test_the_name_of_a_call_cannot_be_edited() -> None:
+    subject = tool()
+    subject.approve(arguments={"name": "other"})
+    assert subject.name == "transfer"
+
+
+@pytest.mark.parametrize("arguments", [[1], "x", {"a": object()}, {"a": float("nan")}, {"a": {1, 2}}])
+def test_arguments_that_are_no_json_object_are_refused_and_nothing_changes(arguments: object) -> None:
+    subject = tool()
+    before = snapshot(subject)
+    with pytest.raises(UsageError, match="arguments must be"):
+        subject.approve(arguments=arguments)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
+    assert snapshot(subject) == before
+
+
+# --- Waiting -------------------------------------------------------------------------------------------------------
+
+
+def test_an_approval_that_expired_cannot_be_given_and_nothing_changes() -> None:
+    subject = tool()
+    subject.await_approval(LATER)
+    before = snapshot(subject)
+    with pytest.raises(IllegalTransition, match="expired at 2026-03-01T13:00:00"):
+        subject.approve(at=LATER)
+    assert snapshot(subject) == before
+    subject.approve(at=LATER - timedelta(microseconds=1))
+    assert isinstance(subject.status, Approved)
+
+
+def test_times_of_other_zones_are_compared_as_instants() -> None:
+    subject = tool()
+    subject.await_approval(LATER)
+    tokyo = timezone(timedelta(hours=9))
+    with pytest.raises(IllegalTransition, match="expired"):
+        subject.approve(at=LATER.astimezone(tokyo))
+
+
+def test_asking_again_never_renews_the_terms_of_a_wait() -> None:
+    subject = tool()
+    subject.await_approval(LATER)
+    revision = subject.revision
+    subject.await_approval(LATER + timedelta(days=1))
+    subject.schedule(LATER + timedelta(days=1))
+    assert subject.status == Pending("approval", LATER)
+    assert subject.revision == revision
+    other = tool()
+    other.schedule(LATER)
+    other.schedule(NOON)
+    other.await_approval(NOON)
+    assert other.status == Pending("schedule", at=LATER)
+
+
+def test_an_edit_that_is_not_accepted_is_shown_again_with_the_error_and_under_the_same_terms() -> None:
+    subject = tool()
+    subject.await_approval(LATER)
+    subject.approve(arguments={"cents": -1}, at=NOON)
+    subject.reconsider("cents: must be more than 0")
+    assert subject.status == Pending("approval", LATER, None, "cents: must be more than 0")
+    assert subject.effective_arguments == {"cents": -1}
+    with pytest.raises(IllegalTransition, match="expired"):
+        subject.approve(at=LATER)
+
+
+def test_what_is_shown_again_is_what_a_plain_approval_would_run() -> None:
+    subject = tool()
+    subject.await_approval()
+    subject.approve(arguments={"cents": -1})
+    subject.reconsider("too little")
+    shown = dict(subject.effective_arguments)
+    subject.approve()
+    assert subject.effective_arguments == shown
+    assert len(subject.decisions) == 2
+
+
+def test_an_approver_can_return_to_what_the_model_asked_for() -> None:
+    subject = tool()
+    subject.approve(arguments={"cents": -1})
+    subject.reconsider("too little")
+    subject.approve(arguments=subject.call.arguments)
+    assert subject.effective_arguments == {"cents": 500}
+    subject.start()
+    subject.complete("paid")
+    assert subject.result_text() == "paid"
+
+
+def test_a_policy_that_schedules_an_edited_call_sets_its_terms() -> None:
+    subject = tool()
+    subject.await_approval(LATER)
+    subject.approve(arguments={"cents": 5}, at=NOON)
+    subject.reconsider()
+    subject.schedule(LATER + timedelta(days=1))
+    assert subject.status == Pending("schedule", at=LATER + timedelta(days=1))
+    assert subject.effective_arguments == {"cents": 5}
+
+
+NAIVE = datetime(2026, 3, 1, 12)  # noqa: DTZ001 - that is the test
+
+
+USES: list[tuple[ToolStatus, Callable[[Tool], object]]] = [
+    (Pending(), lambda tool: tool.await_approval(NAIVE)),
+    (Pending(), lambda tool: tool.schedule(NAIVE)),
+    (Pending(), lambda tool: tool.approve(at=NAIVE)),
+    (Pending(), lambda tool: tool.reject(at=NAIVE)),
+    (Pending(), lambda tool: tool.cancel(at=NAIVE)),
+    (Pending(), lambda tool: tool.start(NAIVE)),
+    (Running("a"), lambda tool: tool.again(NAIVE)),
+    (Running("a"), lambda tool: tool.complete(1, at=NAIVE)),
+    (Running("a"), lambda tool: tool.fail("no", at=NAIVE)),
+    (Unknown(), lambda tool: tool.retry(at=NAIVE)),
+]
+
+
+@pytest.mark.parametrize(("status", "act"), USES)
+def test_a_time_without_a_zone_is_refused_and_nothing_changes(
+    status: ToolStatus, act: Callable[[Tool], object]
+) -> None:
+    subject = tool(status)
+    before = snapshot(subject)
+    with pytest.raises(UsageError, match="a time needs a zone"):
+        act(subject)
+    assert snapshot(subject) == before
+
+
+# --- Running -------------------------------------------------------------------------------------------------------
+
+
+def test_attempts_are_counted_over_every_kind_of_another_try() -> None:
+    subject = tool()
+    assert subject.start(NOON).attempt == 1
+    assert subject.again().attempt == 2
+    subject.lost("gone")
+    subject.retry()
+    assert subject.start().attempt == 3
+    subject.lost("gone")
+    subject.retry()
+    subject.reconsider("the policy changed")
+    subject.approve()
+    assert subject.start().attempt == 4
+
+
+def test_another_attempt_keeps_the_idempotency_key_and_has_its_own_id() -> None:
+    subject = tool()
+    assert subject.idempotency_key == ""
+    first = subject.start()
+    key = subject.idempotency_key
+    assert key
+    second = subject.again()
+    subject.lost("gone")
+    subject.retry()
+    third = subject.start()
+    assert subject.idempotency_key == key
+    assert len({first.attempt_id, second.attempt_id, third.attempt_id}) == 3
+
+
+def test_what_was_lost_says_which_attempt_and_why() -> None:
+    subject = tool()
+    running = subject.start()
+    subject.lost("the process is gone")
+    assert subject.status == Unknown(running.attempt_id, 1, "the process is gone")
+
+
+def test_a_chat_that_waited_goes_on_in_the_same_attempt_and_keeps_its_conversation() -> None:
+    subject, inner = tool(), Messages.from_user("pay")
+    subject.start()
+    subject.suspend(inner)
+    assert subject.inner is inner
+    assert subject.start().attempt == 1
+    assert subject.inner is inner
+    subject.lost("gone")
+    assert subject.inner is inner
+
+
+# --- Ending --------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_a_copy_made_of_json() -> None:
+    subject, result = tool(Running("a")), {"rows": (1, 2)}
+    subject.complete(result)
+    assert subject.status == Completed({"rows": [1, 2]})
+
+
+@pytest.mark.parametrize("result", [object(), {"a": b""}, float("inf"), {"a": {1}}])
+def test_a_result_that_is_not_json_is_refused_and_nothing_changes(result: object) -> None:
+    subject = tool(Running("a"))
+    with pytest.raises(UsageError, match="a tool's result must be JSON"):
+        subject.complete(result)
+    assert subject.status == Running("a")
+
+
+def test_files_come_back_beside_the_result() -> None:
+    file = File("image/png", data=b"\x89PNG")
+    subject = tool(Running("a"))
+    subject.complete("drawn", files=(file,))
+    assert subject.result_files == (file,)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [("as it is", "as it is"), ({"é": [1, None]}, '{"é":[1,null]}'), (None, "null"), (True, "true"), ("", "")],
+)
+def test_the_model_is_told_the_result_as_text(result: object, text: str) -> None:
+    assert tool(Completed(result)).result_text() == text
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Failed("no such account"), "no such account"),
+        (Rejected("not now", "person"), "The call was rejected by a person: not now"),
+        (Rejected(None, "person"), "The call was rejected by a person"),
+        (Rejected("above the limit", "policy"), "The call was rejected by policy: above the limit"),
+        (Rejected("an hour", "expiry"), "The call was not approved in time: an hour"),
+        (Rejected("moved on", "cancelled"), "The call was cancelled: moved on"),
+    ],
+)
+def test_the_model_is_told_who_refused_and_why(status: ToolStatus, text: str) -> None:
+    assert tool(status).result_text() == text
+    assert tool(status).failed
+
+
+def test_a_rejection_by_policy_never_says_that_a_person_did_it() -> None:
+    subject = tool()
+    subject.refuse("above the limit")
+    assert "person" not in subject.result_text()
+    assert "user" not in subject.result_text().lower()
+
+
+@pytest.mark.parametrize("status", STATUSES[:7], ids=repr)
+def test_what_is_not_resolved_has_no_result(status: ToolStatus) -> None:
+    subject = tool(status)
+    assert not subject.resolved
+    with pytest.raises(IllegalTransition, match="has no result yet"):
+        subject.result_text()
+
+
+def test_a_result_of_an_edited_call_says_what_was_run_instead() -> None:
+    subject = tool()
+    subject.approve(arguments={"cents": 5})
+    subject.start()
+    subject.complete("paid")
+    assert subject.result_text() == '[The call was changed by its approver and ran with {"cents":5}]\npaid'
+
+
+def test_a_failure_of_an_edited_call_says_with_what_it_failed() -> None:
+    subject = tool()
+    subject.approve(arguments={"cents": 5})
+    subject.start()
+    subject.fail("no such account")
+    assert subject.result_text() == (
+        '[The call was changed by its approver and failed with {"cents":5}]\nno such account'
+    )
+
+
+def test_an_edit_that_changes_nothing_is_not_mentioned_and_one_that_changes_a_type_is() -> None:
+    subject = Tool(call('{"a": 1, "b": 2}'), edited={"b": 2, "a": 1}, status=Completed("ok"))
+    assert subject.result_text() == "ok"
+    subject = Tool(call('{"a": 1}'), edited={"a": True}, status=Completed("ok"))
+    assert subject.result_text() == '[The call was changed by its approver and ran with {"a":true}]\nok'
+
+
+# --- Elsewhere -----------------------------------------------------------------------------------------------------
+
+
+def test_the_state_that_a_store_merged_is_taken_over_whole() -> None:
+    here, there = tool(), tool()
+    there.approve(arguments={"cents": 5}, by="ana")
+    there.start()
+    here.adopt(there)
+    assert here == there
+    assert here.start is not there.start
+
+
+def test_a_tool_shows_what_it_is() -> None:
+    subject = tool()
+    subject.approve(arguments={"cents": 5})
+    text = repr(subject)
+    assert "transfer" in text
+    assert "{'cents': 5}" in text
+    assert "Approved" in text

@@ -1,0 +1,40 @@
+"""The four actions, and which of them can make a chat wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.response import Paused, Wait
+from chat_core.tools import Execute, Reject, RequireApproval, Schedule
+
+WAIT = Wait("approval", "call_1", ("call_1",), "pay", {})
+
+
+def test_a_pausing_action_makes_a_pause_of_its_wait() -> None:
+    assert RequireApproval().pause(WAIT) == Paused((WAIT,))
+    assert Schedule(datetime(2026, 1, 2, tzinfo=UTC)).pause(WAIT) == Paused((WAIT,))
+
+
+def test_what_is_executed_or_rejected_does_not_wait() -> None:
+    with pytest.raises(AssertionError, match="'call_1' is executed"):
+        Execute().pause(WAIT)
+    with pytest.raises(AssertionError, match="'call_1' is rejected"):
+        Reject("no").pause(WAIT)
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(UsageError, match="a time needs a zone"):
+        Schedule(datetime(2026, 1, 2))  # noqa: DTZ001 - that is the mistake
+
+
+@pytest.mark.parametrize("hours", [0, -1])
+def test_an_approval_that_expires_at_once_is_refused(hours: int) -> None:
+    with pytest.raises(UsageError, match="expires_in must be more than nothing"):
+        RequireApproval(timedelta(hours=hours))
+
+
+def test_actions_are_values() -> None:
+    assert RequireApproval(timedelta(hours=1)) == RequireApproval(timedelta(hours=1))
+    assert len({Execute(), Execute(), Reject("a"), Reject("a")}) == 2

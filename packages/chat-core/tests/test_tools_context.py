@@ -1,0 +1,21 @@
+"""What a tool's body and a strategy know of a call."""
+
+from __future__ import annotations
+
+from chat_core.tools import CallContext, ToolContext
+
+
+def test_progress_is_reported_to_whoever_listens() -> None:
+    seen: list[object] = []
+    ToolContext("call_1", report=seen.append).progress(0.5)
+    assert seen == [0.5]
+
+
+def test_progress_that_nobody_listens_to_is_nothing() -> None:
+    ToolContext("call_1").progress(0.5)
+
+
+def test_a_first_attempt_knows_little() -> None:
+    context = ToolContext("call_1")
+    assert (context.attempt, context.idempotency_key, context.messages, context.conversation_id) == (1, "", (), None)
+    assert (CallContext(()).conversation_id, CallContext(()).decisions) == (None, ())

@@ -1,0 +1,43 @@
+"""The contract of a scope: whoever writes one of their own gets its names for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Never
+
+from chat_core.messages import FunctionCall
+from chat_core.tools import (
+    Action,
+    Execute,
+    InvalidArguments,
+    ToolCollection,
+    ToolDefinition,
+    ToolScope,
+    require_unique_names,
+)
+
+
+class Borrowed(ToolScope[Never]):
+    """Tools of a collection in the opposite order."""
+
+    def __init__(self, tools: ToolCollection[None]) -> None:
+        self.tools = tools
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return [definition for definition, _ in self.tools.snapshot().values()][::-1]
+
+    async def decide(self, call: FunctionCall, /) -> Action[Never]:  # noqa: ARG002
+        return Execute()
+
+
+def test_the_names_of_a_scope_are_those_of_its_definitions_in_order() -> None:
+    tools = ToolCollection()
+    for name in ("a", "b", "c"):
+        tools.register(name, {"type": "object"}, lambda arguments: arguments)
+    scope = Borrowed(tools)
+    assert scope.names() == ("c", "b", "a")
+    require_unique_names([scope])
+
+
+def test_invalid_arguments_are_an_error_of_values() -> None:
+    assert issubclass(InvalidArguments, ValueError)

@@ -1,0 +1,54 @@
+"""What is wrong with arguments, in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_core.tools.problems import describe, listed, path_of, short
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+
+class Line(BaseModel):
+    cents: int
+
+
+class Other(BaseModel):
+    name: str
+
+
+def told(hint: Any, document: dict[str, object]) -> str:
+    adapter: TypeAdapter[object] = TypeAdapter(hint)
+    with pytest.raises(ValidationError) as caught:
+        adapter.validate_python(document)
+    return describe(caught.value, document, ["a", "b"])
+
+
+def test_a_path_reads_like_a_path() -> None:
+    assert path_of(["items", 2, "price"]) == "items[2].price"
+    assert path_of([0, "a"]) == "[0].a"
+    assert path_of([]) == "the arguments"
+
+
+def test_a_value_is_shown_as_json_and_cut() -> None:
+    assert short({"a": [None, True]}) == '{"a":[null,true]}'
+    assert short("x" * 100) == f'"{"x" * 79}…'
+    assert short({1, 2}) == "{1, 2}"
+
+
+def test_the_first_problems_are_listed_and_the_others_counted() -> None:
+    assert listed(["one"]) == "The arguments are not valid:\n- one"
+    assert listed([str(number) for number in range(7)]).splitlines()[5:] == ["- 4", "- and 2 more"]
+
+
+def test_the_steps_that_pydantic_adds_are_left_out_of_the_path() -> None:
+    text = told(dict[str, list[Line | Other]], {"rows": [{"cents": 1}, {"cents": "x"}]})
+    assert text.splitlines()[1:] == [
+        '- rows[1].cents: should be a valid integer, unable to parse string as an integer, not "x"',
+        "- rows[1].name: required, but missing",
+    ]
+
+
+def test_the_same_problem_of_two_members_is_told_once() -> None:
+    text = told(dict[str, list[int] | list[Line]], {"a": 5})
+    assert text.splitlines()[1:] == ["- a: should be a valid list, not 5"]

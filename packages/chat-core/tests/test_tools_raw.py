@@ -1,0 +1,229 @@
+"""Tools declared by a JSON Schema: the schema is checked when it is registered, the arguments when they are called."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import File
+from chat_core.tools import InvalidArguments, SchemaChecker, ToolContext, ToolDefinition, ToolOptions, declare_raw
+
+CONTEXT = ToolContext("call_1")
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "description": "Sends money.",
+    "properties": {
+        "to": {"type": "string", "format": "email"},
+        "lines": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"cents": {"type": "integer", "minimum": 1}}},
+        },
+        "mode": {"enum": ["slow", "fast"], "default": "slow"},
+    },
+    "required": ["to"],
+    "additionalProperties": False,
+}
+
+
+def echo(arguments: dict[str, Any]) -> Any:
+    return arguments
+
+
+def raw(schema: dict[str, object], handler: Any = echo) -> ToolDefinition:
+    return declare_raw("raw", schema, handler, ToolOptions())
+
+
+def problems_of(arguments: dict[str, object]) -> list[str]:
+    with pytest.raises(InvalidArguments) as caught:
+        raw(SCHEMA).validate(arguments)
+    return [line.removeprefix("- ") for line in str(caught.value).splitlines()[1:]]
+
+
+def test_a_model_is_told_the_schema_as_it_is() -> None:
+    declaration = raw(SCHEMA).declaration
+    assert (declaration.name, declaration.description) == ("raw", "Sends money.")
+    assert declaration.parameters == SCHEMA
+    assert list(declaration.parameters) == list(SCHEMA)
+
+
+def test_a_description_may_be_given_or_be_missing() -> None:
+    assert declare_raw("raw", SCHEMA, echo, ToolOptions(description="Mine.")).declaration.description == "Mine."
+    assert raw({"type": "object"}).declaration.description == ""
+
+
+def test_changing_the_schema_later_changes_nothing() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tool = raw(schema)
+    schema["properties"]["a"]["type"] = "string"
+    assert tool.validate({"a": 5}) == {"a": 5}
+    assert cast("Any", tool.declaration.parameters)["properties"]["a"] == {"type": "integer"}
+
+
+def test_arguments_are_passed_on_as_they_came_without_defaults() -> None:
+    arguments = {"to": "not an address: format is an annotation", "lines": [{"cents": 5}]}
+    tool = raw(SCHEMA)
+    assert tool.validate(arguments) == arguments
+    assert tool.validate(tool.validate(arguments)) == arguments
+
+
+def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
+    assert problems_of({"lines": [{"cents": 5}, {"cents": 0}], "mode": "now", "x": 1}) == [
+        "lines[1].cents: 0 is less than the minimum of 1",
+        "mode: 'now' is not one of ['slow', 'fast']",
+        "the arguments: 'to' is a required property",
+        "the arguments: Additional properties are not allowed ('x' was unexpected)",
+    ]
+
+
+def test_many_and_long_problems_are_cut() -> None:
+    schema: dict[str, object] = {"type": "object", "additionalProperties": {"type": "integer"}}
+    with pytest.raises(InvalidArguments) as caught:
+        raw(schema).validate({f"key_{index}": "x" * 1000 for index in range(50)})
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (7, "- and 45 more")
+    assert all(len(line) < 250 for line in lines)
+
+
+@pytest.mark.parametrize("value", [math.nan, object(), {1}])
+def test_what_is_no_json_is_no_argument(value: object) -> None:
+    with pytest.raises(InvalidArguments, match="The arguments are not JSON"):
+        raw({"type": "object"}).validate({"a": value})
+
+
+def test_the_handler_gets_a_dict_of_its_own_and_the_context_where_it_asks() -> None:
+    arguments: dict[str, object] = {"lines": [1]}
+
+    def spoil(given: dict[str, Any], *, ctx: ToolContext) -> str:
+        given["lines"].append(2)
+        return ctx.call_id
+
+    assert raw({"type": "object"}, spoil).run(arguments, CONTEXT) == "call_1"
+    assert arguments == {"lines": [1]}
+
+    def first(ctx: ToolContext, given: dict[str, Any]) -> Any:
+        return given, ctx
+
+    assert raw({"type": "object"}, first).run(arguments, CONTEXT) == (arguments, CONTEXT)
+
+
+def test_blocking_and_results_are_those_of_functions() -> None:
+    async def later(given: dict[str, Any]) -> Any:
+        return given
+
+    file = File("image/png", data=b"1")
+    tool = raw({"type": "object"}, later)
+    assert (tool.blocking, raw({"type": "object"}).blocking) == (False, True)
+    assert tool.result(file) == ("[file, image/png]", (file,))
+    assert (tool.timeout, tool.idempotent, tool.sequential) == (None, False, False)
+
+
+def none() -> None: ...
+
+
+def two(a: dict[str, Any], b: int) -> None: ...
+
+
+def spread(**arguments: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "reason"),
+    [(none, "takes nothing"), (two, "takes a, b"), (spread, "names? every parameter|takes"), (5, "must be a function")],
+)
+def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        raw({"type": "object"}, handler)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({}, 'must say "type": "object"'),
+        ({"type": "array"}, 'must say "type": "object"'),
+        ([], "must be a JSON Schema of an object"),
+        ({"type": "object", "default": {1}}, "is not JSON"),
+        ({"type": "object", "properties": {"a": {"type": "number!"}}}, r"not valid at properties\.a\.type: 'number!'"),
+        ({"type": "object", "properties": {"a": {"minimum": "1"}}}, r"not valid at properties\.a\.minimum"),
+        ({"type": "object", "required": "a"}, "not valid at required"),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, r"not valid at properties\.a\.pattern"),
+        ({"type": "object", "$schema": "https://example.org/mine"}, "'https://example.org/mine' is not known"),
+        ({"type": "object", "$schema": 5}, "5 is not known"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, r"refers to '#/\$defs/b', which is not in it"),
+        ({"type": "object", "allOf": [{"$ref": "other.json"}]}, "refers to 'other.json'"),
+    ],
+)
+def test_a_schema_that_is_not_valid_is_refused_when_it_is_registered(schema: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        raw(schema)
+
+
+def test_nothing_is_fetched() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        with pytest.raises(UsageError, match="nothing is fetched"):
+            raw({"type": "object", "properties": {"a": {"$ref": url}}})
+        with pytest.raises(UsageError, match="is not known"):
+            raw({"type": "object", "$schema": url})
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_references_within_the_schema_and_to_the_drafts_are_followed() -> None:
+    tool = raw(
+        {
+            "type": "object",
+            "properties": {
+                "node": {"$ref": "#/$defs/node"},
+                "schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+            },
+            "$defs": {
+                "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"type": "integer"}}}
+            },
+        }
+    )
+    tool.validate({"node": {"next": {"next": {"n": 5}}}, "schema": {"type": "string"}})
+    with pytest.raises(InvalidArguments, match=r"node\.next\.next\.n: 'x' is not of type 'integer'"):
+        tool.validate({"node": {"next": {"next": {"n": "x"}}}})
+    with pytest.raises(InvalidArguments, match=r"schema\.type"):
+        tool.validate({"schema": {"type": "strange"}})
+
+
+def test_an_older_draft_is_followed_where_the_schema_names_it() -> None:
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"pair": {"items": [{"type": "integer"}, {"type": "string"}]}},
+    }
+    seventh = raw({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+    seventh.validate({"pair": [1, "a"]})
+    with pytest.raises(InvalidArguments, match=r"pair\[1\]: 2 is not of type 'string'"):
+        seventh.validate({"pair": [1, 2]})
+    with pytest.raises(UsageError, match=r"not valid at properties\.pair\.items"):
+        raw(schema)
+
+
+def test_a_schema_that_leads_in_circles_ends() -> None:
+    assert SchemaChecker({"$ref": "#"}).problems({}) == ["the arguments: nested too deep to be checked"]
+
+
+def test_other_schemas_can_be_given() -> None:
+    checker = SchemaChecker({"$ref": "https://example.org/n"}, resources={"https://example.org/n": {"type": "integer"}})
+    assert checker.problems(5) == []
+    assert checker.problems("5") == ["the arguments: '5' is not of type 'integer'"]
+
+
+def test_the_library_of_json_schema_is_loaded_with_the_first_raw_schema() -> None:
+    code = (
+        "import sys, chat_core.tools as tools; before = 'jsonschema' in sys.modules\n"
+        "tools.ToolCollection().register('raw', {'type': 'object'}, print_ := lambda arguments: None)\n"
+        "sys.exit(before or 'jsonschema' not in sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=env, check=False, cwd=Path(__file__).parent).returncode == 0

@@ -1,0 +1,236 @@
+"""A strategy over a collection: what it decides, and that it fails closed."""
+
+# ruff: noqa: ARG002 - strategies take what they are given
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import FunctionCall
+from chat_core.response import Paused
+from chat_core.tools import (
+    Action,
+    Execute,
+    Reject,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    ToolCollection,
+    ToolDefinition,
+    ToolScope,
+    execute_all,
+    require_collection,
+    require_unique_names,
+)
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "account 4711 of Ana"
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Risk:
+    high: bool
+
+
+def collection(*names: str, high: bool = True) -> ToolCollection[Risk]:
+    tools = ToolCollection(Risk)
+    for name in names:
+        tools.register(name, {"type": "object"}, lambda arguments: arguments, Risk(high))
+    return tools
+
+
+PAY = FunctionCall("pay", {"cents": 5}, id="call_1")
+
+
+async def test_the_strategy_is_asked_with_the_call_and_its_tools_metadata() -> None:
+    seen: list[object] = []
+
+    def strategy(call: FunctionCall, risk: Risk) -> Execute:
+        seen.extend((call, risk))
+        return Execute()
+
+    assert await ScopedCollection(collection("pay"), strategy).decide(PAY) == Execute()
+    assert seen == [PAY, Risk(True)]
+
+
+@pytest.mark.parametrize("action", [Execute(), Reject("no"), RequireApproval(timedelta(hours=1)), Schedule(NOON)])
+async def test_each_action_passes_from_a_function_and_from_a_coroutine_function(action: Action[Paused]) -> None:
+    async def later(call: FunctionCall, risk: Risk) -> Action[Paused]:
+        await anyio.lowlevel.checkpoint()
+        return action
+
+    assert await ScopedCollection(collection("pay"), lambda call, risk: action).decide(PAY) is action
+    assert await ScopedCollection(collection("pay"), later).decide(PAY) is action
+
+
+def breaks(call: FunctionCall, risk: Risk) -> Execute:
+    raise LookupError(TEXT)
+
+
+async def breaks_later(call: FunctionCall, risk: Risk) -> Execute:
+    await anyio.lowlevel.checkpoint()
+    raise LookupError(TEXT)
+
+
+@pytest.mark.parametrize("strategy", [breaks, breaks_later])
+async def test_a_strategy_that_raises_rejects_and_tells_the_model_no_more_than_the_errors_name(
+    strategy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "chat_core"):
+        assert await ScopedCollection(collection("pay"), strategy).decide(PAY) == Reject(
+            "the policy could not decide (LookupError)"
+        )
+    assert TEXT in caplog.text
+    assert "'pay' failed; the call call_1 is not run" in caplog.text
+
+
+@pytest.mark.parametrize("fallback", [Reject("not now"), RequireApproval(), Schedule(NOON)])
+async def test_the_fallback_decides_where_the_strategy_raised(fallback: Any) -> None:
+    assert await ScopedCollection(collection("pay"), breaks, fallback=fallback).decide(PAY) is fallback
+
+
+class Unclosed(Action[Paused]):
+    def pause(self, wait: Any, /) -> Paused:
+        return Paused((wait,))
+
+
+@pytest.mark.parametrize("answer", [None, True, "execute", Execute, Unclosed()])
+async def test_what_is_no_action_fails_closed(answer: Any) -> None:
+    async def later(call: FunctionCall, risk: Risk) -> Any:
+        return answer
+
+    def now(call: FunctionCall, risk: Risk) -> Any:
+        return answer
+
+    strategies: list[Any] = [now, later]
+    for strategy in strategies:
+        scope = ScopedCollection(collection("pay"), strategy, fallback=RequireApproval())
+        assert await scope.decide(PAY) == RequireApproval()
+
+
+async def test_a_call_of_a_tool_that_is_not_in_the_scope_fails_closed() -> None:
+    assert isinstance(await ScopedCollection(collection("pay"), execute_all).decide(FunctionCall("buy")), Reject)
+
+
+async def test_a_cancelled_strategy_is_cancelled_and_decides_nothing() -> None:
+    async def waits(call: FunctionCall, risk: Risk) -> Execute:
+        await anyio.sleep_forever()
+        return Execute()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await ScopedCollection(collection("pay"), waits).decide(PAY)
+        pytest.fail("a cancelled decision is none")
+    assert scope.cancelled_caught
+
+
+async def test_a_fallback_that_executes_is_refused() -> None:
+    executes: Any = Execute()
+    with pytest.raises(UsageError, match=r"a fallback cannot Execute\(\)"):
+        ScopedCollection(collection("pay"), breaks, fallback=executes)
+
+
+@pytest.mark.parametrize("fallback", ["no", Reject, Unclosed()])
+async def test_a_fallback_is_an_action(fallback: Any) -> None:
+    with pytest.raises(UsageError, match="fallback must be an action"):
+        ScopedCollection(collection("pay"), breaks, fallback=fallback)
+
+
+async def test_a_scope_needs_a_collection_and_a_function() -> None:
+    wrong: Any = [breaks]
+    with pytest.raises(UsageError, match=r"ScopedCollection\(\) needs a ToolCollection, not \["):
+        ScopedCollection(wrong, breaks)
+    with pytest.raises(UsageError, match=r"ScopedCollection\(\) needs a function of a call"):
+        ScopedCollection(collection("pay"), wrong)
+    with pytest.raises(UsageError, match=r"with_tools\(\) needs a ToolCollection"):
+        require_collection(breaks, "with_tools()")
+    require_collection(collection("pay"), "with_tools()")
+
+
+async def test_a_collection_is_taken_as_it_stands_when_it_is_scoped() -> None:
+    tools = collection("pay", "look")
+    scope = ScopedCollection(tools, execute_all)
+    tools.register("late", {"type": "object"}, lambda _: None, Risk(False))
+    assert scope.names() == ("pay", "look")
+    assert [definition.declaration.name for definition in scope.definitions()] == ["pay", "look"]
+    assert isinstance(await scope.decide(FunctionCall("late")), Reject)
+
+
+async def test_tools_that_always_run_need_no_metadata() -> None:
+    plain = ToolCollection()
+    plain.register("pay", {"type": "object"}, lambda _: None)
+    assert await ScopedCollection(plain, execute_all).decide(PAY) == Execute()
+
+
+class OneTool(ToolScope[Paused]):
+    """A scope of another kind."""
+
+    def __init__(self, tools: ToolCollection[Risk]) -> None:
+        self.tools = tools
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return [definition for definition, _ in self.tools.snapshot().values()]
+
+    async def decide(self, call: FunctionCall, /) -> Action[Paused]:
+        return Reject("never")
+
+    def __repr__(self) -> str:
+        return "OneTool()"
+
+
+async def test_names_are_unique_over_all_scopes() -> None:
+    first = ScopedCollection(collection("pay", "look"), execute_all)
+    require_unique_names([first, OneTool(collection("buy"))])
+    with pytest.raises(
+        UsageError, match=r"'look' is given to a tool of ScopedCollection\(pay, look\) and to one of OneTool"
+    ):
+        require_unique_names([first, OneTool(collection("look"))])
+
+
+async def test_the_same_scope_twice_is_a_clash() -> None:
+    first = ScopedCollection(collection("pay"), execute_all)
+    with pytest.raises(UsageError, match="'pay' is given"):
+        require_unique_names([first, first])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_strategy_that_awaits_what_was_cancelled_has_failed_and_nobody_is_cancelled() -> None:
+    async def awaits(_call: FunctionCall, _meta: None) -> Execute:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+        return Execute()
+
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay() -> None: ...
+
+    action = await ScopedCollection(tools, awaits).decide(FunctionCall("pay"))
+    assert isinstance(action, Reject)
+
+
+async def test_a_strategy_that_is_cancelled_from_outside_decides_nothing() -> None:
+    async def waits(_call: FunctionCall, _meta: None) -> Execute:
+        await anyio.sleep_forever()
+        return Execute()
+
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay() -> None: ...
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await ScopedCollection(tools, waits).decide(FunctionCall("pay"))
+    assert scope.cancelled_caught

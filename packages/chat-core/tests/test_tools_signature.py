@@ -1,0 +1,262 @@
+"""How a callable is read: resolved annotations, hidden parameters, threads, and what cannot be a tool."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.tools import ToolContext
+from chat_core.tools.signature import EMPTY, read_signature
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+CONTEXT = ToolContext("call_1")
+
+
+def names(function: Any) -> list[str]:
+    return [parameter.name for parameter in read_signature(function).parameters]
+
+
+class Desk:
+    def __init__(self, city: str) -> None:
+        self.city = city
+
+    def book(self, seat: int) -> str:
+        """Book a seat."""
+        return f"{seat} in {self.city}"
+
+    @classmethod
+    def open(cls, city: str) -> Desk:
+        return cls(city)
+
+    @staticmethod
+    def close(when: str) -> str:
+        return when
+
+    async def __call__(self, seat: int) -> str:
+        """Book by calling."""
+        return self.book(seat)
+
+
+def test_annotations_as_strings_are_resolved() -> None:
+    def pay(cents: int, to: str = "nobody") -> None: ...
+
+    first, second = read_signature(pay).parameters
+    assert (first.name, first.hint, first.default) == ("cents", int, EMPTY)
+    assert (second.name, second.hint, second.default) == ("to", str, "nobody")
+
+
+def test_names_of_an_enclosing_function_are_resolved() -> None:
+    @dataclass
+    class Place:
+        city: str
+
+    def outer() -> Any:
+        @dataclass
+        class Inner:
+            place: Place
+
+        def travel(to: Inner, via: list[Place]) -> None: ...
+
+        return read_signature(travel), Inner
+
+    signature, inner = outer()
+    assert [parameter.hint for parameter in signature.parameters] == [inner, list[Place]]
+
+
+def test_a_name_that_the_function_closes_over_is_resolved_after_its_scope_is_left() -> None:
+    def make() -> Any:
+        class Place:
+            pass
+
+        def travel(to: Place) -> Any:
+            return Place, to
+
+        return travel, Place
+
+    travel, place = make()
+    assert read_signature(travel).parameters[0].hint is place
+
+
+def test_a_name_that_is_assigned_later_does_not_matter_where_no_annotation_needs_it() -> None:
+    def later(n: int) -> int:
+        return n + more
+
+    signature = read_signature(later)
+    more = 2
+    assert signature.call({"n": 1}, CONTEXT) == 3
+
+
+def test_a_local_name_of_a_caller_that_does_not_enclose_the_function_is_not_seen() -> None:
+    def caller(function: Any) -> None:
+        Hidden = int  # noqa: N806 - the annotation must not find it
+        read_signature(function)
+        assert Hidden is int
+
+    def make() -> Any:
+        def travel(to: Any) -> None: ...
+
+        travel.__annotations__["to"] = "Hidden"
+        return travel
+
+    with pytest.raises(UsageError, match="'Hidden' of 'to' cannot be evaluated"):
+        caller(make())
+
+
+def test_a_name_imported_for_type_checkers_only_is_refused_with_its_parameter() -> None:
+    def half(of: Fraction) -> None: ...
+
+    with pytest.raises(UsageError, match="half: the annotation 'Fraction' of 'of' cannot be evaluated"):
+        read_signature(half)
+
+
+def test_a_return_type_imported_for_type_checkers_only_does_not_matter() -> None:
+    def half(of: int, ready: list[Fraction] = []) -> Fraction:  # noqa: B006
+        return ready[of]
+
+    half.__annotations__["ready"] = "list[int]"
+
+    assert names(half) == ["of", "ready"]
+
+
+def test_a_parameter_without_annotation_takes_anything() -> None:
+    def echo(value: object, /) -> object:
+        return value
+
+    del echo.__annotations__["value"]
+    assert read_signature(echo).parameters[0].hint is Any
+
+
+def test_a_context_is_hidden_and_passed_however_it_is_annotated() -> None:
+    def plain(a: int, ctx: ToolContext) -> Any:
+        return a, ctx
+
+    def optional(a: int, ctx: ToolContext | None = None) -> Any:
+        return a, ctx
+
+    def annotated(ctx: Annotated[ToolContext, "mine"], a: int) -> Any:
+        return a, ctx
+
+    def keyword(a: int, *, ctx: ToolContext) -> Any:
+        return a, ctx
+
+    def positional(ctx: ToolContext, a: int, /) -> Any:
+        return a, ctx
+
+    for function in (plain, optional, annotated, keyword, positional):
+        signature = read_signature(function)
+        assert [parameter.name for parameter in signature.parameters] == ["a"]
+        assert signature.call({"a": 5}, CONTEXT) == (5, CONTEXT)
+
+
+def test_every_kind_of_parameter_is_passed_as_the_function_takes_it() -> None:
+    def mixed(a: int, /, b: int, c: int = 3, *, d: int, e: int = 5) -> tuple[int, ...]:
+        return a, b, c, d, e
+
+    assert read_signature(mixed).call({"a": 1, "b": 2, "d": 4}, CONTEXT) == (1, 2, 3, 4, 5)
+
+
+def test_methods_partials_and_callable_objects_are_read() -> None:
+    desk = Desk("Lyon")
+    assert read_signature(desk.book).call({"seat": 4}, CONTEXT) == "4 in Lyon"
+    assert (read_signature(desk.book).name, read_signature(desk.book).doc) == ("book", "Book a seat.")
+    assert names(Desk.open) == ["city"]
+    assert names(Desk.close) == ["when"]
+    assert names(desk) == ["seat"]
+    assert (read_signature(desk).name, read_signature(desk).doc) == (None, "Book by calling.")
+    partial = read_signature(functools.partial(Desk.close, "noon"))
+    assert (partial.name, partial.parameters, partial.call({}, CONTEXT)) == ("close", (), "noon")
+
+
+def test_what_a_partial_fixes_by_keyword_is_not_the_models_to_choose() -> None:
+    def transfer(account: str, cents: int) -> str:
+        return f"{cents} from {account}"
+
+    fixed = functools.partial(transfer, account="mine")
+    assert names(fixed) == ["cents"]
+    assert read_signature(fixed).call({"cents": 5}, CONTEXT) == "5 from mine"
+
+
+def test_a_wrapped_function_is_read_as_what_it_wraps() -> None:
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @logged
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    signature = read_signature(add)
+    assert ([parameter.hint for parameter in signature.parameters], signature.doc) == ([int, int], "Add.")
+    assert signature.call({"a": 1, "b": 2}, CONTEXT) == 3
+
+
+async def _coroutine(a: int) -> int:
+    return a
+
+
+def test_only_coroutine_functions_do_without_a_thread() -> None:
+    assert read_signature(lambda: None).blocking
+    assert read_signature(Desk("Lyon").book).blocking
+    assert not read_signature(_coroutine).blocking
+    assert not read_signature(functools.partial(_coroutine, 1)).blocking
+    assert not read_signature(Desk("Lyon")).blocking
+    assert not read_signature(Desk("Lyon").__call__).blocking
+
+
+def test_a_function_that_returns_an_awaitable_runs_in_a_thread_and_gives_it_back() -> None:
+    def later(a: int) -> Any:
+        return _coroutine(a)
+
+    signature = read_signature(later)
+    assert signature.blocking
+    awaitable = signature.call({"a": 1}, CONTEXT)
+    assert inspect.iscoroutine(awaitable)
+    awaitable.close()
+
+
+def _args(*values: int) -> None: ...
+
+
+def _kwargs(**values: int) -> None: ...
+
+
+def _generator(n: int) -> Iterator[int]:
+    yield n
+
+
+async def _async_generator(n: int) -> AsyncIterator[int]:
+    yield n
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (_args, r"_args takes \*values"),
+        (_kwargs, r"_kwargs takes \*\*values"),
+        (_generator, "_generator is a generator"),
+        (_async_generator, "_async_generator is a generator"),
+        (Desk.book, r"Desk.book is a method without its object"),
+        (max, "no signature to read|takes"),
+    ],
+)
+def test_what_a_model_cannot_call_is_refused(function: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        read_signature(function)
+
+
+def test_without_resolving_an_unknown_annotation_counts_as_none() -> None:
+    def half(of: Fraction, ctx: ToolContext) -> None: ...
+
+    signature = read_signature(half, resolve=False)
+    assert [(parameter.name, parameter.hint) for parameter in signature.parameters] == [("of", Any)]

@@ -1,0 +1,55 @@
+"""What travels."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from chat_core.transport import Event, EventStream, Headers, Request, Response, Timeouts, never_last, redact
+
+
+def test_header_fields_are_found_whatever_their_case() -> None:
+    headers = Headers({"Content-Type": "text/html", "X-Request-ID": "r1"})
+    assert headers["content-type"] == headers["CONTENT-TYPE"] == "text/html"
+    assert headers.get("missing") is None
+    assert dict(headers) == {"content-type": "text/html", "x-request-id": "r1"}
+
+
+def test_repeated_fields_are_joined_by_a_comma() -> None:
+    assert Headers([("Via", "a"), ("via", "b")])["via"] == "a, b"
+
+
+def test_a_secret_shows_in_no_repr() -> None:
+    request = Request(
+        "POST", "https", "example.com", "/v1", (("authorization", "Bearer sk-secret"),), b'{"key": "sk-secret"}'
+    )
+    response = Response(200, Headers({"set-cookie": "sk-secret"}), b"sk-secret")
+    assert "sk-secret" not in repr(request)
+    assert "sk-secret" not in repr(response)
+    assert "sk-secret" not in repr(Headers({"x-api-key": "sk-secret"}))
+    assert redact({"Accept": "text/html", "x-key": "sk-secret"}) == {"Accept": "text/html", "x-key": "…"}
+
+
+def test_the_url_is_made_of_its_parts() -> None:
+    assert (
+        Request("GET", "http", "localhost:8080", "/v1/models?limit=1").url == "http://localhost:8080/v1/models?limit=1"
+    )
+
+
+def test_a_request_waits_for_a_while_unless_told_otherwise_and_has_no_last_event() -> None:
+    request = Request("GET", "http", "localhost", "/")
+    assert request.timeouts == Timeouts(10.0, 300.0)
+    assert request.is_last is never_last
+    assert not never_last(Event("message", b"[DONE]"))
+
+
+@pytest.mark.anyio
+async def test_events_are_read_by_batch_or_one_by_one() -> None:
+    async def batches() -> AsyncIterator[Sequence[Event]]:
+        yield [Event("message", b"1"), Event("message", b"2")]
+        yield [Event("message", b"3")]
+
+    one_by_one = EventStream(200, Headers(), batches())
+    assert [event.data async for event in one_by_one] == [b"1", b"2", b"3"]
+    by_batch = EventStream(200, Headers(), batches())
+    assert [len(batch) async for batch in by_batch.batches()] == [2, 1]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.usage import Metadata, Usage
+from hypothesis import given
+from hypothesis import strategies as st
+
+usages = st.builds(Usage, *[st.integers(0, 10**12)] * 5)
+
+
+def test_usage_sums_count_by_count() -> None:
+    assert Usage(1, 2, 3, 4, 5) + Usage(10, 20, 30, 40, 50) == Usage(11, 22, 33, 44, 55)
+
+
+@given(usages, usages, usages)
+def test_the_order_of_a_sum_does_not_matter(one: Usage, two: Usage, three: Usage) -> None:
+    assert one + two + three == three + (two + one)
+    assert one + Usage() == one
+
+
+def test_input_and_output_make_the_total_since_the_rest_is_in_them() -> None:
+    assert Usage(10, 5, 8, 1, 4).total_tokens == 15
+
+
+def test_usage_is_false_where_nothing_was_reported() -> None:
+    assert not Usage()
+    assert Usage(reasoning_tokens=1)
+
+
+def test_usage_reads_well_and_leaves_out_what_is_nothing() -> None:
+    assert str(Usage(120, 35, 64)) == "120 in, 35 out"
+    assert Usage(120, 35, 64).to_dict() == {"input_tokens": 120, "output_tokens": 35, "cache_read_tokens": 64}
+    assert Usage().to_dict() == {}
+
+
+def test_metadata_is_a_value_and_holds_nothing_unless_told() -> None:
+    assert Metadata() == Metadata(None, None, None, None, Usage(), {}, None)
+    assert Metadata().extra is not Metadata().extra
+    with pytest.raises(AttributeError):
+        Metadata().model = "m"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.transport import Event, Timeouts
+from chat_core.wire.endpoint import Endpoint
+
+
+def test_a_request_goes_below_the_base_url_with_its_headers() -> None:
+    endpoint = Endpoint("https://host:8443/v1/", {"Authorization": "Bearer k"})
+    request = endpoint.request("/chat", b"{}", None, stream=False)
+    assert request.url == "https://host:8443/v1/chat"
+    assert dict(request.headers) == {
+        "content-type": "application/json",
+        "accept": "application/json",
+        "authorization": "Bearer k",
+    }
+    assert (request.method, request.body, request.timeouts) == ("POST", b"{}", Timeouts())
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "url"),
+    [
+        ("http://h", "/a", "http://h/a"),
+        ("http://h?k=1", "/a", "http://h/a?k=1"),
+        ("http://h/v1?k=1", "/a?alt=sse", "http://h/v1/a?alt=sse&k=1"),
+        ("http://h/v1/", "/a?alt=sse", "http://h/v1/a?alt=sse"),
+    ],
+)
+def test_a_query_of_the_base_url_goes_with_every_request(base: str, path: str, url: str) -> None:
+    assert Endpoint(base, {}).request(path, b"", None, stream=False).url == url
+
+
+def test_a_stream_says_what_it_takes_and_what_ends_it() -> None:
+    def last(event: Event) -> bool:
+        return event.data == b"end"
+
+    endpoint = Endpoint("http://h", {})
+    request = endpoint.request("/a", b"", 3.0, stream=True, is_last=last, framing="json-lines", headers=(("x-a", "1"),))
+    assert dict(request.headers)["accept"] == "application/x-ndjson"
+    assert dict(request.headers)["x-a"] == "1"
+    assert (request.framing, request.is_last, request.timeouts) == ("json-lines", last, Timeouts(3.0, 3.0))
+    assert dict(endpoint.request("/a", b"", 60.0, stream=True).headers)["accept"] == "text/event-stream"
+    assert endpoint.request("/a", b"", 60.0, stream=True).timeouts == Timeouts(10.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "host/v1",
+        "ftp://host",
+        "http://",
+        "https://user:secret@host/v1",
+        "http://host:port/v1",
+        "http://host:99999/v1",
+        "http://[::1/v1",
+        "http://a host/v1",
+        "http://host\r\nx/v1",
+    ],
+)
+def test_what_is_no_base_url_is_refused_without_its_secret(url: str) -> None:
+    with pytest.raises(UsageError, match="a base URL is like") as caught:
+        Endpoint(url, {})
+    assert "secret" not in str(caught.value)
+
+
+def test_blanks_around_a_base_url_are_no_part_of_it() -> None:
+    assert Endpoint(" http://h/v1 \n", {}).request("/a", b"", None, stream=False).url == "http://h/v1/a"
+
+
+def test_what_is_shown_has_no_header() -> None:
+    assert repr(Endpoint("https://h/v1", {"authorization": "Bearer k"})) == "Endpoint(https://h/v1)"

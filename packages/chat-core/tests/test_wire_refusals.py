@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    Network,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    Timeout,
+    TransportError,
+)
+from chat_core.wire.refusals import failure_in_body, read_body, refusal, translate
+
+
+def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return refusal(status, headers or {}, raw, "p")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": {"message": "bad", "type": "invalid_request_error"}}, InvalidRequest),
+        (400, {"error": {"message": "long", "code": "context_length_exceeded"}}, ContextLength),
+        (400, {"error": {"message": "This model's maximum context length is 4 tokens."}}, ContextLength),
+        (400, {"error": {"message": "the request exceeds the available context size"}}, ContextLength),
+        (400, {"error": {"message": "filtered", "code": "content_filter"}}, ContentFiltered),
+        (
+            400,
+            {"error": {"message": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+            ContentFiltered,
+        ),
+        (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, Authentication),
+        (401, {"error": {"message": "no", "code": "invalid_api_key"}}, Authentication),
+        (401, {"detail": "Unauthorized"}, Authentication),
+        (402, {"error": {"message": "Insufficient Balance"}}, QuotaExceeded),
+        (403, {"error": {"message": "not for you"}}, PermissionDenied),
+        (403, {"error": {"message": "Insufficient credits"}}, QuotaExceeded),
+        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, NotFound),
+        (408, {}, ServerFault),
+        (409, {}, ServerFault),
+        (413, {}, InvalidRequest),
+        (422, {"detail": [{"loc": ["body", "model"], "msg": "field required"}]}, InvalidRequest),
+        (429, {"error": {"message": "slow down", "type": "rate_limit_error"}}, RateLimited),
+        (429, {"error": {"message": "pay", "code": "insufficient_quota"}}, QuotaExceeded),
+        (429, {"error": {"message": "You exceeded your current quota, please check your plan"}}, QuotaExceeded),
+        (500, {"error": {"message": "oops", "type": "server_error"}}, ServerFault),
+        (500, {"error": {"message": "busy", "type": "overloaded_error"}}, Overloaded),
+        (502, b"<html>bad gateway</html>", ServerFault),
+        (503, b"", Overloaded),
+        (529, {"error": "overloaded"}, Overloaded),
+        (400, {"error": {"message": "x", "type": "server_error"}}, InvalidRequest),
+    ],
+)
+def test_a_refusal_is_told_by_its_code_its_words_and_its_status(
+    status: int, body: object, kind: type[Provider]
+) -> None:
+    error = refuse(status, body)
+    assert type(error) is kind
+    assert error.status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        ({"error": {"message": "no", "type": "t", "code": "c"}}, "no", "c"),
+        ({"error": {"message": "no", "type": "t", "code": 400}}, "no", "t"),
+        ({"error": {"message": "no", "type": None, "code": 400}}, "no", "400"),
+        ({"error": "plain"}, "plain", None),
+        ({"message": "flat", "type": "t"}, "flat", "t"),
+        ({"detail": "told"}, "told", None),
+        ([{"error": {"message": "listed"}}], "listed", None),
+        ({"error": {"message": "outer", "metadata": {"raw": "inner"}}}, "outer (inner)", None),
+        ({"what": 1}, '{"what":1}', None),
+        ("text", "text", None),
+        (7, "7", None),
+    ],
+)
+def test_a_body_comes_in_many_shapes(body: object, message: str, code: str | None) -> None:
+    said = read_body(json.dumps(body).encode())
+    assert said.message == message
+    assert said.code == code
+
+
+def test_an_error_tells_what_support_and_a_retry_need() -> None:
+    headers = {"retry-after": "7", "x-request-id": "req_1"}
+    error = refuse(429, {"error": {"message": "slow  down\n", "code": "rate_limit_exceeded"}}, headers)
+    assert str(error) == "p refused the request with status 429: slow down"
+    assert (error.retryable, error.retry_after, error.request_id) == (True, 7.0, "req_1")
+    assert error.body == b'{"error": {"message": "slow  down\\n", "code": "rate_limit_exceeded"}}'
+
+
+def test_the_server_s_word_about_trying_again_is_taken() -> None:
+    assert not refuse(500, {}, {"x-should-retry": "false"}).retryable
+    assert refuse(400, {}, {"x-should-retry": "true"}).retryable
+
+
+def test_a_server_that_says_nothing_is_reported_so() -> None:
+    assert str(refuse(500, b"")) == "p refused the request with status 500: it said nothing"
+
+
+def test_a_key_that_a_server_quotes_is_not_in_the_message() -> None:
+    error = refuse(401, {"error": {"message": "Incorrect API key provided: sk-proj-abcdef123456."}})
+    assert "abcdef" not in str(error)
+
+
+@pytest.mark.parametrize("key", ["AIzaSyAbcdef123456", "AQ.Abcdef123456", "ya29.a0Abcdef123456", "gsk_Abcdef123456"])
+def test_a_key_is_known_wherever_it_stands(key: str) -> None:
+    assert "bcdef" not in str(refuse(403, {"error": {"message": f"The caller {key} may not do this."}}))
+
+
+def test_a_long_page_is_cut() -> None:
+    assert len(str(refuse(502, b"x" * 100_000))) < 700
+
+
+def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:
+    assert type(failure_in_body({"message": "no", "code": 429}, "p")) is RateLimited
+    assert type(failure_in_body({"message": "no", "code": "400"}, "p")) is InvalidRequest
+    assert (
+        type(failure_in_body({"message": "no", "status_code": 400, "code": "tool_use_failed"}, "p")) is InvalidRequest
+    )
+    assert type(failure_in_body("just words", "p")) is ServerFault
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TransportError("connect", "no route"), Network),
+        (TransportError("stream", "reset"), Network),
+        (TransportError("timeout", "silence"), Timeout),
+        (TransportError("status", "429", status=429, body=b"{}"), RateLimited),
+    ],
+)
+def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:
+    assert type(translate(error, "p")) is kind
+
+
+@pytest.mark.parametrize("key", ["0123456789abcdef0123456789abcdef", "abcdefgh-1234-5678-9abc-def012345678"])
+@pytest.mark.parametrize("words", ["Incorrect API key provided: {}.", "Invalid api_key='{}'", "no such key: Bearer {}"])
+def test_what_a_server_calls_a_key_is_not_repeated_whatever_it_looks_like(words: str, key: str) -> None:
+    said = read_body(json.dumps({"error": {"message": words.format(key)}}).encode())
+    assert said.message.startswith(words.partition("{")[0])
+    assert key[:12] not in said.message
+
+
+def test_words_about_keys_stay() -> None:
+    words = "Incorrect API key provided. You can find your api-key in the settings of your organization-2025."
+    assert read_body(json.dumps({"message": words}).encode()).message == words

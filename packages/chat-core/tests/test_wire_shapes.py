@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import pytest
+from chat_core.wire.shapes import (
+    WrongShape,
+    is_list,
+    is_mapping,
+    is_object,
+    mapping,
+    want_list,
+    want_object,
+    want_text,
+)
+
+
+def test_objects_and_lists_are_told_from_everything_else() -> None:
+    view: object = MappingProxyType({"a": 1})
+    assert is_object({})
+    assert not is_object([])
+    assert not is_object(view)
+    assert is_mapping(view)
+    assert is_list([])
+    assert not is_list(())
+
+
+def test_what_is_no_mapping_counts_as_an_empty_one() -> None:
+    assert mapping({"a": 1}) == {"a": 1}
+    assert mapping(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("want", "value", "expected"),
+    [(want_text, "a", "a text"), (want_list, [1], "a list"), (want_object, {}, "an object")],
+)
+def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
+    want: Callable[[object, str], object], value: object, expected: str
+) -> None:
+    assert want(value, "a.b") is value
+    with pytest.raises(WrongShape, match=r"a\.b is not") as error:
+        want(None, "a.b")
+    assert (error.value.path, error.value.expected) == ("a.b", expected)

@@ -1,0 +1,256 @@
+"""One answer as it grows: the parts of its content, and the parts of a turn that they become.
+
+In a stream, pieces of text that follow each other are one text, and so are thoughts and raw sound. A part with a
+signature is never joined to another one: signatures go back on the parts that they came on, byte for byte.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, final
+
+from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
+from chat_core.provider import Delta
+from chat_core.wire.shapes import Json, WrongShape, want_object, want_text
+
+from chat_gemini.calls import Call
+
+SIGNATURE: Final = "thoughtSignature"
+
+BESIDE: Final = frozenset({"thought", SIGNATURE})
+"""The fields of a part that say something of what it holds."""
+
+RAW_SOUND: Final = ("audio/l16", "audio/l24", "audio/pcm")
+"""Sound without a header: pieces of it, put together, are one piece."""
+
+
+@final
+class Answer:
+    """Gathers one answer. Text is kept in pieces and joined once."""
+
+    __slots__ = ("_items", "_of", "_open", "_provider", "_sound", "_whole", "calls", "texts")
+
+    def __init__(self, provider: str, *, whole: bool) -> None:
+        self._provider = provider
+        self._whole = whole
+        self._items: list[Part | Call] = []
+        self.texts: list[str] = []  # of the part that grows
+        self._of: type[Text | Reasoning] | None = None  # what grows
+        self._sound: tuple[str, list[bytes]] | None = None  # or this does
+        self._open: Call | None = None
+        self.calls: list[Call] = []
+
+    @property
+    def flowing(self) -> bool:
+        """Whether the part that grows is a text, so that more of it may be appended to `texts`."""
+        return self._of is Text
+
+    def read(self, parts: list[Any], out: list[Delta]) -> None:
+        """Take parts; what they say to a listener is appended to `out`.
+
+        Raises:
+            WrongShape: a known field has one.
+        """
+        for index, item in enumerate(parts):
+            if item is None:
+                continue
+            path = f"parts[{index}]"
+            part = want_object(item, path)
+            if len(part) > 1:
+                part = self._plain(part, path, out)
+            for key, value in part.items():
+                if value is not None and (handle := KINDS.get(key)) is not None:
+                    handle(self, value, part, path, out)
+                    break
+            else:
+                self._other(part)
+
+    def _plain(self, part: Json, path: str, out: list[Delta]) -> Json:
+        """A part that holds one thing, and no nulls. A gateway may put a text beside it."""
+        if None in part.values():
+            part = {key: value for key, value in part.items() if value is not None}
+        if "text" not in part or part.keys().isdisjoint(OTHERS):
+            return part
+        if part["text"]:
+            self.text(part["text"], {key: part[key] for key in ("text", "thought") if key in part}, path, out)
+        return {key: value for key, value in part.items() if key != "text"}
+
+    def parts(self) -> list[Part]:
+        """The parts so far, in the order in which they came."""
+        items = [*self._items]
+        grown = self._grown()
+        if grown is not None:
+            items.append(grown)
+        return [item.tool(self._provider) if isinstance(item, Call) else item for item in items]
+
+    # --- What grows ------------------------------------------------------------------------------------------
+
+    def _grown(self) -> Part | None:
+        if self._sound is not None:
+            mime, pieces = self._sound
+            return File(mime, data=b"".join(pieces))
+        if not self.texts:
+            return None
+        text = "".join(self.texts)
+        return Text(text) if self._of is Text else Reasoning(text, opaque=Opaque(self._provider, {}))
+
+    def _close(self) -> None:
+        grown = self._grown()
+        if grown is not None:
+            self._items.append(grown)
+        self.texts.clear()  # its owner holds on to this list
+        self._of = self._sound = None
+
+    # --- One part --------------------------------------------------------------------------------------------
+
+    def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
+        """Text of the answer, or what the model thinks."""
+        text = want_text(value, f"{path}.text")
+        kind = Reasoning if part.get("thought") else Text
+        if text:
+            out.append(TextDelta(text) if kind is Text else ReasoningDelta(text))
+        if part.get(SIGNATURE) or part.keys() - BESIDE - {"text"}:
+            self._close()
+            self._items.append(self._signed(kind, text, part, path))
+        elif text:
+            if self._whole or self._of is not kind:
+                self._close()
+                self._of = kind
+            self.texts.append(text)
+
+    def _signed(self, kind: type[Text | Reasoning], text: str, part: Json, path: str) -> Part:
+        data = self._data(part, "text", path)
+        if kind is Text:
+            return Text(text, Opaque(self._provider, data))
+        return Reasoning(text, data.pop(SIGNATURE, None), Opaque(self._provider, data))
+
+    def _data(self, part: Json, kind: str, path: str) -> Json:
+        """What a part has beside its content: its signature, and further fields."""
+        data: Json = {}
+        if signature := part.get(SIGNATURE):
+            data[SIGNATURE] = want_text(signature, f"{path}.{SIGNATURE}")
+        if further := {key: value for key, value in part.items() if key not in BESIDE and key != kind}:
+            data["part"] = further
+        return data
+
+    def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
+        """A call of a function, or a piece of one."""
+        path = f"{path}.functionCall"
+        entry = want_object(value, path)
+        name = want_text(entry.get("name") or "", f"{path}.name")
+        call = self._open
+        first = call is None or (bool(name) and (call.id is None or call.id != entry.get("id")))
+        if first:
+            if not name:
+                known = self.calls[-1].id if self.calls else None
+                if entry.get("args") or entry.get("partialArgs") or entry.get("id") not in (None, "", known):
+                    raise WrongShape(f"{path}.name", "a text")  # noqa: EM102 - a path
+                return  # it ends what has ended
+            self._close()
+            call = Call(name, None)
+            self.calls.append(call)
+            self._items.append(call)
+        assert call is not None  # noqa: S101 - for the type checkers
+        call.grow(entry, path)
+        call.further |= self._data(part, "functionCall", path)
+        if further := {key: item for key, item in entry.items() if key not in CALL_FIELDS and item is not None}:
+            call.further["call"] = further
+        self._open = call if call.open else None
+        index = len(self.calls) - 1
+        text = "" if call.open else call.text
+        if first or text:
+            out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
+
+    def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
+        """A file that the model made."""
+        blob = want_object(value, f"{path}.inlineData")
+        if part.get("thought"):
+            self._other(part)  # a sketch on the way to the answer is no file of it
+            return
+        data = _base64(want_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data")
+        mime = want_text(blob.get("mimeType") or "application/octet-stream", f"{path}.inlineData.mimeType")
+        further = self._data(part, "inlineData", path) | _blob(blob)
+        if not further and not self._whole and mime.lower().startswith(RAW_SOUND):
+            if self._sound is None or self._sound[0] != mime:
+                self._close()
+                self._sound = mime, []
+            self._sound[1].append(data)
+            out.append(FilePart(File(mime, data=data)))
+            return
+        name = blob.get("displayName")
+        file = File(
+            mime,
+            data=data,
+            name=name if isinstance(name, str) else None,
+            opaque=Opaque(self._provider, further) if further else None,
+        )
+        self._add_file(file, out)
+
+    def linked(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
+        """A file that the model made, by its URI."""
+        where = want_object(value, f"{path}.fileData")
+        mime = want_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
+        url = want_text(where.get("fileUri"), f"{path}.fileData.fileUri")
+        further = self._data(part, "fileData", path) | _blob(where)
+        self._add_file(File(mime, url=url, opaque=Opaque(self._provider, further) if further else None), out)
+
+    def _add_file(self, file: File, out: list[Delta]) -> None:
+        self._close()
+        self._items.append(file)
+        out.append(FilePart(file))
+
+    def _other(self, part: Json) -> None:
+        """What its server alone understands: code that it ran and what came of it, calls of its own tools."""
+        kind = next((key for key, value in part.items() if key not in BESIDE and value is not None), None)
+        if kind is None and part.get(SIGNATURE):
+            kind = SIGNATURE
+        if kind is not None:
+            self._close()
+            self._items.append(ProviderPart(self._provider, kind, part))
+
+
+Handler: TypeAlias = Callable[[Answer, Any, Json, str, list[Delta]], None]
+
+KINDS: Final[Mapping[str, Handler]] = {
+    "text": Answer.text,
+    "functionCall": Answer.call,
+    "inlineData": Answer.inline,
+    "fileData": Answer.linked,
+}
+"""What a part may hold that every wire has a word for. A part that holds anything else is its provider's own."""
+
+OTHERS: Final = frozenset(
+    {
+        "functionCall", "inlineData", "fileData", "functionResponse", "executableCode", "codeExecutionResult",
+        "toolCall", "toolResponse",
+    }
+)  # fmt: skip
+"""What a part may hold in the place of a text."""
+
+BLOB_FIELDS: Final = frozenset({"mimeType", "data", "fileUri"})
+
+
+def _blob(blob: Json) -> Json:
+    """The further fields of a file, such as the name that it is shown by."""
+    further = {key: item for key, item in blob.items() if key not in BLOB_FIELDS and item is not None}
+    return {"blob": further} if further else {}
+
+
+CALL_FIELDS: Final = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+
+
+def _base64(text: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        plain = "".join(text.split()).translate(URL_SAFE).rstrip("=")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except ValueError:
+        raise WrongShape(path, "base64") from None
+
+
+URL_SAFE: Final = str.maketrans("-_", "+/")
+"""Protocol buffers may be written in either alphabet, and without the signs that fill them up."""

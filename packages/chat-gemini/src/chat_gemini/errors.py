@@ -1,0 +1,183 @@
+"""From the refusals of this vendor to the errors of a run.
+
+A refusal is a `google.rpc.Status`: a code, one of few names for it, a message and typed details, at times in a list of
+one. `chat_core.wire.refusals` reads what every wire has in common; here is what the details and this vendor's habits
+add. Its 429 says the same words for a limit of a minute, of a day and of a plan that has no such model; only the
+details tell them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, Final, TypeVar
+
+from chat_core._json import loads
+from chat_core.errors import (
+    Authentication,
+    ChatError,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.failure import LONGEST_WAIT, unreachable
+from chat_core.wire import refusals
+from chat_core.wire.shapes import is_list, is_mapping, is_object, mapping
+
+ErrorT = TypeVar("ErrorT", bound=Provider)
+
+REASONS: Final[Mapping[str, type[Provider]]] = {
+    "API_KEY_INVALID": Authentication,
+    "API_KEY_EXPIRED": Authentication,
+    "API_KEY_MISSING": Authentication,
+    "CREDENTIALS_MISSING": Authentication,
+    "ACCESS_TOKEN_EXPIRED": Authentication,
+    "ACCESS_TOKEN_TYPE_UNSUPPORTED": Authentication,
+    "BILLING_DISABLED": QuotaExceeded,
+}
+"""What an `ErrorInfo` says better than the status does."""
+
+NAMES: Final[Mapping[str, type[Provider]]] = {
+    "CANCELLED": ServerFault,  # not by us: we would not listen any more
+    "DEADLINE_EXCEEDED": ServerFault,
+    "ABORTED": ServerFault,
+    "INTERNAL": ServerFault,
+    "UNAVAILABLE": Overloaded,
+    "UNAUTHENTICATED": Authentication,
+}
+"""What the names of `google.rpc.Code` mean that no status of HTTP says as well."""
+
+SPENT: Final = re.compile(
+    r"\blimit: 0\b|per[ _]?day|credits? (?:are|is|have been) (?:depleted|exhausted)|spend(?:ing)? (?:cap|limit)",
+    re.IGNORECASE,
+)
+"""What is used up for today, or was never there: to wait for some seconds does not help."""
+
+PLACE: Final = re.compile(r"location is not supported|not available in your country", re.IGNORECASE)
+
+DELAY: Final = re.compile(
+    r"retry (?:in|after) (?=\d)(?:(?P<h>\d{1,6})h)?(?:(?P<m>\d{1,6})m(?!s))?(?:(?P<s>\d{1,9}(?:\.\d+)?) ?(?P<ms>m?)s)?",
+    re.IGNORECASE,
+)
+"""A wait in words, as Go writes it: `34.07s`, `573.1ms`, `8h1m2s`."""
+
+TOO_MANY: Final = 429
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> Provider:
+    """The error for an answer whose status is not 2xx."""
+    error = refusals.refusal(status, headers, body, provider)
+    try:
+        said = loads(body)
+    except ValueError:
+        return error
+    return _told_better(error, said)
+
+
+def failure_in_body(said: object, provider: str) -> Provider:
+    """The error for an `error` that came with status 200: in the middle of a stream, or in the place of an answer."""
+    return _told_better(refusals.failure_in_body(said, provider), said)
+
+
+def translate(error: TransportError, provider: str) -> ChatError:
+    """The error of a run for what the transport met."""
+    if error.kind == "status" and error.status is not None:
+        return refusal(error.status, error.headers, error.body, provider)
+    return unreachable(error, provider)
+
+
+def told(answer: object) -> object:
+    """What an answer that came with status 200 says of an error; `None` where it is an answer."""
+    if is_list(answer):
+        return next((said for item in answer if (said := told(item)) is not None), None)
+    if not is_object(answer) or not answer.get("error"):
+        return None
+    return answer
+
+
+# --- What the details add -----------------------------------------------------------------------------------
+
+
+def _told_better(error: Provider, said: object) -> Provider:
+    status = _status(said)
+    details = [item for item in status.get("details") or () if is_mapping(item)] if status else []
+    kind = _kind(error, status, details)
+    if kind is not type(error):
+        error = _as(kind, error)
+    wait = next((wait for item in details if (wait := _seconds(item.get("retryDelay"))) is not None), None)
+    if wait is None and (words := DELAY.search(str(status.get("message")))):
+        wait = _spoken(words)
+    if wait is not None and error.retry_after is None:
+        error.retry_after = wait
+    return error
+
+
+def _status(said: object) -> Mapping[str, Any]:
+    """The `google.rpc.Status` in what was said."""
+    if is_list(said):
+        said = next((item for item in said if is_mapping(item)), None)
+    inner = mapping(said).get("error", said)
+    status = mapping(inner)
+    return status if is_list(status.get("details") or []) else {**status, "details": []}
+
+
+def _as(kind: type[ErrorT], error: Provider) -> ErrorT:
+    """The same error by another class."""
+    return kind(
+        str(error),
+        status=error.status,
+        code=error.code,
+        request_id=error.request_id,
+        body=error.body,
+        retry_after=error.retry_after,
+    )
+
+
+def _kind(error: Provider, status: Mapping[str, Any], details: list[Mapping[str, Any]]) -> type[Provider]:
+    for item in details:
+        if (kind := REASONS.get(str(item.get("reason")))) is not None:
+            return kind
+    name = str(status.get("status"))
+    message = str(status.get("message"))
+    if name == "RESOURCE_EXHAUSTED" or TOO_MANY in (error.status, status.get("code")):
+        spent = SPENT.search(message) or any("perday" in limit.lower() for limit in _limits(details))
+        return QuotaExceeded if spent else RateLimited
+    if name == "FAILED_PRECONDITION" and PLACE.search(message):
+        return PermissionDenied
+    return NAMES.get(name, type(error))
+
+
+def _limits(details: list[Mapping[str, Any]]) -> Iterator[str]:
+    """The names of the limits that were met."""
+    for item in details:
+        yield str(mapping(item.get("metadata")).get("quota_limit"))
+        violations = item.get("violations")
+        for violation in violations if is_list(violations) else ():
+            yield str(mapping(violation).get("quotaId"))
+
+
+def _seconds(delay: object) -> float | None:
+    """A duration of protocol buffers: `34.4s`, or its seconds and nanoseconds."""
+    try:
+        if is_mapping(delay):
+            return _bearable(float(delay.get("seconds") or 0) + float(delay.get("nanos") or 0) / 1e9)
+        return _bearable(float(delay[:-1])) if isinstance(delay, str) and delay.endswith("s") else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _spoken(words: re.Match[str]) -> float | None:
+    """A wait that the message tells."""
+    if words["h"] is words["m"] is words["s"] is None:
+        return None
+    seconds = float(words["s"] or 0) / (1000 if words["ms"] else 1)
+    return _bearable(int(words["h"] or 0) * 3600 + int(words["m"] or 0) * 60 + seconds)
+
+
+def _bearable(wait: float) -> float | None:
+    return wait if isfinite(wait) and 0 <= wait <= LONGEST_WAIT else None

@@ -1,0 +1,29 @@
+"""What an answer cost, as this wire counts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from chat_core.usage import Usage
+from chat_core.wire.shapes import is_mapping
+
+MOST: Final = 1 << 53
+"""No count is as high as this, and no infinity is lower."""
+
+
+def read_usage(raw: object) -> Usage:
+    """The counts of a `usageMetadata` object. A count that is missing, or no number, is 0.
+
+    Thoughts are counted beside the candidates, and what tools of the server put into the prompt beside the prompt; the
+    total has both. So do our counts of output and input.
+    """
+    if not is_mapping(raw):
+        return Usage()
+    spent = {name: int(count) for name, count in raw.items() if count.__class__ in (int, float) and 0 <= count < MOST}
+    thoughts = spent.get("thoughtsTokenCount", 0)
+    return Usage(
+        input_tokens=spent.get("promptTokenCount", 0) + spent.get("toolUsePromptTokenCount", 0),
+        output_tokens=spent.get("candidatesTokenCount", 0) + thoughts,
+        cache_read_tokens=spent.get("cachedContentTokenCount", 0),
+        reasoning_tokens=thoughts,
+    )

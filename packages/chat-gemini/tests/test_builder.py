@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, cast
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.testing import MockTransport
+from chat_core.transport import Transport
+from chat_gemini import (
+    CodeExecution,
+    GeminiBuilder,
+    GeminiEmbeddingsBuilder,
+    GoogleMaps,
+    GoogleSearch,
+    GoogleSearchRetrieval,
+    ReadyGeminiBuilder,
+    SafetySetting,
+    gemini,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def answering(body: object = None) -> MockTransport:
+    transport = MockTransport()
+    answer = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]}
+    transport.answer(body=json.dumps(body or answer))
+    return transport
+
+
+async def asked(builder: ReadyGeminiBuilder, options: ChatOptions | None = None) -> MockTransport:
+    transport = answering()
+    provider = builder.with_transport(transport).build()
+    await provider.complete(Messages.from_user("Hi"), NO_TOOLS, options or ChatOptions(), None)
+    return transport
+
+
+def ready(model: str = "gemini-3-flash") -> ReadyGeminiBuilder:
+    return GeminiBuilder().with_model(model)
+
+
+# --- Keys ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "second")
+    assert (await asked(ready())).last.headers["x-goog-api-key"] == "second"
+    monkeypatch.setenv("GEMINI_API_KEY", " first ")
+    assert (await asked(ready())).last.headers["x-goog-api-key"] == "first"
+    assert (await asked(ready().with_api_key("mine"))).last.headers["x-goog-api-key"] == "mine"
+
+
+async def test_the_key_of_the_environment_goes_to_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    elsewhere = await asked(ready().with_base_url("https://proxy.example/gemini"))
+    assert "x-goog-api-key" not in elsewhere.last.headers
+    vertex = await asked(ready().with_vertex("project", "europe-west4"))
+    assert "x-goog-api-key" not in vertex.last.headers
+
+
+async def test_a_token_goes_in_place_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    headers = (await asked(ready().with_api_key("key").with_token("token"))).last.headers
+    assert headers["authorization"] == "Bearer token"
+    assert "x-goog-api-key" not in headers
+    headers = (await asked(ready().with_token("token").with_api_key("key"))).last.headers
+    assert "authorization" not in headers
+
+
+async def test_a_header_of_the_callers_own_stands_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    transport = await asked(ready().with_headers({"Authorization": "Bearer x"}).with_headers({"X-A": "1"}))
+    assert "x-goog-api-key" not in transport.last.headers
+    assert (transport.last.headers["authorization"], transport.last.headers["x-a"]) == ("Bearer x", "1")
+
+
+def test_without_a_key_it_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match=r"with_api_key\('…'\), set GEMINI_API_KEY"):
+        ready().build()
+    with pytest.raises(UsageError, match=r"with_token\('…'\)"):
+        ready().with_vertex("project").build()
+    with pytest.raises(UsageError, match="with_api_key"):
+        GeminiBuilder().with_embedding_model("e").build()
+
+
+async def test_a_model_is_made_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gemini("gemini-3-flash", api_key="k") as model:
+        assert model.metadata.model == "gemini-3-flash"
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    await gemini("gemini-3-flash").aclose()
+
+
+@pytest.mark.parametrize("secret", ["", "  ", None])
+def test_an_empty_secret_is_refused(secret: str) -> None:
+    with pytest.raises(UsageError, match="environment variable"):
+        ready().with_api_key(secret)
+    with pytest.raises(UsageError, match="environment variable"):
+        ready().with_token(secret)
+
+
+# --- Where it asks ------------------------------------------------------------------------------------------
+
+
+async def test_vertex_is_asked_for_the_models_of_a_project() -> None:
+    transport = await asked(ready().with_vertex("my-project", "europe-west4").with_token("t"))
+    host, path = "europe-west4-aiplatform.googleapis.com", "projects/my-project/locations/europe-west4"
+    url = f"https://{host}/v1beta1/{path}/publishers/google/models/gemini-3-flash:generateContent"
+    assert transport.last.url == url
+    transport = await asked(ready().with_vertex("my-project").with_token("t"))
+    assert transport.last.url.startswith(
+        "https://aiplatform.googleapis.com/v1beta1/projects/my-project/locations/global/"
+    )
+
+
+async def test_a_model_may_be_named_with_its_folder() -> None:
+    assert (await asked(ready("models/gemini-3-flash"))).last.path.startswith("/v1beta/models/gemini-3-flash:")
+    assert (await asked(ready("tunedModels/mine-1"))).last.path.startswith("/v1beta/tunedModels/mine-1:")
+
+
+async def test_a_query_of_the_base_url_goes_with_every_request() -> None:
+    transport = MockTransport()
+    transport.events('{"candidates":[{"finishReason":"STOP"}]}')
+    provider = ready().with_base_url("https://proxy.example/v1beta?tenant=a").with_transport(transport).build()
+    async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
+        async for _ in stream:
+            pass
+    assert transport.last.path == "/v1beta/models/gemini-3-flash:streamGenerateContent?alt=sse&tenant=a"
+
+
+@pytest.mark.parametrize("url", ["", "host", None])
+def test_a_base_url_is_one(url: str) -> None:
+    with pytest.raises(UsageError, match="with_base_url"):
+        ready().with_base_url(url)
+
+
+def test_a_place_of_vertex_needs_both_its_words() -> None:
+    for project, location in (("", "a"), ("a", "")):
+        with pytest.raises(UsageError, match="with_vertex"):
+            ready().with_vertex(project, location)
+
+
+# --- States -------------------------------------------------------------------------------------------------
+
+
+def test_without_a_model_it_does_not_build() -> None:
+    for name in ("build", "with_google_search"):
+        with pytest.raises(AttributeError, match=r"with_model\('…'\) first"):
+            getattr(GeminiBuilder(), name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(GeminiBuilder(), "nothing")  # noqa: B009 - what the types forbid
+
+
+def test_with_a_model_it_takes_no_other() -> None:
+    for builder in (ready(), GeminiBuilder().with_embedding_model("e")):
+        with pytest.raises(AttributeError, match="it has its model"):
+            getattr(builder, "with_model")  # noqa: B009 - what the types forbid
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            getattr(builder, "nothing")  # noqa: B009 - what the types forbid
+
+
+def test_a_model_of_vectors_is_offered_nothing_about_answers() -> None:
+    builder = GeminiBuilder().with_embedding_model("e")
+    assert isinstance(builder, GeminiEmbeddingsBuilder)
+    for name in ("with_google_search", "with_thoughts", "with_modalities"):
+        with pytest.raises(AttributeError, match="makes vectors"):
+            getattr(builder, name)
+
+
+def test_a_builder_is_immutable() -> None:
+    first = ready()
+    second = first.with_google_search().with_thoughts()
+    assert first is not second
+    assert first.with_transport(MockTransport()).build().metadata.model == "gemini-3-flash"
+
+
+@pytest.mark.parametrize("model", ["", None, 7])
+def test_a_model_has_a_name(model: str) -> None:
+    with pytest.raises(UsageError, match="name of a model"):
+        GeminiBuilder().with_model(model)
+    with pytest.raises(UsageError, match="name of a model"):
+        GeminiBuilder().with_embedding_model(model)
+
+
+def test_what_is_no_transport_is_refused() -> None:
+    with pytest.raises(UsageError, match="Transport"):
+        ready().with_transport(cast("Transport", object()))
+
+
+def test_a_name_is_not_empty() -> None:
+    with pytest.raises(UsageError, match="name"):
+        ready().with_provider_name("")
+    provider = ready().with_provider_name("mine", "for tests").with_transport(MockTransport()).build()
+    assert (provider.metadata.name, provider.metadata.description) == ("mine", "for tests")
+
+
+def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        ready().with_api_key("k").build()
+
+
+async def test_the_default_transport_is_closed_with_its_provider() -> None:
+    async with ready().with_api_key("k").build() as provider:
+        assert provider.metadata.model == "gemini-3-flash"
+
+
+# --- What is asked for --------------------------------------------------------------------------------------
+
+
+async def test_native_tools_are_declared_once_each() -> None:
+    builder = ready().with_google_search().with_google_search(GoogleSearch(exclude=("a.com",))).with_url_context()
+    builder = builder.with_code_execution().with_file_search("fileSearchStores/a", top_k=2)
+    builder = builder.with_native_tool(GoogleSearchRetrieval())
+    assert (await asked(builder)).last.json()["tools"] == [
+        {"googleSearch": {"excludeDomains": ["a.com"]}},
+        {"urlContext": {}},
+        {"codeExecution": {}},
+        {"fileSearch": {"fileSearchStoreNames": ["fileSearchStores/a"], "topK": 2}},
+        {"googleSearchRetrieval": {}},
+    ]
+
+
+def test_a_tool_that_a_server_does_not_have_is_refused() -> None:
+    builder = ready().with_file_search("fileSearchStores/a").with_vertex("project").with_transport(MockTransport())
+    with pytest.raises(UsageError, match="no file search"):
+        builder.build()
+
+
+async def test_maps_say_where_to_look_from_beside_the_tools() -> None:
+    body = (await asked(ready().with_google_maps(GoogleMaps(latitude=1.0, longitude=2.0)))).last.json()
+    assert body["tools"] == [{"googleMaps": {}}]
+    assert body["toolConfig"] == {"retrievalConfig": {"latLng": {"latitude": 1.0, "longitude": 2.0}}}
+    assert "toolConfig" not in (await asked(ready().with_google_maps())).last.json()
+
+
+async def test_thoughts_modalities_and_safety_are_asked_for() -> None:
+    safety = SafetySetting("HARM_CATEGORY_HARASSMENT", "BLOCK_NONE")
+    builder = ready().with_thoughts().with_modalities("TEXT", "IMAGE").with_safety(safety)
+    body = (await asked(builder)).last.json()
+    assert body["generationConfig"] == {
+        "responseModalities": ["TEXT", "IMAGE"],
+        "thinkingConfig": {"includeThoughts": True},
+    }
+    assert body["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
+    with pytest.raises(UsageError, match="with_modalities"):
+        ready().with_modalities()
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("gemini-3-flash", {"thinkingLevel": "low"}),
+        ("gemini-flash-latest", {"thinkingLevel": "low"}),
+        ("gemini-3.5-pro-preview", {"thinkingLevel": "low"}),
+        ("gemini-2.5-flash", {"thinkingBudget": 1024}),
+        ("gemini-1.5-pro", {"thinkingBudget": 1024}),
+        ("gemini-pro", {"thinkingBudget": 1024}),
+        ("gemma-3-27b-it", {"thinkingBudget": 1024}),
+    ],
+)
+async def test_an_effort_is_asked_for_as_the_model_knows_it(model: str, thinking: object) -> None:
+    body = (await asked(ready(model), ChatOptions(reasoning="low"))).last.json()
+    assert body["generationConfig"]["thinkingConfig"] == thinking
+
+
+async def test_the_way_of_thinking_may_be_said() -> None:
+    builder = ready("my-own").with_thoughts(told=False, style="level")
+    body = (await asked(builder, ChatOptions(reasoning="high"))).last.json()
+    assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": False, "thinkingLevel": "high"}
+
+
+async def test_schemas_may_go_into_the_older_fields() -> None:
+    transport = MockTransport()
+    transport.answer(body={"totalTokens": 1})
+    provider = ready().with_openapi_schemas().with_transport(transport).build()
+    from chat_core.provider import ToolDeclaration, ToolDeclarations  # noqa: PLC0415 - beside its one use
+
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
+    await provider.count_tokens(Messages.from_user("Hi"), ToolDeclarations([ToolDeclaration("f", "", schema)]))
+    (tool,) = transport.last.json()["generateContentRequest"]["tools"]
+    parameters = tool["functionDeclarations"][0]["parameters"]
+    assert parameters["properties"] == {"a": {"type": "string", "nullable": True}}
+
+
+# --- Vectors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vertex", "model", "method", "most"),
+    [
+        (False, "gemini-embedding-001", "batchEmbedContents", 100),
+        (True, "text-embedding-005", "predict", 250),
+        (True, "gemini-embedding-2", "embedContent", 1),
+    ],
+)
+async def test_vectors_are_asked_for_as_the_server_knows_it(vertex: bool, model: str, method: str, most: int) -> None:
+    transport = answering({"embedding": {"values": [1]}})
+    builder = GeminiBuilder().with_vertex("p").with_token("t") if vertex else GeminiBuilder().with_api_key("k")
+    provider = builder.with_embedding_model(model, auto_truncate=True).with_transport(transport).build()
+    assert provider.metadata.max_embedding_batch == most
+    assert (await provider.embed(["a"], ChatOptions())).vectors == ((1.0,),)
+    assert transport.last.path.endswith(f"/models/{model}:{method}")
+    sent = transport.last.json()
+    place = {"predict": "parameters", "embedContent": "embedContentConfig"}.get(method)
+    assert (sent[place] if place else sent["requests"][0])["autoTruncate"] is True
+
+
+@pytest.mark.parametrize("name", ["dimensions", "max_batch"])
+def test_a_number_of_vectors_is_at_least_one(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} must be at least 1"):
+        cast("Any", GeminiBuilder()).with_embedding_model("e", **{name: 0})
+
+
+def test_a_tool_of_the_callers_own_is_one() -> None:
+    assert CodeExecution().declaration() == {"codeExecution": {}}

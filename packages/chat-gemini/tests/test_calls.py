@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.wire.shapes import Json, WrongShape
+from chat_gemini.calls import Call
+
+
+def grown(*pieces: Json) -> Call:
+    call = Call("f", None)
+    for piece in pieces:
+        call.grow(piece, "functionCall")
+    return call
+
+
+def piece(path: str, *, more: bool = False, **value: object) -> Json:
+    return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}
+
+
+def test_a_whole_call_has_its_arguments_and_its_id() -> None:
+    call = grown({"id": "c1", "name": "f", "args": {"a": 1}})
+    tool = call.tool("p")
+    assert (tool.call_id, tool.name, tool.call.arguments) == ("c1", "f", {"a": 1})
+    assert tool.call.problem is None
+    assert call.text == '{"a":1}'
+
+
+def test_a_call_without_arguments_has_none() -> None:
+    assert grown({"name": "f"}).tool("p").call.arguments == {}
+    assert grown({"name": "f", "args": None}).tool("p").call.arguments == {}
+
+
+def test_streamed_arguments_are_put_where_their_paths_lead() -> None:
+    call = grown(
+        {"name": "f", "willContinue": True},
+        {"partialArgs": [piece("$.city", stringValue="Ro", more=True)], "willContinue": True},
+        {"partialArgs": [piece("$.city", stringValue="me")], "willContinue": True},
+        {"partialArgs": [piece("$.days[1].high", numberValue=30.0)], "willContinue": True},
+        {"partialArgs": [piece("$.days[0]", boolValue=False), piece("$['a b'].c", numberValue=0.5)]},
+        {},
+    )
+    assert not call.open
+    assert call.arguments == {"city": "Rome", "days": [False, {"high": 30}], "a b": {"c": 0.5}}
+
+
+def test_a_piece_without_a_value_is_null() -> None:
+    assert grown({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}).arguments == {"a": None}
+
+
+def test_a_text_that_is_said_anew_replaces_the_one_before() -> None:
+    once = {"partialArgs": [piece("$.a", stringValue="x")]}
+    assert grown(once, once).arguments == {"a": "x"}
+
+
+def test_a_call_that_was_cut_cannot_run() -> None:
+    call = grown({"name": "f", "args": {"a": "x"}, "willContinue": True}).tool("p").call
+    assert call.problem is not None
+    assert "cut" in call.problem
+    assert (call.arguments, call.raw) == ({}, '{"a":"x"}')
+
+
+@pytest.mark.parametrize("path", ["", "$", "a", "$.a..", "$.a[x]", "$.a[999999]", "$a", None, 7])
+def test_a_path_that_leads_nowhere_is_a_wrong_shape(path: object) -> None:
+    with pytest.raises(WrongShape, match="jsonPath"):
+        grown({"partialArgs": [{"jsonPath": path, "stringValue": "x"}]})
+
+
+@pytest.mark.parametrize("path", ["$.a.b", "$.a[0]", "$[0]"])
+def test_a_path_through_something_else_is_a_wrong_shape(path: str) -> None:
+    with pytest.raises(WrongShape):
+        grown({"partialArgs": [piece("$.a", stringValue="x"), piece(path, stringValue="y")]})
+
+
+@pytest.mark.parametrize(
+    "call", [{"args": [1]}, {"args": "{}"}, {"partialArgs": {"a": 1}}, {"partialArgs": [1]}, {"id": 7}]
+)
+def test_what_is_no_call_is_a_wrong_shape(call: Json) -> None:
+    with pytest.raises(WrongShape):
+        grown(call)
+
+
+def test_a_piece_without_a_value_ends_a_text_and_keeps_it() -> None:
+    call = grown({"partialArgs": [piece("$.a", stringValue="x", more=True), piece("$.a", stringValue="y", more=True)]})
+    assert call.text == '{"a":"xy"}'
+    call.grow({"partialArgs": [piece("$.a")]}, "functionCall")
+    assert call.arguments == {"a": "xy"}
+    call.grow({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}, "functionCall")
+    assert call.arguments == {"a": None}
+
+
+def test_a_text_goes_on_after_it_was_looked_at() -> None:
+    call = grown({"partialArgs": [piece("$.a[0]", stringValue="x", more=True)]})
+    assert call.text == '{"a":["x"]}'
+    call.grow({"partialArgs": [piece("$.a[0]", stringValue="y", more=True)]}, "functionCall")
+    assert call.text == '{"a":["xy"]}'
+    call.grow({"partialArgs": [piece("$.a[0]", stringValue="z")]}, "functionCall")
+    assert call.arguments == {"a": ["xyz"]}
+
+
+def test_a_text_whose_place_is_gone_is_no_crash() -> None:
+    call = grown(
+        {"partialArgs": [piece("$.a.b", stringValue="x", more=True), piece("$.a", stringValue="q")]},
+        {"partialArgs": [piece("$.a.b", stringValue="z")]},
+    )
+    assert call.tool("p").call.arguments == {"a": "q"}
+
+
+def test_a_long_text_costs_no_more_than_its_length() -> None:
+    call, seen = Call("f", None), list[int]()
+    for _ in range(1000):
+        call.grow({"partialArgs": [piece("$.a", stringValue="0123456789", more=True)]}, "functionCall")
+        seen.append(len(str(call.arguments["a"])))
+    # Nothing was put together while nobody looked.
+    assert max(seen) == 10
+    assert call.tool("p").call.arguments == {"a": "0123456789" * 1000}
+
+
+def test_a_value_that_is_null_is_none() -> None:
+    assert grown({"partialArgs": [piece("$.a", stringValue=None, numberValue=2)]}).arguments == {"a": 2}
+
+
+def test_texts_that_never_end_do_not_slow_each_other_down() -> None:
+    call = Call("f", None)
+    for index in range(3):
+        pieces = [piece(f"$.a[{index}]", stringValue=text, more=True) for text in "xy"]
+        call.grow({"partialArgs": pieces}, "functionCall")
+    # A text that begins is no reason to put the others together.
+    assert call.arguments == {"a": ["x", "x", "x"]}
+    assert call.tool("p").call.arguments == {"a": ["xy", "xy", "xy"]}

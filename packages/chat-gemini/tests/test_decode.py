@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+from chat_core.errors import ContentFiltered, InvalidResponse, Overloaded, Provider, ServerFault, StreamTruncated
+from chat_core.events import ReasoningDelta, TextDelta
+from chat_core.messages import FinishReason, Pending, Text, Turn
+from chat_core.provider import Delta
+from chat_core.transport import Event
+from chat_core.usage import Usage
+from chat_gemini.decode import StreamDecoder, decode, wrong_path
+
+
+def chunk(*parts: object, finish: str | None = None, index: object = 0, **fields: object) -> dict[str, object]:
+    candidate: dict[str, object] = {"content": {"role": "model", "parts": list(parts)}, "index": index}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    return {"candidates": [candidate], "modelVersion": "m-1", "responseId": "r1", **fields}
+
+
+def say(text: str, finish: str | None = None, **fields: object) -> dict[str, object]:
+    return chunk({"text": text}, finish=finish, **fields)
+
+
+def event(value: object) -> Event:
+    return Event("message", value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
+def listen(*chunks: object) -> tuple[list[Delta], StreamDecoder]:
+    decoder = StreamDecoder("p")
+    return [delta for item in chunks for delta in decoder.feed([event(item)])], decoder
+
+
+def stream(*chunks: object) -> Turn:
+    return listen(*chunks)[1].close()
+
+
+def whole(value: object) -> Turn:
+    return decode(json.dumps(value).encode(), "p")
+
+
+def extra(turn: Turn) -> object:
+    assert turn.metadata is not None
+    return turn.metadata.extra
+
+
+# --- Answers ------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_answer_is_a_turn() -> None:
+    turn = whole(say("Hello", "STOP", usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": 1}))
+    assert (turn.parts, turn.finish_reason, turn.usage) == ((Text("Hello"),), "stop", Usage(3, 1))
+    assert turn.metadata is not None
+    assert (turn.metadata.provider, turn.metadata.model, turn.metadata.id) == ("p", "m-1", "r1")
+    assert turn.metadata.finish_reason == "STOP"
+
+
+def test_a_stream_is_the_same_turn_bit_by_bit() -> None:
+    deltas, decoder = listen(chunk({"text": "Hm", "thought": True}), say("Hel"), say("lo"), say("!"), say("", "STOP"))
+    assert deltas == [ReasoningDelta("Hm"), TextDelta("Hel"), TextDelta("lo"), TextDelta("!")]
+    assert decoder.close().text == "Hello!"
+
+
+def test_the_first_candidate_is_the_answer_and_not_the_last() -> None:
+    two = {"candidates": [*_of(say("first", "STOP")), *_of(say("second", "STOP", index=1))]}
+    assert whole(two).text == "first"
+    assert stream(two).text == "first"
+    assert stream(say("no", index=1), say("yes", "STOP"), say("no", "STOP", index=1)).text == "yes"
+
+
+def _of(value: dict[str, object]) -> list[object]:
+    candidates = value["candidates"]
+    assert isinstance(candidates, list)
+    return [*candidates]
+
+
+def test_a_candidate_without_an_index_is_the_first() -> None:
+    assert whole(say("a", "STOP", index=None)).text == "a"
+    assert stream(say("a", "STOP", index=None)).text == "a"
+
+
+def test_a_whole_answer_whose_candidates_are_all_others_is_the_first_of_them() -> None:
+    assert whole(say("a", "STOP", index=1)).text == "a"
+
+
+@pytest.mark.parametrize(
+    ("reason", "meaning"),
+    [
+        ("STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("SAFETY", "content_filter"),
+        ("RECITATION", "content_filter"),
+        ("BLOCKLIST", "content_filter"),
+        ("PROHIBITED_CONTENT", "content_filter"),
+        ("SPII", "content_filter"),
+        ("IMAGE_SAFETY", "content_filter"),
+        ("MODEL_ARMOR", "content_filter"),
+        ("CONTINUATION", "pause"),
+        ("LANGUAGE", "other"),
+        ("MALFORMED_FUNCTION_CALL", "other"),
+        ("UNEXPECTED_TOOL_CALL", "other"),
+        ("NO_IMAGE", "other"),
+        ("SOMETHING_NEW", "other"),
+    ],
+)
+def test_every_finish_reason_has_a_meaning_and_its_own_word_is_kept(reason: str, meaning: FinishReason) -> None:
+    for turn in (whole(say("a", reason)), stream(say("a"), {"candidates": [{"finishReason": reason}]})):
+        assert turn.finish_reason == meaning
+        assert turn.metadata is not None
+        assert turn.metadata.finish_reason == reason
+
+
+def test_a_candidate_may_have_a_finish_reason_alone() -> None:
+    bare = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(f())"}]}
+    for turn in (whole(bare), stream(bare)):
+        assert (turn.parts, turn.finish_reason) == ((), "other")
+        assert extra(turn) == {"finishMessage": "print(f())"}
+
+
+def test_calls_that_end_an_answer_are_its_reason() -> None:
+    call: dict[str, object] = {"functionCall": {"name": "f", "args": {}}}
+    assert whole(chunk(call, finish="STOP")).finish_reason == "tool_calls"
+    assert whole(chunk(call)).finish_reason == "tool_calls"
+    assert whole(chunk(call, finish="MAX_TOKENS")).finish_reason == "length"
+
+
+def test_a_whole_answer_may_lack_a_finish_reason() -> None:
+    turn = whole(say("a", "FINISH_REASON_UNSPECIFIED"))
+    assert (turn.text, turn.finish_reason) == ("a", "other")
+
+
+def test_counts_are_those_of_the_whole_so_far_and_the_last_ones_hold() -> None:
+    turn = stream(
+        say("a", usageMetadata={"promptTokenCount": 5, "candidatesTokenCount": 1}),
+        say("b", usageMetadata={"trafficType": "ON_DEMAND"}),
+        say("c", "STOP", usageMetadata={"candidatesTokenCount": 3, "thoughtsTokenCount": 2}),
+    )
+    assert turn.usage == Usage(5, 5, reasoning_tokens=2)
+
+
+def test_what_came_from_where_is_kept_with_the_answer() -> None:
+    grounding = {"groundingChunks": [{"web": {"uri": "https://a"}}], "webSearchQueries": ["q"]}
+    candidate = {"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP", "groundingMetadata": grounding}
+    turn = whole({"candidates": [{**candidate, "safetyRatings": [{"category": "X"}]}], "createTime": "2026-01-01"})
+    assert extra(turn) == {
+        "groundingMetadata": grounding,
+        "safetyRatings": [{"category": "X"}],
+        "createTime": "2026-01-01",
+    }
+
+
+def test_citations_go_on_from_chunk_to_chunk() -> None:
+    def cited(*numbers: int, finish: str | None = None) -> dict[str, object]:
+        candidate = {"citationMetadata": {"citations": [{"startIndex": number} for number in numbers]}}
+        return {"candidates": [{**candidate, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}]}
+
+    turn = stream(cited(1), cited(2, 3), cited(2, 3, finish="STOP"))
+    numbers = [{"startIndex": 1}, {"startIndex": 2}, {"startIndex": 3}]
+    assert extra(turn) == {"citationMetadata": {"citations": [*numbers, {"startIndex": 2}, {"startIndex": 3}]}}
+
+
+def test_a_field_that_grows_may_change_its_shape() -> None:
+    def with_field(value: object, finish: str | None = None) -> dict[str, object]:
+        return {
+            "candidates": [{"urlContextMetadata": value, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}]
+        }
+
+    assert extra(stream(with_field({"a": 1}), with_field("b", "STOP"))) == {"urlContextMetadata": "b"}
+    assert extra(stream(with_field({"a": [1]}), with_field({"a": [1]}), with_field({"b": 2}, "STOP"))) == {
+        "urlContextMetadata": {"a": [1], "b": 2}
+    }
+
+
+def test_what_grounds_an_answer_may_come_piece_by_piece() -> None:
+    def grounded(metadata: object, finish: str | None = None) -> dict[str, object]:
+        candidate = {"groundingMetadata": metadata, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}
+        return {"candidates": [candidate]}
+
+    chunks = ({"groundingChunks": [1], "webSearchQueries": ["q"]}, {"groundingChunks": [1, 2], "groundingSupports": []})
+    assert extra(stream(grounded(chunks[0]), grounded(chunks[1]), grounded(None, "STOP"))) == {
+        "groundingMetadata": {"groundingChunks": [1, 2], "webSearchQueries": ["q"], "groundingSupports": []}
+    }
+
+
+def test_what_grows_does_not_change_what_was_looked_at() -> None:
+    def logged(number: int, finish: str | None = None) -> dict[str, object]:
+        found = {"chosenCandidates": [{"tokenId": number}]}
+        return {
+            "candidates": [{"logprobsResult": found, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}]
+        }
+
+    decoder = listen(logged(1))[1]
+    before = extra(decoder.partial())
+    decoder.feed([event(logged(2, "STOP"))])
+    assert before == {"logprobsResult": {"chosenCandidates": [{"tokenId": 1}]}}
+    assert extra(decoder.close()) == {"logprobsResult": {"chosenCandidates": [{"tokenId": 1}, {"tokenId": 2}]}}
+
+
+def test_the_state_of_a_model_is_kept_with_the_answer() -> None:
+    assert extra(whole({**say("a", "STOP"), "modelStatus": {"modelStage": "LEGACY"}})) == {
+        "modelStatus": {"modelStage": "LEGACY"}
+    }
+
+
+def test_a_whole_body_may_be_the_array_of_a_stream() -> None:
+    assert whole([say("Hel"), say("lo", "STOP")]).text == "Hello"
+
+
+def test_what_is_unknown_is_ignored() -> None:
+    odd = {**say("a", "STOP"), "newField": {"x": [1]}, "automaticFunctionCallingHistory": None}
+    assert stream(odd, {"keepalive": True}).text == "a"
+
+
+def test_blanks_and_the_mark_of_a_gateway_are_no_chunks() -> None:
+    assert stream(say("a", "STOP"), b" ", b"[DONE]").text == "a"
+
+
+def test_half_a_character_waits_for_its_other_half() -> None:
+    first = json.dumps(say("x\ud83d")).encode()
+    deltas, decoder = listen(first, say("\ude00 y"), say("z", "STOP"))
+    assert decoder.close().text == "x\U0001f600 yz"
+    assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["x", "\U0001f600 y", "z"]
+
+
+# --- What was blocked ---------------------------------------------------------------------------------------
+
+
+def test_a_blocked_prompt_is_an_error_that_says_why() -> None:
+    blocked = {
+        "promptFeedback": {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "No."},
+        "usageMetadata": {"promptTokenCount": 4},
+        "modelVersion": "m-1",
+    }
+    for read in (whole, stream):
+        with pytest.raises(ContentFiltered, match=r"PROHIBITED_CONTENT \(No\.\)") as failure:
+            read(blocked)
+        assert failure.value.code == "PROHIBITED_CONTENT"
+        assert failure.value.usage == Usage(4)
+        assert failure.value.metadata is not None
+        assert failure.value.metadata.model == "m-1"
+
+
+def test_a_reason_that_nobody_knows_yet_blocks_too() -> None:
+    with pytest.raises(ContentFiltered, match="BRAND_NEW"):
+        whole({"promptFeedback": {"blockReason": "BRAND_NEW"}})
+
+
+def test_words_without_a_reason_block_too() -> None:
+    with pytest.raises(ContentFiltered, match="Sorry") as failure:
+        whole({"candidates": [], "promptFeedback": {"blockReasonMessage": "Sorry"}})
+    assert failure.value.code is None
+
+
+def test_feedback_on_a_prompt_that_passed_is_no_error() -> None:
+    turn = whole({**say("a", "STOP"), "promptFeedback": {"safetyRatings": [{"category": "X"}]}})
+    assert turn.text == "a"
+    with pytest.raises(InvalidResponse):
+        whole({"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}})
+
+
+def test_a_prompt_may_be_blocked_in_mid_answer() -> None:
+    with pytest.raises(ContentFiltered, match="PROHIBITED_CONTENT") as failure:
+        stream(say("Hel"), say("lo"), {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
+    assert failure.value.partial is not None
+    assert failure.value.partial.text == "Hello"
+    assert not failure.value.retryable
+
+
+# --- What was cut -------------------------------------------------------------------------------------------
+
+
+def test_a_stream_without_a_finish_reason_is_truncated() -> None:
+    _, decoder = listen(say("Hel", usageMetadata={"promptTokenCount": 3}), chunk({"functionCall": {"name": "f"}}))
+    with pytest.raises(StreamTruncated, match=r"1 call was not run; usage so far: 3 in, 0 out") as failure:
+        decoder.close()
+    assert failure.value.retryable
+    partial = failure.value.partial
+    assert partial is not None
+    assert (partial.text, partial.finish_reason) == ("Hel", None)
+    assert isinstance(partial.tools[0].status, Pending)
+
+
+def test_nothing_at_all_is_truncated() -> None:
+    with pytest.raises(StreamTruncated, match="after 0 bytes"):
+        StreamDecoder("p").close()
+    with pytest.raises(StreamTruncated):
+        stream({"something": "else"})
+    with pytest.raises(StreamTruncated):
+        stream({"candidates": [{"content": None, "index": 0}]})
+
+
+def test_what_goes_on_after_a_finish_reason_was_not_over() -> None:
+    with pytest.raises(StreamTruncated):
+        stream(say("a", "STOP"), say("b"))
+    with pytest.raises(StreamTruncated):
+        stream(say("a", "STOP"), chunk({"functionCall": {"name": "f"}}))
+    assert stream(say("a", "STOP"), say("b"), say("c", "RECITATION")).finish_reason == "content_filter"
+
+
+def test_what_says_nothing_after_a_finish_reason_changes_nothing() -> None:
+    turn = stream(say("a", "STOP"), say(""), {"usageMetadata": {"promptTokenCount": 2}})
+    assert (turn.finish_reason, turn.usage.input_tokens) == ("stop", 2)
+
+
+# --- What went wrong ----------------------------------------------------------------------------------------
+
+
+def test_an_error_in_mid_stream_is_raised_behind_what_came_with_it() -> None:
+    error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+    decoder = StreamDecoder("p")
+    assert decoder.feed([event(say("Hel")), event(error)]) == [TextDelta("Hel")]
+    for again in (decoder.close, lambda: decoder.feed([])):
+        with pytest.raises(Overloaded) as failure:
+            again()
+        assert failure.value.partial is not None
+        assert failure.value.partial.text == "Hel"
+
+
+def test_an_error_may_be_in_a_list() -> None:
+    error = [{"error": {"code": 499, "message": "The operation was cancelled.", "status": "CANCELLED"}}]
+    for read in (whole, stream):
+        with pytest.raises(ServerFault, match="cancelled") as failure:
+            read(error)
+        assert failure.value.status == 499
+
+
+def test_an_error_after_the_finish_reason_is_an_error() -> None:
+    with pytest.raises(Provider):
+        stream(say("a", "STOP"), {"error": {"code": 500, "message": "x", "status": "INTERNAL"}})
+
+
+WRONG: list[tuple[object, str]] = [
+    ([], "the answer"),
+    ("hello", "the answer"),
+    ({"candidates": {}}, "candidates"),
+    ({"candidates": []}, "candidates"),
+    ({"candidates": "x"}, "candidates"),
+    ({"candidates": ["x"]}, "candidates[0]"),
+    ({"candidates": [{}]}, "candidates"),
+    ({"candidates": [{"content": "x"}]}, "candidates[0].content"),
+    ({"candidates": [{"content": {"parts": {"text": "x"}}}]}, "candidates[0].content.parts"),
+    ({"candidates": [{"content": {"parts": ["x"]}}]}, "candidates[0].content.parts[0]"),
+    ({"candidates": [{"content": {"parts": [{"text": 7}]}}]}, "candidates[0].content.parts[0].text"),
+    ({"candidates": [{"finishReason": 7}]}, "candidates[0].finishReason"),
+    ({"usageMetadata": [1]}, "usageMetadata"),
+    ({"promptFeedback": "x"}, "promptFeedback"),
+    ({"responseId": 7}, "responseId"),
+]
+
+
+@pytest.mark.parametrize(("body", "path"), WRONG)
+def test_a_known_field_of_a_wrong_shape_is_told_by_its_path(body: object, path: str) -> None:
+    with pytest.raises(InvalidResponse) as failure:
+        whole(body)
+    assert path in f"{failure.value} {failure.value.path}"
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"candidates": "x"},
+        {"candidates": ["x"]},
+        {"candidates": [{"content": "x"}]},
+        {"candidates": [{"content": {"parts": "x"}}]},
+        {"candidates": [{"content": {"parts": ["x"]}}]},
+        {"usageMetadata": 7},
+        "x",
+        7,
+    ],
+)
+def test_a_chunk_of_a_wrong_shape_is_no_crash(chunk: object) -> None:
+    for before in ([], [say("a"), say("b")]):
+        with pytest.raises(InvalidResponse) as failure:
+            stream(*before, chunk)
+        assert failure.value.partial is not None
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
+def test_what_is_not_json_is_invalid(body: bytes) -> None:
+    with pytest.raises(InvalidResponse, match="not JSON"):
+        decode(body, "p")
+
+
+def test_an_event_that_is_not_json_is_invalid() -> None:
+    with pytest.raises(InvalidResponse, match="not JSON"):
+        stream(b"<html>")
+
+
+def test_a_mistake_of_ours_is_not_told_as_the_servers() -> None:
+    decoder = StreamDecoder("p")
+    with pytest.raises(AttributeError):
+        decoder.feed([event(say("a")), cast("Event", "no event")])
+
+
+def test_a_right_shape_has_no_wrong_path() -> None:
+    assert wrong_path(say("a", "STOP")) is None
+    assert wrong_path([say("a"), {"candidates": 7}]) == "candidates"
+    assert wrong_path([say("a")]) is None

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import Authentication, InvalidResponse, UnsupportedOption
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
+from chat_core.usage import Usage
+from chat_gemini.embeddings import decode_count, decode_embeddings, encode_count, encode_embeddings
+from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions
+
+PLAIN = EmbeddingDialect(model="e")
+
+
+def body(*texts: str, dialect: EmbeddingDialect = PLAIN, extras: EmbeddingOptions | None = None) -> Any:
+    options = ChatOptions(extras=() if extras is None else (extras,))
+    return json.loads(encode_embeddings(texts, options, dialect=dialect))
+
+
+def read(answer: object, count: int = 1) -> Any:
+    return decode_embeddings(json.dumps(answer).encode(), count, "p")
+
+
+# --- What is asked ------------------------------------------------------------------------------------------
+
+
+def test_a_batch_names_its_model_with_each_text() -> None:
+    assert body("a", "b") == {
+        "requests": [
+            {"model": "models/e", "content": {"parts": [{"text": "a"}]}},
+            {"model": "models/e", "content": {"parts": [{"text": "b"}]}},
+        ]
+    }
+
+
+def test_what_vectors_are_for_and_how_long_they_are_goes_with_each_text() -> None:
+    dialect = EmbeddingDialect(model="e", dimensions=2, task_type="CLUSTERING", auto_truncate=False)
+    (request,) = body("a", dialect=dialect)["requests"]
+    assert request["taskType"] == "CLUSTERING"
+    assert request["outputDimensionality"] == 2
+    assert request["autoTruncate"] is False
+    (request,) = body("a", dialect=dialect, extras=EmbeddingOptions(task_type="RETRIEVAL_DOCUMENT", title="T"))[
+        "requests"
+    ]
+    assert (request["taskType"], request["title"]) == ("RETRIEVAL_DOCUMENT", "T")
+
+
+def test_predictions_have_instances_and_parameters() -> None:
+    dialect = EmbeddingDialect(model="e", method="predict", dimensions=2, auto_truncate=True)
+    assert body("a", "b", dialect=dialect, extras=EmbeddingOptions(task_type="CLUSTERING", title="T")) == {
+        "instances": [
+            {"content": "a", "task_type": "CLUSTERING", "title": "T"},
+            {"content": "b", "task_type": "CLUSTERING", "title": "T"},
+        ],
+        "parameters": {"outputDimensionality": 2, "autoTruncate": True},
+    }
+    assert body("a", dialect=EmbeddingDialect(model="e", method="predict")) == {"instances": [{"content": "a"}]}
+
+
+def test_one_text_at_a_time_is_one() -> None:
+    dialect = EmbeddingDialect(model="e", method="embedContent")
+    assert body("a", dialect=dialect) == {"content": {"parts": [{"text": "a"}]}}
+    with pytest.raises(UnsupportedOption, match="one text at a time, not 2"):
+        body("a", "b", dialect=dialect)
+
+
+def test_vertex_takes_what_vectors_are_for_apart_from_the_text() -> None:
+    dialect = EmbeddingDialect(model="e", method="embedContent", dimensions=8, auto_truncate=False, grouped=True)
+    assert body("a", dialect=dialect, extras=EmbeddingOptions(task_type="CLUSTERING", title="t")) == {
+        "content": {"parts": [{"text": "a"}]},
+        "embedContentConfig": {
+            "taskType": "CLUSTERING",
+            "title": "t",
+            "outputDimensionality": 8,
+            "autoTruncate": False,
+        },
+    }
+    plain = EmbeddingDialect(model="e", method="embedContent", grouped=True)
+    assert body("a", dialect=plain) == {"content": {"parts": [{"text": "a"}]}}
+
+
+def test_options_about_answers_are_refused() -> None:
+    with pytest.raises(UnsupportedOption, match=r"gemini \(embeddings\).*temperature"):
+        encode_embeddings(["a"], ChatOptions(temperature=0.5), dialect=PLAIN)
+
+
+# --- What is answered ---------------------------------------------------------------------------------------
+
+
+def test_vectors_come_in_three_shapes() -> None:
+    assert read({"embeddings": [{"values": [1, 0.5]}, {"values": [0, 1]}]}, 2).vectors == ((1.0, 0.5), (0.0, 1.0))
+    single = read({"embedding": {"values": [1]}, "usageMetadata": {"promptTokenCount": 3}})
+    assert (single.vectors, single.usage) == (((1.0,),), Usage(3))
+    predicted = {"embeddings": {"values": [1], "statistics": {"token_count": 2, "truncated": False}}}
+    answer = read({"predictions": [predicted, predicted]}, 2)
+    assert (answer.vectors, answer.usage) == (((1.0,), (1.0,)), Usage(4))
+
+
+WRONG: list[tuple[object, str]] = [
+    ({}, "embeddings"),
+    ({"embeddings": []}, "embeddings"),
+    ({"embeddings": {}}, "embeddings"),
+    ({"embeddings": [{"values": []}]}, "embeddings[0]"),
+    ({"embeddings": [{"values": ["x"]}]}, "embeddings[0]"),
+    ({"embeddings": [7]}, "embeddings[0]"),
+    ({"embedding": None}, "embedding[0]"),
+    ({"predictions": [{}]}, "predictions[0]"),
+    ([1], ""),
+]
+
+
+@pytest.mark.parametrize(("answer", "path"), WRONG)
+def test_what_holds_no_vector_for_each_text_is_invalid(answer: object, path: str) -> None:
+    with pytest.raises(InvalidResponse) as error:
+        read(answer)
+    assert error.value.path == path
+
+
+def test_the_cost_may_stand_with_each_text() -> None:
+    told: list[object] = [
+        {"values": [1], "statistics": {"tokenCount": 2}},
+        {"values": [1], "statistics": {"token_count": 3}},
+        {"values": [1], "statistics": {"token_count": 1e999}},
+        {"values": [1], "statistics": None},
+    ]
+    assert read({"embedding": None, "embeddings": told}, 4).usage == Usage(5)
+    assert read({"predictions": [{"embeddings": item} for item in told]}, 4).usage == Usage(5)
+
+
+def test_an_error_in_the_place_of_vectors_is_that_error() -> None:
+    reason = {"reason": "API_KEY_INVALID"}
+    with pytest.raises(Authentication):
+        read({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "x", "details": [reason]}})
+    with pytest.raises(InvalidResponse, match="not JSON"):
+        decode_embeddings(b"<html>", 1, "p")
+
+
+# --- Counting -----------------------------------------------------------------------------------------------
+
+
+def counted(messages: Messages, tools: ToolDeclarations = NO_TOOLS, *, flat: bool = False) -> Any:
+    return json.loads(encode_count(messages, tools, dialect=Dialect(model="m"), flat=flat))
+
+
+def test_contents_alone_are_counted_as_they_are() -> None:
+    assert counted(Messages.from_user("Hi")) == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+
+
+def test_tools_and_instructions_are_counted_in_a_whole_request_or_beside_the_contents() -> None:
+    tools = ToolDeclarations([ToolDeclaration("f", "", {"type": "object", "properties": {}})])
+    whole = counted(Messages.from_user("Hi"), tools)["generateContentRequest"]
+    assert whole.keys() == {"model", "contents", "tools"}
+    messages = Messages.from_system("Be brief.")
+    messages.user("Hi")
+    assert counted(messages)["generateContentRequest"].keys() == {"model", "systemInstruction", "contents"}
+    assert counted(messages, tools, flat=True).keys() == {"systemInstruction", "contents", "tools"}
+
+
+def test_a_count_is_a_number() -> None:
+    assert decode_count(b'{"totalTokens":12,"cachedContentTokenCount":3}', "p") == 12
+    assert decode_count(b"{}", "p") == 0
+    for body in (b'{"totalTokens":"12"}', b'{"totalTokens":null}', b'{"other":1}', b"[]"):
+        with pytest.raises(InvalidResponse):
+            decode_count(body, "p")
+
+
+@pytest.mark.parametrize("count", [True, 5.5, "5", None])
+def test_what_is_no_number_is_no_count(count: object) -> None:
+    with pytest.raises(InvalidResponse, match="totalTokens"):
+        decode_count(json.dumps({"totalTokens": count}).encode(), "p")

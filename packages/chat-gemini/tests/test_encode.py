@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
+from chat_core.options import ChatOptions, NamedTool, ReasoningEffort
+from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.usage import Metadata
+from chat_gemini.encode import encode, encode_conversation
+from chat_gemini.options import Dialect, GeminiOptions, SafetySetting
+
+DIALECT = Dialect(model="m")
+SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+TOOLS = ToolDeclarations([ToolDeclaration("f", "Does it.", SCHEMA)])
+
+
+def body(
+    messages: Messages | None = None,
+    tools: ToolDeclarations = NO_TOOLS,
+    *,
+    output: OutputSchema | None = None,
+    dialect: Dialect = DIALECT,
+    extras: GeminiOptions | None = None,
+    options: ChatOptions | None = None,
+) -> Any:
+    options = options or ChatOptions(extras=() if extras is None else (extras,))
+    return json.loads(encode(messages or Messages.from_user("Hi"), tools, options, output, dialect=dialect))
+
+
+def config(**options: Any) -> Any:
+    return body(options=ChatOptions(**options))["generationConfig"]
+
+
+def calling(extras: GeminiOptions | None = None, tools: ToolDeclarations = TOOLS, **options: Any) -> Any:
+    chosen = ChatOptions(extras=() if extras is None else (extras,), **options)
+    return body(tools=tools, options=chosen).get("toolConfig", {}).get("functionCallingConfig")
+
+
+# --- The conversation ---------------------------------------------------------------------------------------
+
+
+def test_a_request_says_no_more_than_it_must() -> None:
+    assert body() == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+
+
+def test_instructions_have_a_place_of_their_own_wherever_they_stand() -> None:
+    messages = Messages.from_system("One.")
+    messages.user("Hi")
+    messages.append("system", Turn([Text("Two.")]))
+    messages.user("Ho")
+    sent = body(messages)
+    assert sent["systemInstruction"] == {"parts": [{"text": "One."}, {"text": "Two."}]}
+    assert [content["parts"][0]["text"] for content in sent["contents"]] == ["Hi", "Ho"]
+
+
+def test_a_turn_that_has_nothing_for_this_provider_is_left_out() -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([], finish_reason="stop"))
+    messages.append("system", Turn([Text("")]))
+    messages.user("")
+    messages.user("Ho")
+    assert [content["role"] for content in body(messages)["contents"]] == ["user", "user"]
+    assert "systemInstruction" not in body(messages)
+
+
+def test_sequential_calls_stay_sequential() -> None:
+    messages = Messages.from_user("Hi")
+    for name in ("one", "two"):
+        messages.append("model", Turn([Tool(FunctionCall(name), status=Completed(name))], metadata=Metadata("gemini")))
+    contents = body(messages)["contents"]
+    assert [content["role"] for content in contents] == ["user", "model", "user", "model", "user"]
+
+
+def test_a_call_that_waits_is_never_sent() -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([Tool(FunctionCall("f"))], finish_reason="tool_calls"))
+    with pytest.raises(PendingTools) as error:
+        body(messages)
+    assert error.value.tool_ids == (messages.pending()[0].id,)
+
+
+def test_the_encoding_of_a_settled_turn_is_kept_with_it() -> None:
+    messages = Messages.from_user("Hi")
+    assert encode_conversation(messages, DIALECT) == encode_conversation(messages, DIALECT)
+    other = Dialect(model="m", provider="q")
+    assert encode_conversation(messages, other) == encode_conversation(messages, DIALECT)
+
+
+# --- Tools --------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_declared_before_the_tools_of_the_server() -> None:
+    dialect = Dialect(model="m", native_tools=({"googleSearch": {}},))
+    sent = body(tools=TOOLS, dialect=dialect, extras=GeminiOptions(tools=({"computerUse": {}},)))
+    function = {"name": "f", "description": "Does it.", "parametersJsonSchema": SCHEMA}
+    assert sent["tools"] == [{"functionDeclarations": [function]}, {"googleSearch": {}}, {"computerUse": {}}]
+
+
+def test_a_property_called_title_is_a_property_in_both_forms() -> None:
+    for schemas, field in (("json", "parametersJsonSchema"), ("openapi", "parameters")):
+        dialect = Dialect(model="m", schemas="json" if schemas == "json" else "openapi")
+        sent = body(tools=ToolDeclarations([ToolDeclaration("f", "", SCHEMA)]), dialect=dialect)
+        assert sent["tools"] == [{"functionDeclarations": [{"name": "f", field: SCHEMA}]}]
+
+
+def test_what_the_older_fields_cannot_say_is_refused_by_the_name_of_the_tool_and_the_keyword() -> None:
+    recursive = {"$ref": "#/$defs/N", "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}}}
+    dialect = Dialect(model="m", schemas="openapi")
+    with pytest.raises(UnsupportedOption, match=r"tool 'f': `\$ref` at n"):
+        body(tools=ToolDeclarations([ToolDeclaration("f", "", recursive)]), dialect=dialect)
+    with pytest.raises(UnsupportedOption, match=r"schema 'answer': `\$ref`"):
+        body(output=OutputSchema("answer", recursive), dialect=dialect)
+
+
+@pytest.mark.parametrize("name", ["", "1st", "my tool", "a" * 129, "naïve"])
+def test_a_name_that_the_server_refuses_is_refused_first(name: str) -> None:
+    with pytest.raises(UnsupportedOption, match="name"):
+        body(tools=ToolDeclarations([ToolDeclaration(name, "", SCHEMA)]))
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (None, None),
+        ("auto", {"mode": "AUTO"}),
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        (NamedTool("f"), {"mode": "ANY", "allowedFunctionNames": ["f"]}),
+    ],
+)
+def test_a_choice_of_tools_is_a_mode_and_names(choice: Any, sent: object) -> None:
+    assert calling(tool_choice=choice) == sent
+
+
+def test_modes_that_other_providers_do_not_have_are_options_of_this_one() -> None:
+    extras = GeminiOptions(function_mode="VALIDATED", allowed_functions=("f", "g"), stream_arguments=True)
+    assert calling(extras) == {
+        "mode": "VALIDATED",
+        "allowedFunctionNames": ["f", "g"],
+        "streamFunctionCallArguments": True,
+    }
+    with pytest.raises(UnsupportedOption, match="two ways"):
+        calling(extras, tool_choice="auto")
+
+
+def test_a_choice_needs_tools() -> None:
+    for choice in ("required", NamedTool("f")):
+        with pytest.raises(UnsupportedOption, match="needs tools"):
+            calling(tools=NO_TOOLS, tool_choice=choice)
+    assert calling(tools=NO_TOOLS, tool_choice="auto") is None
+
+
+def test_parallel_calls_cannot_be_forbidden() -> None:
+    assert calling(parallel_tool_calls=True) is None
+    with pytest.raises(UnsupportedOption, match="parallel_tool_calls"):
+        calling(parallel_tool_calls=False)
+
+
+def test_calls_of_the_servers_own_tools_may_be_asked_for() -> None:
+    sent = body(extras=GeminiOptions(server_calls=True))
+    assert sent["toolConfig"] == {"includeServerSideToolInvocations": True}
+
+
+# --- Options ------------------------------------------------------------------------------------------------
+
+
+def test_options_that_every_provider_knows_have_their_names_here() -> None:
+    sent = config(temperature=0.5, top_p=0.9, max_tokens=10, stop=("a", "b"), seed=3)
+    assert sent == {"temperature": 0.5, "topP": 0.9, "maxOutputTokens": 10, "stopSequences": ["a", "b"], "seed": 3}
+
+
+def test_options_of_this_wire_alone() -> None:
+    extras = GeminiOptions(
+        top_k=4,
+        presence_penalty=0.1,
+        frequency_penalty=0.2,
+        response_logprobs=True,
+        logprobs=2,
+        response_modalities=("AUDIO",),
+        speech={"voiceConfig": {}},
+        image={"aspectRatio": "1:1"},
+        media_resolution="MEDIA_RESOLUTION_LOW",
+        include_thoughts=True,
+        safety=(SafetySetting("X", "OFF"),),
+        cached_content="cachedContents/1",
+        labels={"a": "b"},
+        service_tier="flex",
+        store=False,
+        generation_config={"candidateCount": 2},
+        extra_body={"modelArmorConfig": {}},
+    )
+    assert body(extras=extras) == {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "safetySettings": [{"category": "X", "threshold": "OFF"}],
+        "cachedContent": "cachedContents/1",
+        "labels": {"a": "b"},
+        "serviceTier": "flex",
+        "store": False,
+        "generationConfig": {
+            "responseModalities": ["AUDIO"],
+            "topK": 4,
+            "presencePenalty": 0.1,
+            "frequencyPenalty": 0.2,
+            "responseLogprobs": True,
+            "logprobs": 2,
+            "speechConfig": {"voiceConfig": {}},
+            "imageConfig": {"aspectRatio": "1:1"},
+            "mediaResolution": "MEDIA_RESOLUTION_LOW",
+            "thinkingConfig": {"includeThoughts": True},
+            "candidateCount": 2,
+        },
+        "modelArmorConfig": {},
+    }
+
+
+def test_the_options_of_a_request_come_before_those_of_the_provider() -> None:
+    dialect = Dialect(model="m", include_thoughts=True, modalities=("TEXT",), safety=(SafetySetting("X", "OFF"),))
+    assert body(dialect=dialect)["generationConfig"] == {
+        "responseModalities": ["TEXT"],
+        "thinkingConfig": {"includeThoughts": True},
+    }
+    extras = GeminiOptions(include_thoughts=False, response_modalities=("IMAGE",), safety=())
+    sent = body(dialect=dialect, extras=extras)
+    assert sent["generationConfig"] == {
+        "responseModalities": ["IMAGE"],
+        "thinkingConfig": {"includeThoughts": False},
+    }
+    assert "safetySettings" not in sent
+
+
+@pytest.mark.parametrize("name", ["contents", "tools", "generationConfig", "safetySettings"])
+def test_further_fields_replace_none_of_the_librarys(name: str) -> None:
+    extras = GeminiOptions(extra_body={name: {}}, safety=(SafetySetting("X", "OFF"),))
+    with pytest.raises(UnsupportedOption, match=name):
+        body(extras=extras)
+    with pytest.raises(UnsupportedOption, match="topK"):
+        body(extras=GeminiOptions(top_k=1, generation_config={"topK": 2}))
+
+
+@pytest.mark.parametrize(
+    ("effort", "level", "budget"),
+    [
+        ("none", None, 0),
+        ("minimal", "minimal", 1024),
+        ("low", "low", 1024),
+        ("medium", "medium", 8192),
+        ("high", "high", 24576),
+        ("xhigh", None, None),
+    ],
+)
+def test_an_effort_is_a_level_or_a_budget(effort: ReasoningEffort, level: str | None, budget: int | None) -> None:
+    for dialect, name, value in (
+        (Dialect(model="m", thinking="level"), "thinkingLevel", level),
+        (Dialect(model="m", thinking="budget"), "thinkingBudget", budget),
+    ):
+        if value is None:
+            with pytest.raises(UnsupportedOption, match="choose one of"):
+                body(dialect=dialect, options=ChatOptions(reasoning=effort))
+        else:
+            sent = body(dialect=dialect, options=ChatOptions(reasoning=effort))
+            assert sent["generationConfig"]["thinkingConfig"] == {name: value}
+
+
+def test_a_budget_in_tokens_is_one_for_every_model() -> None:
+    for thinking in ("level", "budget"):
+        dialect = Dialect(model="m", thinking="level" if thinking == "level" else "budget")
+        sent = body(dialect=dialect, options=ChatOptions(reasoning=512))
+        assert sent["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 512}
+
+
+def test_a_structured_answer_is_asked_for_in_either_form() -> None:
+    output = OutputSchema("answer", SCHEMA)
+    assert body(output=output)["generationConfig"] == {
+        "responseMimeType": "application/json",
+        "responseJsonSchema": SCHEMA,
+    }
+    sent = body(output=output, dialect=Dialect(model="m", schemas="openapi"))["generationConfig"]
+    assert sent == {"responseMimeType": "application/json", "responseSchema": SCHEMA}
+
+
+def test_options_of_another_provider_are_refused() -> None:
+    with pytest.raises(UnsupportedOption, match="gemini"):
+        body(options=ChatOptions(extras=(_Foreign(),)))
+
+
+class _Foreign:
+    provider = "elsewhere"

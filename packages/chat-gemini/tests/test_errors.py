@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    ContextLength,
+    InvalidRequest,
+    InvalidResponse,
+    Network,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    Timeout,
+    TransportError,
+)
+from chat_core.transport.types import Headers
+from chat_gemini.errors import failure_in_body, refusal, told, translate
+
+TYPE = "type.googleapis.com/google.rpc."
+
+
+def status(code: int, name: str, message: str = "No.", *details: object) -> dict[str, object]:
+    return {"error": {"code": code, "message": message, "status": name, "details": list(details)}}
+
+
+def info(reason: str, **metadata: str) -> dict[str, object]:
+    return {"@type": f"{TYPE}ErrorInfo", "reason": reason, "domain": "googleapis.com", "metadata": metadata}
+
+
+def quota(*ids: str) -> dict[str, object]:
+    return {"@type": f"{TYPE}QuotaFailure", "violations": [{"quotaId": name} for name in ids]}
+
+
+def wait(delay: object) -> dict[str, object]:
+    return {"@type": f"{TYPE}RetryInfo", "retryDelay": delay}
+
+
+def refused(code: int, body: object, headers: Mapping[str, str] | None = None) -> Provider:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return refusal(code, headers or {}, data, "p")
+
+
+EXHAUSTED = "You exceeded your current quota, please check your plan and billing details."
+MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind"),
+    [
+        (400, status(400, "INVALID_ARGUMENT"), InvalidRequest),
+        (400, status(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID")), Authentication),
+        (400, [status(400, "INVALID_ARGUMENT", "API key expired.", info("API_KEY_INVALID"))], Authentication),
+        (400, status(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), PermissionDenied),
+        (400, status(400, "FAILED_PRECONDITION", "Enable billing"), InvalidRequest),
+        (
+            400,
+            status(
+                400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."
+            ),
+            ContextLength,
+        ),
+        (401, status(401, "UNAUTHENTICATED", "No token", info("ACCESS_TOKEN_EXPIRED")), Authentication),
+        (403, status(403, "PERMISSION_DENIED", "Not enabled", info("SERVICE_DISABLED")), PermissionDenied),
+        (403, status(403, "PERMISSION_DENIED", "No billing", info("BILLING_DISABLED")), QuotaExceeded),
+        (404, status(404, "NOT_FOUND"), NotFound),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED), RateLimited),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE)), RateLimited),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE, DAY)), QuotaExceeded),
+        (429, status(429, "RESOURCE_EXHAUSTED", f"{EXHAUSTED} limit: 0, model: x"), QuotaExceeded),
+        (429, status(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), QuotaExceeded),
+        (429, status(429, "RESOURCE_EXHAUSTED", "x", info("RATE", quota_limit="RequestsPerDay")), QuotaExceeded),
+        (429, status(429, "RESOURCE_EXHAUSTED", "Resource exhausted, please try again later."), RateLimited),
+        (499, status(499, "CANCELLED"), ServerFault),
+        (500, status(500, "INTERNAL"), ServerFault),
+        (503, status(503, "UNAVAILABLE", "The model is overloaded."), Overloaded),
+        (504, status(504, "DEADLINE_EXCEEDED"), ServerFault),
+        (409, status(409, "ABORTED"), ServerFault),
+        (502, b"<html>Bad gateway</html>", ServerFault),
+        (400, b"", InvalidRequest),
+        (400, {"error": "no"}, InvalidRequest),
+        (400, [], InvalidRequest),
+        (400, {"error": {"message": "x", "details": "none"}}, InvalidRequest),
+    ],
+)
+def test_a_refusal_is_of_the_class_that_its_details_tell(code: int, body: object, kind: type[Provider]) -> None:
+    error = refused(code, body)
+    assert type(error) is kind, str(error)
+    assert error.status == code
+    assert error.retryable is (kind in {RateLimited, Overloaded, ServerFault})
+
+
+def test_a_refusal_keeps_its_words_its_name_and_its_body() -> None:
+    body = status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(DAY))
+    error = refused(429, body, {"x-request-id": "r1"})
+    assert EXHAUSTED in str(error)
+    assert (error.code, error.request_id) == ("RESOURCE_EXHAUSTED", "r1")
+    assert json.loads(error.body) == body
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [
+        ("34.4s", 34.4),
+        ("7s", 7.0),
+        ("0s", 0.0),
+        ({"seconds": 7}, 7.0),
+        ({"seconds": 7, "nanos": 500_000_000}, 7.5),
+        ({"seconds": "7"}, 7.0),
+        ({"nanos": "x"}, None),
+        ("soon", None),
+        ("xs", None),
+        ("-1s", None),
+        ("infs", None),
+        ("99999999999s", None),
+        (None, None),
+        (7, None),
+        ({"seconds": "soon", "nanos": 5}, None),
+        ({"seconds": [7]}, None),
+        ({"nanos": 500_000_000}, 0.5),
+    ],
+)
+def test_the_wait_stands_in_the_details(delay: object, seconds: float | None) -> None:
+    assert refused(429, status(429, "RESOURCE_EXHAUSTED", "x", "odd", wait(delay))).retry_after == seconds
+
+
+def test_the_wait_may_stand_in_the_words_alone() -> None:
+    assert refused(429, status(429, "RESOURCE_EXHAUSTED", "Please retry in 12.5s.")).retry_after == 12.5
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Please retry in 573.5ms.", 0.5735),
+        ("Please retry in 1m30s.", 90.0),
+        ("Please retry in 8h1m2.5s", 28_862.5),
+        ("Please retry in 5m.", 300.0),
+        ("Please retry after 7 s", 7.0),
+        ("Please retry in 2 days", None),
+        (f"Please retry in {'9' * 9}s", None),
+    ],
+)
+def test_a_wait_in_words_may_have_hours_and_milliseconds(words: str, seconds: float | None) -> None:
+    body = json.dumps(status(429, "RESOURCE_EXHAUSTED", words)).encode()
+    assert refusal(429, {}, body, "p").retry_after == seconds
+
+
+def test_a_country_without_a_plan_is_no_mistake_of_the_request() -> None:
+    message = "Gemini API free tier is not available in your country. Please enable billing."
+    body = json.dumps(status(400, "FAILED_PRECONDITION", message)).encode()
+    assert type(refusal(400, {}, body, "p")) is PermissionDenied
+
+
+def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
+    body = status(503, "UNAVAILABLE", "x", wait("34s"))
+    assert refused(503, body, {"retry-after": "2"}).retry_after == 2.0
+
+
+def test_an_error_in_an_answer_has_its_own_status() -> None:
+    error = failure_in_body(status(503, "UNAVAILABLE", "busy", wait("3s")), "p")
+    assert (type(error), error.status, error.retry_after) == (Overloaded, 503, 3.0)
+
+
+def test_what_an_answer_says_of_an_error_is_found() -> None:
+    error = status(500, "INTERNAL")
+    assert told(error) == error
+    assert told([{"candidates": None}, error]) == error
+    assert told([]) is None
+    assert told({"candidates": []}) is None
+    assert told({"error": None}) is None
+    assert told("error") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TransportError("connection", "no"), Network),
+        (TransportError("stream", "no"), Network),
+        (TransportError("timeout", "no"), Timeout),
+        (TransportError("protocol", "no"), InvalidResponse),
+        (TransportError("status", "no", status=404, headers=Headers({}), body=b"{}"), NotFound),
+    ],
+)
+def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:
+    assert type(translate(error, "p")) is kind
+
+
+def test_a_key_that_a_server_quotes_is_not_told_again() -> None:
+    error = refused(
+        400, status(400, "INVALID_ARGUMENT", "Invalid key AIzaSyA1234567890abcdef", info("API_KEY_INVALID"))
+    )
+    assert "AIzaSy" not in str(error)

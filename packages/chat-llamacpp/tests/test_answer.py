@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import TransportError
+from chat_llamacpp.answer import Translator, Whole, refusal
+
+SAYING = '{"say": "It is 21."}'
+CALL = '{"call": "pay", "arguments": {"to": "Bo"}}'
+
+
+def chunk(content: str | None = None, finish: str | None = None, **delta: object) -> dict[str, Any]:
+    said = delta if content is None else {"content": content, **delta}
+    return {"id": "1", "model": "tiny", "choices": [{"index": 0, "delta": said, "finish_reason": finish}]}
+
+
+USAGE: dict[str, Any] = {"id": "1", "choices": [], "usage": {"prompt_tokens": 3}}
+
+
+def translated(*chunks: dict[str, Any], calls: bool = True) -> list[dict[str, Any]]:
+    translator = Translator(calls=calls)
+    return [item for piece in chunks for item in translator.translate(piece)]
+
+
+def deltas(chunks: list[dict[str, Any]]) -> list[tuple[object, object]]:
+    return [(item["choices"][0]["delta"], item["choices"][0]["finish_reason"]) for item in chunks if item["choices"]]
+
+
+def test_without_a_grammar_for_calls_everything_passes() -> None:
+    chunks = [chunk(role="assistant"), chunk(CALL), chunk(finish="stop"), USAGE]
+
+    assert translated(*chunks, calls=False) == chunks
+
+
+def test_a_saying_becomes_text() -> None:
+    first = chunk(role="assistant", content=None)
+    chunks = translated(first, *[chunk(letter) for letter in SAYING], chunk(finish="stop"), USAGE)
+
+    assert chunks[0] == first
+    assert "".join(delta.get("content", "") for delta, _ in deltas(chunks[1:])) == "It is 21."  # type: ignore[attr-defined]
+    assert deltas(chunks)[-1] == ({}, "stop")
+    assert chunks[-1] == USAGE
+
+
+def test_a_call_becomes_a_call_and_says_so_in_the_end() -> None:
+    told = deltas(translated(chunk(CALL), chunk(finish="stop")))
+
+    assert [list(delta) for delta, _ in told] == [["tool_calls"], ["tool_calls"], []]  # type: ignore[call-overload]
+    assert [finish for _, finish in told] == [None, None, "tool_calls"]
+
+
+def test_text_and_the_end_may_come_together() -> None:
+    told = deltas(translated(chunk(CALL, finish="stop")))
+
+    assert [finish for _, finish in told] == [None, None, "tool_calls"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "told"),
+    [
+        (CALL[:-3], "length", "length"),
+        (CALL[:-3], "stop", "length"),
+        ("", "stop", "length"),
+        (SAYING[:-3], "stop", "stop"),
+        (SAYING[:-3], "length", "length"),
+        (CALL, "length", "length"),
+    ],
+)
+def test_a_call_that_was_cut_is_never_called_complete(text: str, finish: str, told: str) -> None:
+    assert deltas(translated(chunk(text), chunk(finish=finish)))[-1] == ({}, told)
+
+
+def test_it_is_known_whether_a_finish_reason_has_come() -> None:
+    translator = Translator(calls=True)
+    translator.translate(chunk(SAYING))
+    assert not translator.finished
+
+    translator.translate(chunk(finish="stop"))
+    assert translator.finished
+
+
+def test_a_text_that_no_grammar_allowed_is_an_error() -> None:
+    with pytest.raises(TransportError, match="is the schema of a tool too much for it") as caught:
+        translated(chunk("Gladly!"))
+
+    assert caught.value.kind == "protocol"
+
+
+def test_the_chunks_are_put_together_as_one_answer() -> None:
+    whole = Whole()
+    for item in translated(
+        chunk(role="assistant"), chunk(SAYING[:12]), chunk(SAYING[12:]), chunk(finish="stop"), USAGE
+    ):
+        whole.add(item)
+
+    assert whole.body() == {
+        "id": "1",
+        "model": "tiny",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is 21."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3},
+    }
+
+
+def test_a_call_is_put_together_too() -> None:
+    whole = Whole()
+    for item in translated(*[chunk(letter) for letter in CALL], chunk(finish="stop")):
+        whole.add(item)
+
+    (choice,) = whole.body()["choices"]
+    (call,) = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    assert (call["type"], call["function"]["name"]) == ("function", "pay")
+    assert json.loads(call["function"]["arguments"]) == {"to": "Bo"}
+
+
+def test_an_answer_without_a_finish_reason_was_broken_off() -> None:
+    whole = Whole()
+    whole.add(chunk("half an ans"))
+
+    with pytest.raises(TransportError, match="without a finish reason") as caught:
+        whole.body()
+
+    assert caught.value.kind == "stream"
+
+
+@pytest.mark.parametrize(("code", "status"), [(400, 400), (503, 503), ("odd", 500), (None, 500)])
+def test_an_error_in_the_place_of_a_chunk_is_a_refusal(code: object, status: int) -> None:
+    error = {"error": {"code": code, "message": "no room"}}
+
+    with pytest.raises(TransportError, match="no room") as caught:
+        Whole().add(error)
+
+    assert caught.value.status == refusal(error).status == status
+    assert json.loads(caught.value.body) == error

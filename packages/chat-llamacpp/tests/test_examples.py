@@ -1,0 +1,18 @@
+"""The example that needs nothing but this package runs as a reader would run it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HELLO = Path(__file__).resolve().parents[3] / "docs" / "examples" / "local_hello.py"
+
+
+def test_hello_answers_and_keeps_the_conversation() -> None:
+    command = [sys.executable, "-W", "error", str(HELLO)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " in, " in done.stdout  # the usage
+    assert done.stdout.count("Name three rivers in France.") == 1

@@ -1,0 +1,284 @@
+"""The bundled weights, for real: what no stand-in can show. One copy of the model answers all of these."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Generator
+
+import anyio
+import pytest
+from chat_completions import CompletionsProvider
+from chat_core import (
+    ChatBuilder,
+    ChatOptions,
+    Messages,
+    NamedTool,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    ToolCollection,
+)
+from chat_core.errors import ContextLength, InvalidRequest
+from chat_core.events import Done, TextDelta, ToolCallDelta
+from chat_core.messages import Completed, Failed
+from chat_llamacpp import LlamaCppBuilder
+from pydantic import BaseModel
+
+pytestmark = pytest.mark.anyio
+
+EXACT = ChatOptions(temperature=0, max_tokens=48)
+on_both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+class Address(BaseModel):
+    street: str
+    city: str
+
+
+class Guest(BaseModel):
+    name: str
+    address: Address
+    friends: list[Guest] = []
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def model() -> Generator[CompletionsProvider]:
+    model = LlamaCppBuilder().with_bundled_model().with_context(1024).build()
+    yield model
+    anyio.run(model.aclose)
+
+
+def payments() -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay(to: str, cents: int) -> str:
+        """Pay somebody money."""
+        return f"paid {cents} cents to {to}"
+
+    return tools
+
+
+async def who(model: CompletionsProvider, text: str) -> Person:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).with_structured_output(Person).build()
+    return (await chat.complete(Messages.from_user(text))).value
+
+
+async def test_streamed_and_whole_the_same_question_has_the_same_answer(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).build()
+    whole = await chat.complete(Messages.from_user("What is the capital of France?"))
+    async with chat.stream(Messages.from_user("What is the capital of France?")) as stream:
+        events = [event async for event in stream]
+
+    assert whole.text == "".join([event.text for event in events if isinstance(event, TextDelta)])
+    assert isinstance(events[-1], Done)
+    assert stream.response.usage.output_tokens == whole.usage.output_tokens > 0
+
+
+async def test_where_the_choice_is_the_models_it_calls_what_fits(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(payments()).build()
+    messages = Messages.from_user("Pay 500 cents to Bo.")
+    response = await chat.complete(messages)
+
+    (tool,) = messages[1].tools
+    assert (tool.name, dict(tool.call.arguments)) == ("pay", {"to": "Bo", "cents": 500})
+    assert tool.status == Completed("paid 500 cents to Bo")
+    assert "500" in response.text
+
+
+async def test_where_the_choice_is_the_models_it_says_what_needs_no_call(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(payments()).build()
+    messages = Messages.from_user("What is the capital of France?")
+    response = await chat.complete(messages)
+
+    assert messages[1].tools == []
+    assert "Paris" in response.text
+    assert "{" not in response.text
+
+
+@pytest.mark.parametrize("choice", ["required", NamedTool("invite")], ids=["required", "named"])
+async def test_where_a_call_is_required_there_is_a_valid_one(model: CompletionsProvider, choice: object) -> None:
+    invited: list[Guest] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def invite(guest: Guest) -> str:
+        """Invite a guest."""
+        invited.append(guest)
+        return "invited"
+
+    options = ChatOptions(temperature=0, max_tokens=120, tool_choice=choice)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    chat = ChatBuilder().with_model(model).with_options(options).with_scoped_tools(scope).build()
+    messages = Messages.from_user("Hello, who are you?")
+    assert isinstance(await chat.complete(messages), Paused)
+
+    (tool,) = messages[1].tools
+    assert Guest.model_validate(tool.call.arguments["guest"]).address.city
+    assert invited == []
+
+
+async def test_a_structured_answer_is_valid(model: CompletionsProvider) -> None:
+    assert await who(model, "Anna is 31 years old.") == Person(name="Anna", age=31)
+
+
+async def test_a_call_that_is_cut_is_never_run(model: CompletionsProvider) -> None:
+    options = ChatOptions(temperature=0, max_tokens=10, tool_choice="required")
+    chat = ChatBuilder().with_model(model).with_options(options).with_tools(payments()).with_max_steps(1).build()
+    messages = Messages.from_user("Pay 500 cents to Bo.")
+    with pytest.raises(Exception, match="after 1 provider call"):
+        await chat.complete(messages)
+
+    (tool,) = messages[1].tools
+    assert isinstance(tool.status, Failed)
+    assert messages[1].turns[0].finish_reason == "length"
+
+
+async def test_a_conversation_that_is_too_long_is_refused_as_such(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).build()
+
+    with pytest.raises(ContextLength, match=r"exceeds the available context size \(1024 tokens\)"):
+        await chat.complete(Messages.from_user("word " * 1100))
+
+
+async def test_a_schema_that_cannot_be_enforced_names_its_tool(model: CompletionsProvider) -> None:
+    tools = ToolCollection()
+    odd = {"type": "object", "properties": {"a": {"$ref": "#a"}}, "$defs": {"A": {"$anchor": "a", "type": "string"}}}
+    tools.register("odd", odd, lambda _arguments: "")
+    chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(tools).build()
+
+    with pytest.raises(InvalidRequest, match=r"the tool 'odd' .* \$ref '#a' leads nowhere"):
+        await chat.complete(Messages.from_user("Hi."))
+
+
+@on_both_loops
+async def test_leaving_in_mid_decoding_ends_it_and_the_next_request_is_answered(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(ChatOptions(max_tokens=800)).build()
+    async with chat.stream(Messages.from_user("Write a very long story about a dog.")) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                break
+
+    for thread in threading.enumerate():
+        if thread.name == "llama.cpp":
+            thread.join(10)
+    assert "llama.cpp" not in [thread.name for thread in threading.enumerate()]
+    assert await who(model, "Anna is 31 years old.") == Person(name="Anna", age=31)
+
+
+@on_both_loops
+async def test_the_loop_goes_on_while_the_model_decodes(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_options(EXACT).build()
+    between: list[int] = []
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await anyio.sleep(0.001)
+            ticks += 1
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        async with chat.stream(Messages.from_user("Name three rivers in France.")) as stream:
+            async for _ in stream:
+                between.append(ticks)
+        group.cancel_scope.cancel()
+
+    assert len(set(between)) > 3
+
+
+@on_both_loops
+async def test_two_requests_at_once_do_not_mix(model: CompletionsProvider) -> None:
+    answers: dict[str, Person] = {}
+
+    async def ask(question: str) -> None:
+        answers[question] = await who(model, question)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "Anna is 31 years old.")
+        group.start_soon(ask, "Mia is 24 years old.")
+
+    assert answers == {
+        "Anna is 31 years old.": Person(name="Anna", age=31),
+        "Mia is 24 years old.": Person(name="Mia", age=24),
+    }
+
+
+async def test_a_run_that_pauses_goes_on_elsewhere_with_what_was_approved(model: CompletionsProvider) -> None:
+    scope = ScopedCollection(payments(), lambda _call, _meta: RequireApproval())
+    chat = ChatBuilder().with_model(model).with_options(EXACT).with_scoped_tools(scope).build()
+    messages = Messages.from_user("Pay 500 cents to Bo.")
+    async with chat.stream(messages) as stream:
+        events = [event async for event in stream]
+    paused = events[-1]
+    assert isinstance(paused, Paused)
+    arguments = [event.arguments for event in events if isinstance(event, ToolCallDelta)]
+    assert "".join(arguments) == '{"to": "Bo", "cents": 500}'
+    assert len(arguments) > 2
+
+    restored = Messages.from_json(messages.to_json())
+    restored.tool(paused.waiting[0].tool_id).approve(by="ana", arguments={"to": "Bo", "cents": 300})
+    response = await chat.complete(restored)
+
+    assert not isinstance(response, Paused)
+    assert restored.tool(paused.waiting[0].tool_id).status == Completed("paid 300 cents to Bo")
+    assert "300" in response.text
+
+
+async def test_texts_have_vectors_in_their_order(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).with_embeddings().build()
+    vectors = (await chat.embed(["A river.", "Money.", "A river."])).vectors
+
+    assert [len(vector) for vector in vectors] == [576, 576, 576]
+    assert vectors[0] == vectors[2] != vectors[1]
+
+
+def test_a_program_hears_nothing_from_llama_cpp_and_ends_while_it_decodes(tmp_path: object) -> None:
+    program = textwrap.dedent("""
+        import anyio, pathlib, sys
+        from chat_core import ChatBuilder, Messages
+        from chat_core.errors import ChatError
+        from chat_llamacpp import LlamaCppBuilder
+
+        async def main():
+            weights = pathlib.Path(sys.argv[1], "broken.gguf")
+            weights.write_bytes(b"no weights")
+            broken = ChatBuilder().with_model(LlamaCppBuilder().with_model_path(weights).build()).build()
+            try:
+                await broken.complete(Messages.from_user("Hi."))
+            except ChatError as error:
+                print("refused" if "whole GGUF file" in str(error) else error)
+            model = LlamaCppBuilder().with_bundled_model().build()
+            chat = ChatBuilder().with_model(model).build()
+            run = chat.stream(Messages.from_user("Write a very long story about a dog."))
+            stream = await run.__aenter__()
+            async for event in stream:
+                print("said")
+                sys.stdout.flush()
+                loop.stop()  # the program ends without leaving anything in order
+
+        import asyncio
+        loop = asyncio.new_event_loop()
+        loop.create_task(main())
+        loop.run_forever()
+    """)
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout.split()) == (0, ["refused", "said"])
+    assert "llama" not in done.stderr

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_core.errors import TransportError
+from chat_llamacpp.constrained import Constrained
+from chat_llamacpp.decoding import Stopped
+from chat_llamacpp.server import Server, Settings, load
+
+ASKED = Constrained({"messages": []}, None, calls=False)
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class FakeEngine:
+    """Stands for llama.cpp's server: it remembers bodies and says what it is told."""
+
+    def __init__(self, *chunks: dict[str, Any], error: Exception | None = None, embed: Answer | None = None) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.raw: list[bytes] = []
+        self._chunks = chunks
+        self._error = error
+        self._embed = embed
+
+    def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool], /) -> None:
+        self._remember(body)
+        if self._error is not None:
+            raise self._error
+        for chunk in self._chunks:
+            if callback(json.dumps(chunk).encode()):
+                return
+
+    def handle_embeddings(self, body: bytes, /) -> bytes:
+        self._remember(body)
+        assert self._embed is not None
+        return json.dumps(self._embed(self.bodies[-1])).encode()
+
+    def _remember(self, body: bytes) -> None:
+        self.raw.append(body)
+        self.bodies.append(json.loads(body))
+
+
+def served(engine: FakeEngine, *, embedding: bool = False) -> Server:
+    def load_it(_settings: Settings, _embedding: bool, _stopped: Stopped) -> FakeEngine:
+        return engine
+
+    return Server(Settings(Path("weights.gguf"), "tiny"), load_it, embedding=embedding)
+
+
+def going() -> bool:
+    return False
+
+
+def chunks_of(server: Server, request: Constrained = ASKED, *, stop_after: int = 99) -> list[dict[str, Any]]:
+    chunks: list[dict[str, Any]] = []
+
+    def take(chunk: dict[str, Any]) -> bool:
+        chunks.append(chunk)
+        return len(chunks) >= stop_after
+
+    server.chat(request, take, going)
+    return chunks
+
+
+def vector(body: dict[str, Any]) -> dict[str, Any]:
+    (text,) = body["input"]
+    return {"data": [{"index": 0, "embedding": [float(len(text))]}], "usage": {"prompt_tokens": len(text)}}
+
+
+def embedded(server: Server, texts: object, stopped: Callable[[], bool] = going) -> list[dict[str, Any]]:
+    chunks: list[dict[str, Any]] = []
+
+    def take(chunk: dict[str, Any]) -> bool:
+        chunks.append(chunk)
+        return False
+
+    server.embed({"model": "tiny", "input": texts}, take, stopped)
+    return chunks
+
+
+def test_every_chunk_is_handed_on() -> None:
+    assert chunks_of(served(FakeEngine({"n": 1}, {"n": 2}))) == [{"n": 1}, {"n": 2}]
+
+
+def test_whoever_takes_the_chunks_stops_the_decoding() -> None:
+    assert chunks_of(served(FakeEngine({"n": 1}, {"n": 2}, {"n": 3})), stop_after=2) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_request_that_was_given_up_is_not_decoded() -> None:
+    engine = FakeEngine({"n": 1})
+    served(engine).chat(ASKED, lambda _chunk: False, lambda: True)
+
+    assert engine.bodies == []
+
+
+def test_a_schema_becomes_a_grammar() -> None:
+    engine = FakeEngine()
+    chunks_of(served(engine), Constrained({"messages": []}, {"type": "integer"}, calls=False))
+    chunks_of(served(engine))
+
+    assert "integer" in engine.bodies[0]["grammar"]
+    assert "grammar" not in engine.bodies[1]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such thing"), RuntimeError("no such thing")])
+def test_what_llama_cpp_finds_wrong_before_it_begins_is_a_refusal(error: Exception) -> None:
+    (chunk,) = chunks_of(served(FakeEngine(error=error)))
+
+    assert chunk == {"error": {"code": 400, "message": "no such thing", "type": "invalid_request_error"}}
+
+
+def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character() -> None:
+    engine = FakeEngine()
+    chunks_of(
+        served(engine), Constrained({"messages": [{"role": "user", "content": "a\ud83db 😀"}]}, None, calls=False)
+    )
+
+    assert engine.bodies[0]["messages"][0]["content"] == "a\ufffdb 😀"
+
+
+def test_texts_are_embedded_one_by_one_and_answered_in_order() -> None:
+    engine = FakeEngine(embed=vector)
+    (answer,) = embedded(served(engine, embedding=True), ["a", "bbb", "cc"])
+
+    assert [body["input"] for body in engine.bodies] == [["a"], ["bbb"], ["cc"]]
+    assert [(item["index"], item["embedding"]) for item in answer["data"]] == [(0, [1.0]), (1, [3.0]), (2, [2.0])]
+    assert answer["usage"] == {"prompt_tokens": 6, "total_tokens": 6}
+    assert answer["model"] == "tiny"
+
+
+def test_one_text_need_not_be_in_a_list() -> None:
+    (answer,) = embedded(served(FakeEngine(embed=vector), embedding=True), "abc")
+
+    assert [item["embedding"] for item in answer["data"]] == [[3.0]]
+
+
+def test_embedding_stops_between_two_texts() -> None:
+    engine = FakeEngine(embed=vector)
+
+    assert embedded(served(engine, embedding=True), ["a", "b", "c"], lambda: len(engine.bodies) >= 2) == []
+    assert len(engine.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        (
+            "input (9 tokens) is too large to process. increase the physical batch size",
+            "exceed_context_size_error",
+            r"input \(9 tokens\) is too large to process: raise .with_context\(\)",
+        ),
+        ("Pooling type 'none' is not OAI compatible.", "invalid_request_error", r"call .with_pooling\('mean'\)"),
+        ("input must be a text", "invalid_request_error", "^input must be a text$"),
+    ],
+)
+def test_a_text_that_cannot_be_embedded_is_refused_in_words_that_help(said: str, kind: str, told: str) -> None:
+    error = {"code": 400, "message": said, "type": "invalid_request_error"}
+    (chunk,) = embedded(served(FakeEngine(embed=lambda _body: {"error": error}), embedding=True), ["a", "b"])
+
+    assert chunk["error"]["type"] == kind
+    assert re.search(told, chunk["error"]["message"])
+    assert chunk["error"]["code"] == 400
+
+
+def test_freeing_lets_go_of_the_model() -> None:
+    server = served(FakeEngine())
+    assert not server.loaded
+    chunks_of(server)
+    assert server.loaded
+
+    server.free(lambda _chunk: False, going)
+
+    assert not server.loaded
+
+
+def test_weights_that_are_gone_are_not_found(tmp_path: Path) -> None:
+    server = Server(Settings(tmp_path / "gone.gguf", "tiny"), load, embedding=False)
+
+    with pytest.raises(TransportError, match=r"there are no weights at '.*gone\.gguf'") as caught:
+        chunks_of(server)
+
+    assert (caught.value.kind, caught.value.status) == ("status", 404)
+
+
+@pytest.mark.parametrize("weights", [b"", b"no weights" * 1000])
+def test_a_file_that_holds_no_weights_is_refused(weights: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(weights)
+
+    with pytest.raises(TransportError, match=r"could not load 'broken\.gguf'; is it a whole GGUF file") as caught:
+        chunks_of(Server(Settings(path, "tiny"), load, embedding=False))
+
+    assert caught.value.status == 400
+    assert json.loads(caught.value.body)["error"]["type"] == "model_not_loaded"
+
+
+def test_loading_for_a_request_that_was_given_up_ends_before_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"no weights")
+    server = Server(Settings(path, "tiny"), load, embedding=False)
+
+    server.chat(ASKED, lambda _chunk: False, lambda: True)
+
+    assert not server.loaded

@@ -1,0 +1,238 @@
+"""The builders for Azure: where each of its APIs is asked, with which credential, and what each state offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import pytest
+from chat_core import ChatOptions, ChatProvider, Messages
+from chat_core.errors import UsageError
+from chat_core.provider import NO_TOOLS
+from chat_core.testing import MockTransport
+from chat_core.wire.shapes import Json
+from chat_openai import (
+    AzureBuilder,
+    AzureEndpointBuilder,
+    CodeInterpreter,
+    OpenAICompletionsProvider,
+    OpenAIEmbeddingsBuilder,
+    OpenAIProvider,
+    ReadyAzureBuilder,
+    ReadyAzureCompletionsBuilder,
+    ReadyAzureResponsesBuilder,
+)
+
+pytestmark = pytest.mark.anyio
+
+URL = "https://name.openai.azure.com"
+RESPONSE: Json = {
+    "id": "resp_1",
+    "status": "completed",
+    "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Utrecht"}]}],
+}
+COMPLETION: Json = {
+    "id": "chatcmpl-1",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Utrecht"}, "finish_reason": "stop"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def an_empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def asked(builder: Any, body: Json, options: ChatOptions | None = None) -> MockTransport:
+    transport = MockTransport()
+    transport.answer(200, {"content-type": "application/json"}, body)
+    provider: ChatProvider = builder.with_transport(transport).build()
+    turn = await provider.complete(Messages.from_user("Where?"), NO_TOOLS, options or ChatOptions(), None)
+    assert turn.text == "Utrecht"
+    return transport
+
+
+def endpoint() -> AzureEndpointBuilder:
+    return AzureBuilder().with_api_key("key-1").with_endpoint(URL)
+
+
+async def test_the_newer_api_names_the_deployment_in_the_request() -> None:
+    transport = await asked(endpoint().with_model("my mini"), RESPONSE)
+    assert transport.last.url == f"{URL}/openai/v1/responses"
+    assert transport.last.json() == {"model": "my mini", "input": [{"role": "user", "content": "Where?"}]}
+    assert transport.last.headers["api-key"] == "key-1"
+    assert "authorization" not in transport.last.headers
+    transport = await asked(endpoint().with_model("mini").with_completions(), COMPLETION)
+    assert transport.last.url == f"{URL}/openai/v1/chat/completions"
+
+
+async def test_the_dated_api_has_its_version_in_the_url_and_the_deployment_on_the_completions_wire() -> None:
+    dated = endpoint().with_deployment("my mini", api_version="2025-04-01-preview")
+    transport = await asked(dated, RESPONSE)
+    assert transport.last.url == f"{URL}/openai/responses?api-version=2025-04-01-preview"
+    assert transport.last.json()["model"] == "my mini"
+    transport = await asked(dated.with_completions(), COMPLETION)
+    path = "/openai/deployments/my%20mini/chat/completions"
+    assert transport.last.url == f"{URL}{path}?api-version=2025-04-01-preview"
+
+
+async def test_a_model_of_the_catalogue_is_asked_on_the_completions_wire_alone() -> None:
+    builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com")
+    ready = builder.with_catalogue_model("Phi-4")
+    assert_type(ready, ReadyAzureCompletionsBuilder)
+    transport = await asked(ready, COMPLETION, ChatOptions(max_tokens=5))
+    expected = "https://name.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview"
+    assert transport.last.url == expected
+    assert (transport.last.json()["model"], transport.last.json()["max_tokens"]) == ("Phi-4", 5)
+
+
+async def test_an_endpoint_of_the_catalogue_may_have_its_path_behind_it() -> None:
+    builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com/models/")
+    transport = await asked(builder.with_catalogue_model("Phi-4", api_version="v"), COMPLETION)
+    assert transport.last.url == "https://name.services.ai.azure.com/models/chat/completions?api-version=v"
+
+
+async def test_a_token_takes_the_place_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-the-environment")
+    builder = AzureBuilder().with_endpoint(URL).with_bearer_token("eyJ0")
+    transport = await asked(builder.with_model("mini"), RESPONSE)
+    assert transport.last.headers["authorization"] == "Bearer eyJ0"
+    assert "api-key" not in transport.last.headers
+    assert "eyJ0" not in repr(builder)
+
+
+async def test_of_a_key_and_a_token_the_last_one_is_sent_alone() -> None:
+    ready = endpoint().with_bearer_token("eyJ0").with_model("mini")
+    headers = (await asked(ready, RESPONSE)).last.headers
+    assert (headers.get("authorization"), headers.get("api-key")) == ("Bearer eyJ0", None)
+    headers = (await asked(ready.with_api_key("key-2"), RESPONSE)).last.headers
+    assert (headers.get("authorization"), headers.get("api-key")) == (None, "key-2")
+
+
+def test_what_is_no_token_is_not_shown() -> None:
+    with pytest.raises(UsageError, match="needs a token; it got bytes") as caught:
+        AzureBuilder().with_bearer_token(b"eyJ0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert "eyJ0" not in str(caught.value)
+
+
+async def test_the_environment_says_where_with_which_key_and_by_which_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{URL}/")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-2")
+    monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
+    transport = await asked(AzureBuilder().with_endpoint().with_deployment("mini"), RESPONSE)
+    assert transport.last.url == f"{URL}/openai/responses?api-version=2025-04-01-preview"
+    assert transport.last.headers["api-key"] == "key-2"
+
+
+@pytest.mark.parametrize("pasted", [URL, f"{URL}/", f"{URL}/openai", f"{URL}/openai/v1/"])
+async def test_an_endpoint_may_have_the_path_of_an_api_behind_it(pasted: str) -> None:
+    transport = await asked(AzureBuilder().with_api_key("k").with_endpoint(pasted).with_model("mini"), RESPONSE)
+    assert transport.last.url == f"{URL}/openai/v1/responses"
+
+
+async def test_a_gateway_may_have_a_path_of_its_own() -> None:
+    builder = AzureBuilder().with_api_key("k").with_endpoint("https://gateway.example.org/openai/models/west")
+    transport = await asked(builder.with_model("mini"), RESPONSE)
+    assert transport.last.url == "https://gateway.example.org/openai/models/west/openai/v1/responses"
+
+
+async def test_native_tools_and_storage_are_of_the_responses_wire() -> None:
+    ready = endpoint().with_model("mini").with_native_tools(CodeInterpreter()).with_store()
+    assert_type(ready, ReadyAzureResponsesBuilder)
+    body = (await asked(ready, RESPONSE)).last.json()
+    assert body["tools"] == [{"type": "code_interpreter", "container": {"type": "auto"}}]
+    assert body["store"] is True
+
+
+@pytest.mark.parametrize(
+    ("version", "url"),
+    [
+        (None, f"{URL}/openai/v1/embeddings"),
+        ("2024-10-21", f"{URL}/openai/deployments/small/embeddings?api-version=2024-10-21"),
+    ],
+)
+async def test_embeddings_are_made_by_either_api(version: str | None, url: str) -> None:
+    builder = endpoint().with_embeddings(model="small", dimensions=1, api_version=version)
+    assert_type(builder, OpenAIEmbeddingsBuilder)
+    transport = MockTransport()
+    transport.answer(body={"data": [{"index": 0, "embedding": [0.5]}]})
+    answer = await builder.with_transport(transport).build().embed(["a"], ChatOptions())
+    assert answer.vectors == ((0.5,),)
+    assert transport.last.url == url
+    assert transport.last.json()["dimensions"] == 1
+
+
+def test_each_step_leads_to_a_state_of_its_own() -> None:
+    assert_type(AzureBuilder().with_endpoint(URL), AzureEndpointBuilder)
+    ready = endpoint().with_model("mini")
+    assert_type(ready, ReadyAzureBuilder)
+    assert_type(endpoint().with_deployment("mini", api_version="v"), ReadyAzureBuilder)
+    assert_type(ready.with_completions(), ReadyAzureCompletionsBuilder)
+    assert_type(ready.with_previous_response(), ReadyAzureResponsesBuilder)
+    assert_type(ready.with_transport(MockTransport()).build(), OpenAIProvider)
+    completions = ready.with_completions().with_transport(MockTransport()).build()
+    assert_type(completions, OpenAICompletionsProvider)
+
+
+async def test_the_wires_are_two_owners_of_what_is_opaque() -> None:
+    ready = endpoint().with_model("mini").with_transport(MockTransport())
+    names = {ready.build().metadata.name, ready.with_completions().build().metadata.name}
+    assert names == {"azure-responses", "azure"}
+
+
+MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
+    "no endpoint": (AzureBuilder, "build", "needs an endpoint"),
+    "a deployment without an endpoint": (AzureBuilder, "with_deployment", "needs an endpoint"),
+    "no deployment": (endpoint, "build", "needs a deployment"),
+    "a wire before the deployment": (endpoint, "with_completions", "comes after the deployment"),
+    "native tools before the deployment": (endpoint, "with_native_tools", "comes after the deployment"),
+    "a second deployment": (lambda: endpoint().with_model("mini"), "with_deployment", "it has its model, 'mini'"),
+    "native tools on the other wire": (
+        lambda: endpoint().with_model("mini").with_completions(),
+        "with_native_tools",
+        "no native tools",
+    ),
+    "the other wire with native tools": (
+        lambda: endpoint().with_model("mini").with_native_tools(CodeInterpreter()),
+        "with_completions",
+        "cannot change to the other wire",
+    ),
+    "nonsense": (AzureBuilder, "with_nonsense", "has no attribute 'with_nonsense'"),
+    "nonsense at an endpoint": (endpoint, "with_nonsense", "has no attribute 'with_nonsense'"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
+    make, name, words = MISSING[case]
+    with pytest.raises(AttributeError, match=words):
+        getattr(make(), name)
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "no endpoint anywhere": (lambda: AzureBuilder().with_endpoint(), "or set AZURE_OPENAI_ENDPOINT"),
+    "an endpoint that is no URL": (lambda: AzureBuilder().with_endpoint("name"), "needs a URL like"),
+    "the URL of a question": (
+        lambda: AzureBuilder().with_endpoint(f"{URL}/openai/v1/responses?api-version=preview"),
+        f"such as '{URL}'",
+    ),
+    "the URL of a question to the catalogue": (
+        lambda: AzureBuilder().with_endpoint("https://n.services.ai.azure.com/models/chat/completions?api-version=v"),
+        "such as 'https://n.services.ai.azure.com'",
+    ),
+    "the URL of a deployment": (
+        lambda: AzureBuilder().with_endpoint(f"{URL}/openai/deployments/mini/chat/completions"),
+        f"such as '{URL}'",
+    ),
+    "no version anywhere": (lambda: endpoint().with_deployment("mini"), "OPENAI_API_VERSION"),
+    "a deployment without a name": (lambda: endpoint().with_model(""), "the name of a deployment"),
+    "an empty token": (lambda: AzureBuilder().with_bearer_token(""), "needs a token"),
+    "no key": (lambda: AzureBuilder().with_endpoint(URL).with_model("mini").build(), "set AZURE_OPENAI_API_KEY"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_told_in_words(case: str) -> None:
+    make, words = MISTAKES[case]
+    with pytest.raises(UsageError, match=words):
+        make()

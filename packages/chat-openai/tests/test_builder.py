@@ -1,0 +1,469 @@
+"""The builders for OpenAI: what they make, what they refuse in words, and what each state offers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, Never, assert_type
+
+import chat_completions
+import pytest
+from chat_completions import CompletionsBuilder, ReadyCompletionsBuilder
+from chat_core import ChatBuilder, ChatOptions, ChatProvider, EmbeddingsProvider, Messages, NamedTool, StreamingChat
+from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.provider import NO_TOOLS
+from chat_core.response import ChatResponse
+from chat_core.testing import MockTransport
+from chat_core.wire.shapes import Json
+from chat_openai import (
+    AzureBuilder,
+    CodeInterpreter,
+    OpenAIBuilder,
+    OpenAICompletionsBuilder,
+    OpenAICompletionsProvider,
+    OpenAIEmbeddings,
+    OpenAIEmbeddingsBuilder,
+    OpenAIProvider,
+    OpenAIResponsesBuilder,
+    OpenRouterBuilder,
+    ReadyOpenAIBuilder,
+    ReadyOpenAICompletionsBuilder,
+    ReadyOpenAIResponsesBuilder,
+    RemoteMcp,
+    WebSearch,
+    openai,
+)
+from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions
+
+pytestmark = pytest.mark.anyio
+
+RESPONSE: Json = {
+    "id": "resp_1",
+    "object": "response",
+    "status": "completed",
+    "model": "gpt-5-mini",
+    "output": [
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "Utrecht", "annotations": []}],
+        }
+    ],
+    "usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4},
+}
+COMPLETION: Json = {
+    "id": "chatcmpl-1",
+    "model": "gpt-5-mini",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Utrecht"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+}
+VECTORS: Json = {
+    "model": "text-embedding-3-small",
+    "data": [{"index": 0, "embedding": [0.5, 1.0]}],
+    "usage": {"prompt_tokens": 1, "total_tokens": 1},
+}
+
+
+@pytest.fixture(autouse=True)
+def a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+
+
+def answering(body: Json) -> MockTransport:
+    transport = MockTransport()
+    transport.answer(200, {"content-type": "application/json"}, body)
+    return transport
+
+
+async def ask(provider: ChatProvider, options: ChatOptions | None = None) -> str:
+    turn = await provider.complete(Messages.from_user("Where?"), NO_TOOLS, options or ChatOptions(), None)
+    return turn.text
+
+
+async def asked(builder: ReadyOpenAIBuilder | ReadyOpenAIResponsesBuilder, options: ChatOptions | None = None) -> Any:
+    """The body of a request of the builder's provider."""
+    transport = answering(RESPONSE)
+    assert await ask(builder.with_transport(transport).build(), options) == "Utrecht"
+    return transport.last.json()
+
+
+# --- The two wires -------------------------------------------------------------------------------------
+
+
+async def test_a_model_is_asked_on_the_responses_wire_with_the_key_of_the_environment() -> None:
+    transport = answering(RESPONSE)
+    provider = OpenAIBuilder().with_model("gpt-5-mini").with_transport(transport).build()
+    assert await ask(provider) == "Utrecht"
+    assert transport.last.url == "https://api.openai.com/v1/responses"
+    assert transport.last.headers["authorization"] == "Bearer sk-environment"
+    assert transport.last.json() == {"model": "gpt-5-mini", "input": [{"role": "user", "content": "Where?"}]}
+    assert provider.metadata.name == "openai-responses"
+    assert provider.metadata.model == "gpt-5-mini"
+
+
+@pytest.mark.parametrize("first", ["wire", "model"])
+async def test_the_other_wire_is_one_word_before_the_model_or_after_it(first: str) -> None:
+    transport = answering(COMPLETION)
+    builder = OpenAIBuilder().with_transport(transport).with_api_key("sk-mine")
+    ready = (
+        builder.with_completions().with_model("gpt-5-mini")
+        if first == "wire"
+        else builder.with_model("gpt-5-mini").with_completions()
+    )
+    provider = ready.build()
+    assert await ask(provider) == "Utrecht"
+    assert transport.last.url == "https://api.openai.com/v1/chat/completions"
+    assert transport.last.headers["authorization"] == "Bearer sk-mine"
+    assert transport.last.json()["messages"] == [{"role": "user", "content": "Where?"}]
+    assert provider.metadata.name == "openai"
+
+
+async def test_the_short_form_is_the_same() -> None:
+    async with openai("gpt-5-mini") as short, OpenAIBuilder().with_model("gpt-5-mini").build() as long:
+        assert repr(short) == repr(long)
+        assert short.metadata == long.metadata
+    async with openai("gpt-5-mini", api_key="sk-mine") as given:
+        assert "sk-" not in repr(given)
+
+
+async def test_both_wires_stream() -> None:
+    for wire in ("responses", "completions"):
+        transport = MockTransport()
+        ready = OpenAIBuilder().with_model("gpt-5-mini").with_transport(transport)
+        if wire == "responses":
+            events: list[Json] = [
+                {"type": "response.created", "response": {**RESPONSE, "status": "in_progress", "output": []}},
+                {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Utrecht"},
+                {"type": "response.completed", "response": RESPONSE},
+            ]
+            transport.events(*[json.dumps(event) for event in events])
+            chat = ChatBuilder().with_model(ready.build()).build()
+        else:
+            choice: Json = {"index": 0, "delta": {"content": "Utrecht"}, "finish_reason": None}
+            ended: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            transport.events(*[json.dumps({"id": "chatcmpl-1", "choices": [one]}) for one in (choice, ended)], "[DONE]")
+            chat = ChatBuilder().with_model(ready.with_completions().build()).build()
+        async with chat.stream(Messages.from_user("Where?")) as stream:
+            assert "".join([text async for text in stream.text()]) == "Utrecht"
+
+
+# --- What can be said ----------------------------------------------------------------------------------
+
+
+async def test_native_tools_are_declared_with_every_request_and_join_those_of_a_run() -> None:
+    builder = OpenAIBuilder().with_native_tools(WebSearch(with_sources=True)).with_model("gpt-5-mini")
+    builder = builder.with_native_tools(CodeInterpreter(container="cntr_1"))
+    search, code = {"type": "web_search"}, {"type": "code_interpreter", "container": "cntr_1"}
+    body = await asked(builder)
+    assert body["tools"] == [search, code]
+    assert body["include"] == ["web_search_call.action.sources"]
+    further = ResponsesOptions(tools=({"type": "tool_search"}, search), include=("x",), verbosity="low")
+    body = await asked(builder, ChatOptions(extras=(further,)))
+    assert body["tools"] == [search, code, {"type": "tool_search"}]
+    assert body["include"] == ["web_search_call.action.sources", "x"]
+    assert body["text"] == {"verbosity": "low"}
+
+
+async def test_a_native_tool_can_be_the_one_that_must_be_used() -> None:
+    dice = RemoteMcp(server_label="dice", server_url="https://dice.example.org/mcp")
+    builder = OpenAIBuilder().with_model("gpt-5-mini").with_native_tools(WebSearch(), dice)
+    body = await asked(builder, ChatOptions(tool_choice=NamedTool("web_search")))
+    assert body["tool_choice"] == {"type": "web_search"}
+    body = await asked(builder, ChatOptions(tool_choice=NamedTool("dice")))
+    assert body["tool_choice"] == {"type": "mcp", "server_label": "dice"}
+
+
+async def test_storage_and_summaries_are_of_the_responses_wire() -> None:
+    ready = OpenAIBuilder().with_model("gpt-5-mini")
+    assert "store" not in await asked(ready)
+    kept = await asked(ready.with_store())
+    assert kept["store"] is True
+    body = await asked(OpenAIBuilder().with_store(store=False).with_reasoning_summary("detailed").with_model("gpt-5"))
+    assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert body["reasoning"] == {"summary": "detailed"}
+
+
+async def test_reasoning_can_be_encrypted_wherever_there_is_some() -> None:
+    body = await asked(OpenAIBuilder().with_encrypted_reasoning().with_model("gpt-5-mini"))
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert "store" not in body
+
+
+async def test_what_a_run_says_goes_over_what_the_builder_was_told() -> None:
+    ready = OpenAIBuilder().with_model("gpt-5-mini").with_reasoning_summary()
+    body = await asked(ready, ChatOptions(extras=(ResponsesOptions(reasoning_summary="concise"),)))
+    assert body["reasoning"] == {"summary": "concise"}
+
+
+async def test_a_conversation_goes_on_from_the_stored_response_where_that_was_asked_for() -> None:
+    transport = answering(RESPONSE)
+    transport.answer(200, {"content-type": "application/json"}, {**RESPONSE, "id": "resp_2"})
+    model = OpenAIBuilder().with_model("gpt-5-mini").with_previous_response().with_transport(transport).build()
+    chat = ChatBuilder().with_model(model).build()
+    messages = Messages.from_user("Where?")
+    await chat.complete(messages)
+    messages.user("And when?")
+    await chat.complete(messages)
+    body = transport.last.json()
+    assert body["previous_response_id"] == "resp_1"
+    assert body["input"] == [{"role": "user", "content": "And when?"}]
+
+
+async def test_headers_say_for_whom_it_is_asked() -> None:
+    transport = answering(RESPONSE)
+    builder = OpenAIBuilder().with_organization("org-1").with_project("proj_1").with_headers({"X-Trace": "7"})
+    await ask(builder.with_model("gpt-5-mini").with_description("the fast one").with_transport(transport).build())
+    headers = transport.last.headers
+    assert (headers["openai-organization"], headers["openai-project"], headers["x-trace"]) == ("org-1", "proj_1", "7")
+
+
+async def test_a_gateway_gets_the_key_and_everything_that_is_openais() -> None:
+    transport = answering(RESPONSE)
+    builder = OpenAIBuilder().with_gateway("https://gateway.example.org/openai/v1/").with_native_tools(WebSearch())
+    await ask(builder.with_model("gpt-5-mini").with_transport(transport).build())
+    assert transport.last.url == "https://gateway.example.org/openai/v1/responses"
+    assert transport.last.headers["authorization"] == "Bearer sk-environment"
+
+
+async def test_another_server_gets_the_wire_and_not_the_key_of_the_environment() -> None:
+    transport = answering(RESPONSE)
+    builder = OpenAIBuilder().with_headers({"X-Trace": "7"}).with_transport(transport)
+    elsewhere = builder.with_model("llama").with_base_url("http://localhost:8000/v1")
+    assert_type(elsewhere, ReadyResponsesBuilder)
+    assert_type(builder.with_base_url("http://localhost:8000/v1"), ResponsesBuilder)
+    turn = await elsewhere.build().complete(Messages.from_user("Where?"), NO_TOOLS, ChatOptions(), None)
+    assert turn.text == "Utrecht"
+    assert transport.last.url == "http://localhost:8000/v1/responses"
+    assert "authorization" not in transport.last.headers
+    assert transport.last.headers["x-trace"] == "7"
+
+
+async def test_another_server_is_told_nothing_of_the_organization_and_keeps_its_description() -> None:
+    builder = (
+        OpenAIBuilder().with_organization("org-1").with_project("proj_1").with_description("the one in the cellar")
+    )
+    for begun, body in ((builder, RESPONSE), (builder.with_completions(), COMPLETION)):
+        transport = answering(body)
+        other = begun.with_transport(transport).with_model("llama").with_base_url("http://localhost:8000/v1").build()
+        await other.complete(Messages.from_user("Where?"), NO_TOOLS, ChatOptions(), None)
+        assert not [name for name in transport.last.headers if name.startswith("openai-")]
+        assert other.metadata.description == "the one in the cellar"
+
+
+async def test_a_key_that_is_given_goes_over_one_in_a_header() -> None:
+    transport = answering(RESPONSE)
+    builder = OpenAIBuilder().with_headers({"Authorization": "Bearer sk-old"}).with_api_key("sk-new")
+    await ask(builder.with_model("gpt-5-mini").with_transport(transport).build())
+    assert transport.last.headers["authorization"] == "Bearer sk-new"
+
+
+def test_on_the_completions_wire_a_model_is_the_same_owner_as_one_of_the_package_of_that_wire() -> None:
+    url, transport = "https://name.openai.azure.com", MockTransport()
+    azure = chat_completions.AzureBuilder().with_endpoint(url).with_model("m").with_transport(transport)
+    made = [
+        OpenAIBuilder().with_completions().with_transport(transport).with_model("m").build().metadata,
+        chat_completions.OpenAIBuilder().with_transport(transport).with_model("m").build().metadata,
+        OpenRouterBuilder().with_completions().with_transport(transport).with_model("m").build().metadata,
+        chat_completions.OpenRouterBuilder().with_transport(transport).with_model("m").build().metadata,
+        AzureBuilder().with_transport(transport).with_endpoint(url).with_model("m").with_completions().build().metadata,
+        azure.build().metadata,
+    ]
+    assert [meta.name for meta in made] == ["openai", "openai", "openrouter", "openrouter", "azure", "azure"]
+    assert made[::2] == made[1::2]
+
+
+def test_of_what_is_no_url_the_user_is_not_shown() -> None:
+    with pytest.raises(UsageError, match=r"needs a URL like .*, not 'localhost'") as caught:
+        OpenAIBuilder().with_gateway("me:hush@localhost")
+    assert "hush" not in str(caught.value)
+
+
+def test_what_is_no_key_is_not_shown() -> None:
+    with pytest.raises(UsageError, match="it got bytes") as caught:
+        OpenAIBuilder().with_api_key(b"sk-mine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert "sk-mine" not in str(caught.value)
+
+
+async def test_another_server_of_the_completions_wire_gets_a_key_that_was_given() -> None:
+    transport = answering(COMPLETION)
+    builder = OpenAIBuilder().with_completions().with_api_key("sk-theirs").with_transport(transport)
+    elsewhere = builder.with_base_url("http://localhost:8000/v1")
+    assert_type(elsewhere, CompletionsBuilder)
+    assert_type(builder.with_model("llama").with_base_url("http://localhost:8000/v1"), ReadyCompletionsBuilder)
+    provider = elsewhere.with_model("llama").build()
+    await provider.complete(Messages.from_user("Where?"), NO_TOOLS, ChatOptions(), None)
+    assert transport.last.url == "http://localhost:8000/v1/chat/completions"
+    assert transport.last.headers["authorization"] == "Bearer sk-theirs"
+
+
+# --- Embeddings ----------------------------------------------------------------------------------------
+
+
+async def test_embeddings_have_their_own_model_and_length() -> None:
+    transport = answering(VECTORS)
+    builder = OpenAIBuilder().with_transport(transport)
+    embedder = builder.with_embeddings(model="text-embedding-3-small", dimensions=2, max_batch=16).build()
+    assert isinstance(embedder, EmbeddingsProvider)
+    chat = ChatBuilder().with_model(embedder).with_embeddings().build()
+    answer = await chat.embed(["a"])
+    assert answer.vectors == ((0.5, 1.0),)
+    assert answer.usage.input_tokens == 1
+    assert transport.last.url == "https://api.openai.com/v1/embeddings"
+    assert transport.last.json() == {"model": "text-embedding-3-small", "input": ["a"], "dimensions": 2}
+    assert embedder.metadata.max_embedding_batch == 16
+
+
+async def test_a_model_that_chats_does_not_embed_and_one_that_embeds_does_not_chat() -> None:
+    chats = OpenAIBuilder().with_model("gpt-5-mini").with_completions().with_transport(MockTransport()).build()
+    assert not isinstance(chats, EmbeddingsProvider)
+    embeds = OpenAIBuilder().with_transport(MockTransport()).with_embeddings(model="text-embedding-3-small").build()
+    ready: Any = ChatBuilder().with_model(chats)
+    with pytest.raises(UsageError, match="with_embeddings"):
+        ready.with_embeddings()
+    vectors: Any = ChatBuilder().with_model(embeds)
+    with pytest.raises(UsageError, match="build"):
+        vectors.build()
+
+
+# --- States --------------------------------------------------------------------------------------------
+
+
+def test_each_step_leads_to_a_state_of_its_own() -> None:
+    builder = OpenAIBuilder()
+    ready = builder.with_model("gpt-5-mini")
+    assert_type(ready, ReadyOpenAIBuilder)
+    assert_type(builder.with_completions(), OpenAICompletionsBuilder)
+    assert_type(ready.with_completions(), ReadyOpenAICompletionsBuilder)
+    assert_type(builder.with_completions().with_model("gpt-5-mini"), ReadyOpenAICompletionsBuilder)
+    assert_type(builder.with_native_tools(WebSearch()), OpenAIResponsesBuilder)
+    assert_type(builder.with_store().with_model("gpt-5-mini"), ReadyOpenAIResponsesBuilder)
+    assert_type(ready.with_previous_response(), ReadyOpenAIResponsesBuilder)
+    assert_type(ready.with_store().with_native_tools(WebSearch()), ReadyOpenAIResponsesBuilder)
+    assert_type(builder.with_api_key("sk-mine").with_organization("org-1"), OpenAIBuilder)
+    embeds = builder.with_embeddings(model="text-embedding-3-small")
+    assert_type(embeds, OpenAIEmbeddingsBuilder)
+    assert_type(embeds.with_transport(MockTransport()).build(), OpenAIEmbeddings)
+    model = ready.with_transport(MockTransport()).build()
+    assert_type(model, OpenAIProvider)
+    completions = ready.with_completions().with_transport(MockTransport()).build()
+    assert_type(completions, OpenAICompletionsProvider)
+    assert_type(ChatBuilder().with_model(model).build(), StreamingChat[ChatResponse, Never])
+
+
+def test_a_builder_is_immutable() -> None:
+    builder = OpenAIBuilder().with_model("gpt-5-mini")
+    builder.with_api_key("sk-mine")
+    builder.with_native_tools(WebSearch())
+    assert repr(builder) == "ReadyOpenAIBuilder(OpenAI, model='gpt-5-mini')"
+    assert repr(builder.with_api_key("sk-mine")) == repr(builder)
+
+
+MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
+    "no model": (OpenAIBuilder, "build", "needs a model"),
+    "no model on the other wire": (lambda: OpenAIBuilder().with_completions(), "build", "needs a model"),
+    "a second model": (lambda: OpenAIBuilder().with_model("a"), "with_model", "it has its model, 'a'"),
+    "native tools on the other wire": (
+        lambda: OpenAIBuilder().with_completions(),
+        "with_native_tools",
+        "leave out with_completions",
+    ),
+    "storage on the other wire": (
+        lambda: OpenAIBuilder().with_completions().with_model("a"),
+        "with_store",
+        "leave out with_completions",
+    ),
+    "previous responses on the other wire": (
+        lambda: OpenAIBuilder().with_model("a").with_completions(),
+        "with_previous_response",
+        "goes on from no response",
+    ),
+    "the other wire with native tools": (
+        lambda: OpenAIBuilder().with_native_tools(WebSearch()),
+        "with_completions",
+        "cannot change to the other wire",
+    ),
+    "another server with native tools": (
+        lambda: OpenAIBuilder().with_model("a").with_native_tools(WebSearch()),
+        "with_base_url",
+        "with_gateway",
+    ),
+    "a model for vectors that chats": (
+        lambda: OpenAIBuilder().with_embeddings(model="a"),
+        "with_model",
+        "it has its model, 'a'",
+    ),
+    "nonsense": (OpenAIBuilder, "with_nonsense", "has no attribute 'with_nonsense'"),
+    "what is private": (OpenAIBuilder, "_nonsense", "has no attribute '_nonsense'"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
+    make, name, words = MISSING[case]
+    with pytest.raises(AttributeError, match=words):
+        getattr(make(), name)
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "a model without a name": (lambda: OpenAIBuilder().with_model(""), r"with_model\(\) needs the name of a model"),
+    "an empty key": (lambda: OpenAIBuilder().with_api_key(" "), "is its environment variable set"),
+    "a gateway that is no URL": (lambda: OpenAIBuilder().with_gateway("localhost"), "needs a URL like"),
+    "a server that is no URL": (lambda: OpenAIBuilder().with_base_url("localhost"), "needs a URL like"),
+    "a transport that is none": (
+        lambda: OpenAIBuilder().with_transport("httpx"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        "needs a Transport",
+    ),
+    "a tool that is none": (
+        lambda: OpenAIBuilder().with_native_tools("web_search"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        r"takes WebSearch\(…\)",
+    ),
+    "two servers of one label": (
+        lambda: (
+            OpenAIBuilder()
+            .with_native_tools(RemoteMcp(server_label="a", server_url="https://a.example.org"))
+            .with_native_tools(RemoteMcp(server_label="a", server_url="https://b.example.org"))
+        ),
+        "two have the same",
+    ),
+    "a chain without storage": (
+        lambda: OpenAIBuilder().with_store(store=False).with_previous_response(),
+        "needs responses that are stored",
+    ),
+    "storage off under a chain": (
+        lambda: OpenAIBuilder().with_previous_response().with_store(store=False),
+        "leaves no response to go on from",
+    ),
+    "vectors of no length": (lambda: OpenAIBuilder().with_embeddings(model="a", dimensions=0), "dimensions must be"),
+    "batches of nothing": (lambda: OpenAIBuilder().with_embeddings(model="a", max_batch=0), "max_batch must be"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_told_in_words(case: str) -> None:
+    make, words = MISTAKES[case]
+    with pytest.raises(UsageError, match=words):
+        make()
+
+
+def test_without_a_key_nothing_is_built_that_would_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        openai("gpt-5-mini")
+    assert OpenAIBuilder().with_model("gpt-5-mini").with_transport(MockTransport()).build()
+    assert OpenAIBuilder().with_model("gpt-5-mini").with_headers({"Authorization": "Bearer x"}).build()
+
+
+def test_without_a_transport_of_its_own_or_another_ones_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        openai("gpt-5-mini")
+
+
+async def test_options_of_another_wire_are_refused() -> None:
+    provider = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_transport(MockTransport()).build()
+    with pytest.raises(UnsupportedOption, match="ResponsesOptions"):
+        await ask(provider, ChatOptions(extras=(ResponsesOptions(verbosity="low"),)))

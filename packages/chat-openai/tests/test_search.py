@@ -1,0 +1,130 @@
+"""The two searches: what a request says of them, and what they refuse to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from chat_core.errors import UsageError
+from chat_openai import AllOf, AnyOf, FileSearch, NativeTool, Ranking, UserLocation, WebSearch, Where
+
+DECLARATIONS: dict[str, tuple[NativeTool, dict[str, object]]] = {
+    "the web": (WebSearch(), {"type": "web_search"}),
+    "the web from a place": (
+        WebSearch(
+            search_context_size="medium",
+            user_location=UserLocation(country="NL", region="Utrecht", city="Utrecht", timezone="Europe/Amsterdam"),
+        ),
+        {
+            "type": "web_search",
+            "search_context_size": "medium",
+            "user_location": {
+                "type": "approximate",
+                "country": "NL",
+                "region": "Utrecht",
+                "city": "Utrecht",
+                "timezone": "Europe/Amsterdam",
+            },
+        },
+    ),
+    "the web from nowhere": (
+        WebSearch(user_location=UserLocation()),
+        {"type": "web_search", "user_location": {"type": "approximate"}},
+    ),
+    "some sites": (
+        WebSearch(allowed_domains=("example.org", "example.com"), live=False),
+        {
+            "type": "web_search",
+            "filters": {"allowed_domains": ["example.org", "example.com"]},
+            "external_web_access": False,
+        },
+    ),
+    "a preview": (WebSearch(tool="web_search_preview"), {"type": "web_search_preview"}),
+    "files": (FileSearch(vector_store_ids=("vs_1",)), {"type": "file_search", "vector_store_ids": ["vs_1"]}),
+    "files in every detail": (
+        FileSearch(
+            vector_store_ids=("vs_1", "vs_2"),
+            max_results=5,
+            ranking=Ranking(ranker="auto", score_threshold=0.0, embedding_weight=0.7, text_weight=0.3),
+            filters=AllOf(
+                Where("year", "gte", 2024), AnyOf(Where("open", "eq", True), Where("city", "in", ("Ghent", "Utrecht")))
+            ),
+        ),
+        {
+            "type": "file_search",
+            "vector_store_ids": ["vs_1", "vs_2"],
+            "max_num_results": 5,
+            "ranking_options": {
+                "ranker": "auto",
+                "score_threshold": 0.0,
+                "hybrid_search": {"embedding_weight": 0.7, "text_weight": 0.3},
+            },
+            "filters": {
+                "type": "and",
+                "filters": [
+                    {"type": "gte", "key": "year", "value": 2024},
+                    {
+                        "type": "or",
+                        "filters": [
+                            {"type": "eq", "key": "open", "value": True},
+                            {"type": "in", "key": "city", "value": ["Ghent", "Utrecht"]},
+                        ],
+                    },
+                ],
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECLARATIONS)
+def test_a_web_search_has_the_flat_lowercase_shape_of_the_api_and_so_has_a_file_search(case: str) -> None:
+    tool, said = DECLARATIONS[case]
+    assert tool.declaration() == said
+    assert json.loads(json.dumps(tool.declaration())) == said
+
+
+def test_a_location_can_be_made_and_read() -> None:
+    place = UserLocation(country="NL", city="Utrecht")
+    assert (place.country, place.region, place.city, place.timezone) == ("NL", None, "Utrecht", None)
+    assert place == UserLocation(country="NL", city="Utrecht")
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "a country in words": (lambda: UserLocation(country="Netherlands"), "two letters, like 'NL'"),
+    "a preview that filters": (
+        lambda: WebSearch(tool="web_search_preview", allowed_domains=("example.org",)),
+        "use tool='web_search'",
+    ),
+    "a preview that is not live": (lambda: WebSearch(tool="web_search_preview", live=False), "leave them out"),
+    "one site": (
+        lambda: WebSearch(allowed_domains="example.org"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        r"allowed_domains=\('example.org',\)",
+    ),
+    "no store": (lambda: FileSearch(vector_store_ids=()), "needs the id of a vector store"),
+    "no results": (lambda: FileSearch(vector_store_ids=("vs_1",), max_results=0), "max_results is from 1 to 50"),
+    "a score beyond one": (lambda: Ranking(score_threshold=2), "score_threshold is from 0 to 1"),
+    "one weight": (lambda: Ranking(text_weight=1), "or neither"),
+    "one value for several": (lambda: Where("city", "in", "Ghent"), "'in' and 'nin' take a tuple"),
+    "several values for one": (lambda: Where("city", "eq", ("Ghent",)), "others a value"),
+    "all of nothing": (AllOf, "needs a condition"),
+    "any of nothing": (AnyOf, "needs a condition"),
+    "a condition that is none": (
+        lambda: AnyOf("city"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        "takes Where",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_told_in_words(case: str) -> None:
+    make, words = MISTAKES[case]
+    with pytest.raises(UsageError, match=words):
+        make()
+
+
+def test_what_was_found_is_asked_for_where_it_is_wanted() -> None:
+    assert WebSearch(with_sources=True).includes() == ("web_search_call.action.sources",)
+    assert FileSearch(vector_store_ids=("vs_1",), with_results=True).includes() == ("file_search_call.results",)
+    assert WebSearch().includes() == FileSearch(vector_store_ids=("vs_1",)).includes() == ()

@@ -1,0 +1,18 @@
+"""The Responses wire, for any server that speaks it and any transport that reaches it."""
+
+from chat_responses.builder import API_KEY_VARIABLE, DEFAULT_BASE_URL, ReadyResponsesBuilder, ResponsesBuilder
+from chat_responses.client import ResponsesProvider, ResponsesStream
+from chat_responses.options import ResponsesDialect, ResponsesOptions
+from chat_responses.parts import MCP_APPROVAL
+
+__all__ = [
+    "API_KEY_VARIABLE",
+    "DEFAULT_BASE_URL",
+    "MCP_APPROVAL",
+    "ReadyResponsesBuilder",
+    "ResponsesBuilder",
+    "ResponsesDialect",
+    "ResponsesOptions",
+    "ResponsesProvider",
+    "ResponsesStream",
+]

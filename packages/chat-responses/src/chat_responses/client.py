@@ -1,0 +1,215 @@
+"""A model behind the Responses wire, over any transport."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Self, final
+
+from chat_core.errors import ChatError, Provider, TransportError
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import Delta, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.transport.protocol import Transport
+from chat_core.transport.types import EventStream
+from chat_core.wire.endpoint import Endpoint
+
+from chat_responses.codec import (
+    Composed,
+    StreamDecoder,
+    compose,
+    decode,
+    decode_count,
+    encode_count,
+    is_last,
+    sealed,
+)
+from chat_responses.errors import forgotten, refusal, translate
+from chat_responses.options import ResponsesDialect
+
+PATH = "/responses"
+
+
+@final
+class ResponsesStream:
+    """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
+
+    __slots__ = ("_batches", "_decoder", "_provider", "_sent")
+
+    def __init__(self, events: EventStream, sent: Composed) -> None:
+        self._batches = events.batches()
+        self._provider = sent.dialect.provider
+        self._decoder = StreamDecoder(self._provider)
+        self._sent = sent
+
+    def __aiter__(self) -> Self:
+        """Iterate over the batches of deltas."""
+        return self
+
+    async def __anext__(self) -> Sequence[Delta]:
+        """What the next read brought.
+
+        Raises:
+            ChatError: the connection broke, or the server said that it failed.
+        """
+        decoder = self._decoder
+        if decoder.failure is not None:
+            raise decoder.failure
+        if decoder.done:
+            raise StopAsyncIteration
+        try:
+            events = await anext(self._batches)
+        except TransportError as error:
+            raise self._broken(error) from error
+        return decoder.feed(events)
+
+    def _broken(self, error: TransportError) -> ChatError:
+        failure = translate(error, self._provider)
+        failure.partial = partial = self._decoder.partial()
+        failure.usage = partial.usage
+        failure.metadata = failure.metadata or partial.metadata
+        return failure
+
+    def close(self) -> Turn:
+        """The whole turn.
+
+        Raises:
+            StreamTruncated: the stream ended before the response did.
+            InvalidResponse: what came makes no answer.
+        """
+        return sealed(self._decoder.close(), self._sent.history, self._sent.dialect)
+
+    def partial(self) -> Turn:
+        """What has come so far."""
+        return self._decoder.partial()
+
+
+@final
+class ResponsesProvider:
+    """A model behind the Responses wire: it completes, streams and counts. Made by `ResponsesBuilder`.
+
+    Immutable and safe to share between tasks: whether a request goes on from a stored response is decided by the
+    history alone. As an async context manager it closes its transport on leaving, if it made it; one that was passed in
+    stays open.
+    """
+
+    __slots__ = ("_dialect", "_endpoint", "_metadata", "_owns", "_transport")
+
+    def __init__(
+        self,
+        dialect: ResponsesDialect,
+        endpoint: Endpoint,
+        transport: Transport,
+        *,
+        owns_transport: bool = False,
+        description: str = "",
+    ) -> None:
+        self._dialect = dialect
+        self._endpoint = endpoint
+        self._transport = transport
+        self._owns = owns_transport
+        self._metadata = ProviderMeta(dialect.provider, dialect.model, description)
+
+    def __repr__(self) -> str:
+        return f"ResponsesProvider(model={self._dialect.model!r}, at {self._endpoint!r})"
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        """What this provider is."""
+        return self._metadata
+
+    async def complete(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> Turn:
+        """Ask once. The turn's tools are `Pending`.
+
+        Raises:
+            ChatError: with whatever usage was reported.
+        """
+        dialect = self._dialect
+        sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
+        try:
+            body = await self._send(PATH, sent.body, options)
+        except Provider as error:
+            if sent.previous is None or not forgotten(error):
+                raise
+            sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
+            body = await self._send(PATH, sent.body, options)
+        return sealed(decode(body, dialect.provider), sent.history, sent.dialect)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> AsyncGenerator[ResponsesStream, None]:
+        """Ask once, and listen. Leaving the block closes the connection at once.
+
+        Raises:
+            ChatError: on entering, when the request is refused.
+        """
+        dialect = self._dialect
+        sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
+        async with AsyncExitStack() as stack:
+            try:
+                events = await stack.enter_async_context(self._open(sent, options))
+            except Provider as error:
+                if sent.previous is None or not forgotten(error):
+                    raise
+                sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
+                events = await stack.enter_async_context(self._open(sent, options))
+            yield ResponsesStream(events, sent)
+
+    @asynccontextmanager
+    async def _open(self, sent: Composed, options: ChatOptions) -> AsyncGenerator[EventStream, None]:
+        request = self._endpoint.request(PATH, sent.body, options.timeout, stream=True, is_last=is_last)
+        try:
+            async with self._transport.stream(request) as events:
+                yield events
+        except TransportError as error:
+            raise translate(error, self._dialect.provider) from error
+
+    async def count_tokens(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations = ToolDeclarations(),  # noqa: B008 - immutable
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - immutable
+        structured_output: OutputSchema | None = None,
+    ) -> int:
+        """How many tokens the same request would have; nothing is answered.
+
+        Raises:
+            ChatError: the server does not say it.
+        """
+        body = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
+        return decode_count(await self._send(f"{PATH}/input_tokens", body, options), self._dialect.provider)
+
+    async def _send(self, path: str, body: bytes, options: ChatOptions) -> bytes:
+        request = self._endpoint.request(path, body, options.timeout, stream=False)
+        try:
+            response = await self._transport.send(request)
+        except TransportError as error:
+            raise translate(error, self._dialect.provider) from error
+        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
+            raise refusal(response.status, response.headers, response.body, self._dialect.provider)
+        return response.body
+
+    async def aclose(self) -> None:
+        """Close the transport, if this provider made it. Closing twice is allowed."""
+        if self._owns:
+            await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

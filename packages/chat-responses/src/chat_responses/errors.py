@@ -1,0 +1,99 @@
+"""What servers of the Responses wire say of errors where no status does: in a stream, or in a response that failed.
+
+What they say with a status is read by `chat_core.wire.refusals`, as on every wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from chat_core._json import dumps
+from chat_core.errors import (
+    ChatError,
+    ContentFiltered,
+    InvalidRequest,
+    Overloaded,
+    Provider,
+    QuotaExceeded,
+    ServerFault,
+)
+from chat_core.transport.failure import refused
+from chat_core.wire.refusals import failure_in_body, read_error, refusal, translate
+from chat_core.wire.shapes import Json, is_list, is_object, mapping
+
+__all__ = ["error_in", "failure", "failure_in_body", "forgotten", "refusal", "told", "translate"]
+
+FORGOTTEN: Final = "previous_response_not_found"
+
+KINDS: Final[Mapping[str, type[Provider]]] = {
+    "invalid_prompt": InvalidRequest,
+    "invalid_image": InvalidRequest,
+    "invalid_image_format": InvalidRequest,
+    "invalid_base64_image": InvalidRequest,
+    "invalid_image_url": InvalidRequest,
+    "invalid_image_mode": InvalidRequest,
+    "image_too_large": InvalidRequest,
+    "image_too_small": InvalidRequest,
+    "image_parse_error": InvalidRequest,
+    "image_file_too_large": InvalidRequest,
+    "unsupported_image_media_type": InvalidRequest,
+    "empty_image_file": InvalidRequest,
+    "failed_to_download_image": InvalidRequest,
+    "image_file_not_found": InvalidRequest,
+    "data_residency_mismatch": InvalidRequest,
+    FORGOTTEN: InvalidRequest,
+    "image_content_policy_violation": ContentFiltered,
+    "bio_policy": ContentFiltered,
+    "misalignment_policy_violation": ContentFiltered,
+    "cyber_policy": ContentFiltered,
+    "vector_store_timeout": ServerFault,
+    "websocket_connection_limit_reached": ServerFault,  # the socket has grown too old; another one will do
+    "server_is_overloaded": Overloaded,
+    "slow_down": Overloaded,
+    "usage_limit_reached": QuotaExceeded,
+    "usage_not_included": QuotaExceeded,
+}
+"""The codes of this wire that other wires do not have."""
+
+
+def failure(error: object, provider: str) -> Provider:
+    """The error for what a server said of one where it had begun to answer."""
+    said = read_error(error)
+    kind = next((KINDS[name] for name in said.names if name in KINDS), None)
+    if kind is None:
+        return failure_in_body(error, provider)
+    msg = f"{provider} failed while it answered: {said.shown}"
+    body = dumps(error).encode(errors="replace")
+    return refused(kind, msg, status=said.status, headers={}, body=body, code=said.code)
+
+
+def error_in(event: Json) -> object:
+    """What an event says of an error. Over a socket, the status stands beside it."""
+    error = event.get("error") or event
+    status = event.get("status") or event.get("status_code")
+    return {"status": status, **error} if is_object(error) and isinstance(status, int) else error
+
+
+def told(answer: object) -> object:
+    """What an answer that came with status 200 says of an error; `None` where it is a response."""
+    if is_list(answer) and answer and mapping(answer[0]).get("error"):
+        return answer  # a few gateways put their errors into a list
+    if not is_object(answer):
+        return None
+    error = answer.get("error")
+    if "output" in answer:
+        return (error or answer) if answer.get("status") == "failed" else None
+    if error:
+        return error if is_object(error) else answer
+    if answer.get("status") in ("failed", "cancelled"):
+        return answer
+    return answer if any(answer.get(name) for name in ("message", "detail", "errors")) else None
+
+
+def forgotten(error: ChatError) -> bool:
+    """Whether the server says that it does not have the response that a request goes on from."""
+    if not isinstance(error, Provider):
+        return False
+    words = str(error).lower()
+    return error.code == FORGOTTEN or ("previous" in words and "response" in words and "not found" in words)

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, ChatProvider, ToolDeclaration, ToolDeclarations
+from chat_core.testing import MockTransport
+from chat_core.transport import Headers
+from chat_responses import API_KEY_VARIABLE, DEFAULT_BASE_URL, ReadyResponsesBuilder, ResponsesBuilder
+
+ANSWER: dict[str, object] = {"id": "r", "model": "m", "status": "completed", "output": []}
+TOOL = ToolDeclaration("f", "", {"type": "object", "properties": {"x": {"type": "string", "minLength": 1}}})
+
+
+@pytest.fixture
+def transport() -> MockTransport:
+    mock = MockTransport()
+    mock.answer(body=ANSWER)
+    return mock
+
+
+def local(transport: MockTransport) -> ReadyResponsesBuilder:
+    return ResponsesBuilder().with_model("m").with_base_url("http://h").with_transport(transport)
+
+
+async def asked(
+    builder: ReadyResponsesBuilder, options: ChatOptions | None = None, tools: ToolDeclarations = NO_TOOLS
+) -> None:
+    said = Messages.from_system("Be kind.").user("Hi")
+    await builder.build().complete(said.system("Be brief."), tools, options or ChatOptions(), None)
+
+
+@pytest.mark.anyio
+async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport) -> None:
+    builder = (
+        ResponsesBuilder()
+        .with_model("m")
+        .with_base_url("http://localhost:8080/v1/")
+        .with_api_key(" secret\n")
+        .with_headers({"X-Title": "demo"})
+        .with_headers({"x-title": "another"})
+        .with_transport(transport)
+    )
+    await asked(builder)
+    request = transport.last.request
+    assert request.url == "http://localhost:8080/v1/responses"
+    assert Headers(request.headers)["authorization"] == "Bearer secret"
+    assert Headers(request.headers)["x-title"] == "another"
+    assert transport.last.json()["model"] == "m"
+
+
+@pytest.mark.anyio
+async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTransport) -> None:
+    builder = local(transport).with_base_url("https://host/openai/v1?api-version=preview")
+    await asked(builder.with_headers({"api-key": "k"}))
+    assert transport.last.path == "/openai/v1/responses?api-version=preview"
+    assert "authorization" not in transport.last.headers
+
+
+@pytest.mark.anyio
+async def test_the_key_of_the_environment_goes_to_the_default_server_alone(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    builder = ResponsesBuilder().with_model("m").with_transport(transport)
+    await asked(builder)
+    assert transport.last.url == f"{DEFAULT_BASE_URL}/responses"
+    assert transport.last.headers["authorization"] == "Bearer secret"
+    transport.answer(body=ANSWER)
+    await asked(builder.with_base_url("https://elsewhere/v1"))
+    assert "authorization" not in transport.last.headers
+
+
+def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
+    with pytest.raises(UsageError, match=API_KEY_VARIABLE):
+        ResponsesBuilder().with_model("m").build()
+
+
+def test_a_header_of_the_caller_s_can_hold_the_key(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "secret")
+    builder = ResponsesBuilder().with_model("m").with_headers({"Authorization": "Basic x"}).with_transport(transport)
+    provider = builder.build()
+    assert isinstance(provider, ChatProvider)
+    assert repr(provider) == "ResponsesProvider(model='m', at Endpoint(https://api.openai.com/v1))"
+
+
+def test_a_provider_has_a_name_and_a_description(transport: MockTransport) -> None:
+    metadata = local(transport).with_provider_name("vendor", "a vendor").build().metadata
+    assert (metadata.name, metadata.model, metadata.description) == ("vendor", "m", "a vendor")
+
+
+@pytest.mark.anyio
+async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
+    builder = (
+        local(transport)
+        .with_system_messages("developer")
+        .with_store(store=False)
+        .with_reasoning(encrypted=True, replay="never", budget=True)
+        .with_strict(output=False, tools=False, rewrite=False, say=False)
+        .without_item_ids()
+    )
+    await asked(builder, ChatOptions(reasoning=100), ToolDeclarations([TOOL]))
+    sent = transport.last.json()
+    assert [item["role"] for item in sent["input"]] == ["developer", "user", "developer"]
+    assert (sent["store"], sent["include"]) == (False, ["reasoning.encrypted_content"])
+    assert sent["reasoning"] == {"max_tokens": 100}
+    assert sent["tools"] == [{"type": "function", "name": "f", "parameters": TOOL.parameters}]
+
+
+@pytest.mark.anyio
+async def test_later_instructions_may_be_the_developer_s(transport: MockTransport) -> None:
+    await asked(local(transport).with_developer_role().with_store())
+    sent = transport.last.json()
+    assert sent["instructions"] == "Be kind."
+    assert sent["input"][-1] == {"role": "developer", "content": "Be brief."}
+    assert sent["store"] is True
+
+
+def test_to_go_on_from_responses_that_are_not_stored_is_a_contradiction(transport: MockTransport) -> None:
+    builder = local(transport).with_previous_response()
+    assert builder.build()
+    with pytest.raises(UsageError, match="stored"):
+        builder.with_store(store=False).build()
+
+
+def test_builders_do_not_change(transport: MockTransport) -> None:
+    first = local(transport)
+    second = first.with_store(store=False)
+    assert first is not second
+    assert isinstance(second, ReadyResponsesBuilder)
+    assert ResponsesBuilder().with_api_key("k") is not ResponsesBuilder()
+
+
+def test_what_the_types_forbid_fails_in_words(transport: MockTransport) -> None:
+    begun = cast("Any", ResponsesBuilder())
+    ready = cast("Any", local(transport))
+    with pytest.raises(AttributeError, match="with_model"):
+        begun.build()
+    with pytest.raises(AttributeError, match="it has its model, 'm'"):
+        ready.with_model("n")
+    for builder in (begun, ready):
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = builder.nothing
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "words"),
+    [
+        ("with_model", "", "the name of a model"),
+        ("with_base_url", "localhost", "a URL like"),
+        ("with_api_key", " ", "needs a key"),
+        ("with_transport", object(), "needs a Transport"),
+        ("with_provider_name", "", "needs a name"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_in_words(method: str, argument: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        getattr(ResponsesBuilder(), method)(argument)
+
+
+def test_a_base_url_with_a_user_in_it_is_refused(transport: MockTransport) -> None:
+    with pytest.raises(UsageError, match="without a user"):
+        local(transport).with_base_url("https://me:secret@host/v1").build()
+
+
+def test_without_a_transport_the_default_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = ResponsesBuilder().with_model("m").with_base_url("http://h")
+    assert builder.build()
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        builder.build()

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.usage import Metadata
+from chat_responses import ResponsesDialect, ResponsesOptions
+from chat_responses.chain import SEAL, sealed
+from chat_responses.encode import Composed, compose
+
+CHAINING = ResponsesDialect(model="m", provider="p", previous_response=True)
+
+
+def composed(messages: Messages, dialect: ResponsesDialect = CHAINING, options: ChatOptions | None = None) -> Composed:
+    return compose(messages, NO_TOOLS, options or ChatOptions(), None, dialect=dialect, stream=False)
+
+
+def answer(text: str = "Hello", *, name: str = "resp_1", **extra: object) -> Turn:
+    return Turn([Text(text)], metadata=Metadata("p", "m-1", name, "completed", extra=extra))
+
+
+def asked(turn: Turn, dialect: ResponsesDialect = CHAINING, *, first: str = "Hi") -> Messages:
+    """A conversation of a question, its answer and another question."""
+    messages = Messages.from_system("Be brief.")
+    messages.user(first)
+    sent = composed(messages, dialect)
+    messages.append("model", sealed(turn, sent.history, sent.dialect))
+    messages.user("Really?")
+    return messages
+
+
+def previous(messages: Messages, dialect: ResponsesDialect = CHAINING) -> str | None:
+    return composed(messages, dialect).previous
+
+
+def rebuilt(messages: Messages, *, first: str | None = None, text: str | None = None) -> Messages:
+    """The same conversation, with another question or another answer in it."""
+    copy = Messages()
+    for content in messages:
+        for turn in content.turns:
+            said = first if content.role == "user" and turn.text == "Hi" else text if content.role == "model" else None
+            parts = turn.parts if said is None else [Text(said)]
+            copy.append(content.role, Turn(parts, finish_reason=turn.finish_reason, metadata=turn.metadata))
+    return copy
+
+
+def test_a_history_that_holds_the_response_goes_on_from_it() -> None:
+    body = json.loads(composed(asked(answer())).body)
+    assert body["previous_response_id"] == "resp_1"
+    assert body["instructions"] == "Be brief."
+    assert body["input"] == [{"role": "user", "content": "Really?"}]
+
+
+def test_it_does_so_after_it_was_stored() -> None:
+    assert previous(Messages.from_json(asked(answer()).to_json())) == "resp_1"
+
+
+def test_other_instructions_do_not_matter_since_they_are_sent_again() -> None:
+    messages = asked(answer())
+    copy = Messages.from_system("Be long.")
+    for content in list(messages)[1:]:
+        for turn in content.turns:
+            copy.append(content.role, turn)
+    body = json.loads(composed(copy).body)
+    assert (body["previous_response_id"], body["instructions"]) == ("resp_1", "Be long.")
+
+
+def test_an_edit_of_what_was_asked_turns_it_off() -> None:
+    assert previous(rebuilt(asked(answer()))) == "resp_1"
+    assert previous(rebuilt(asked(answer()), first="Hi!")) is None
+
+
+def test_an_edit_of_the_answer_turns_it_off() -> None:
+    assert previous(rebuilt(asked(answer()), text="Hello!")) is None
+
+
+def test_an_answer_that_was_moved_to_another_conversation_turns_it_off() -> None:
+    (turn,) = asked(answer())[2].turns
+    messages = Messages.from_user("Hallo")
+    messages.append("model", turn)
+    messages.user("Really?")
+    assert previous(messages) is None
+
+
+def test_an_answer_of_another_provider_is_no_response_of_this_one() -> None:
+    assert previous(asked(answer()), replace(CHAINING, provider="q")) is None
+
+
+def test_a_turn_before_it_that_was_taken_out_turns_it_off() -> None:
+    messages = asked(answer())
+    first = sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING)
+    shorter = Messages.from_user("Really?")
+    shorter.append("model", first)
+    shorter.user("Sure?")
+    assert previous(shorter) is None
+
+
+def test_the_last_response_that_holds_is_gone_on_from() -> None:
+    messages = asked(answer())
+    messages.append("model", sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING))
+    messages.append("model", Turn([Text("by hand")]))
+    body = json.loads(composed(messages).body)
+    assert body["previous_response_id"] == "resp_2"
+    assert body["input"] == [{"role": "assistant", "content": "by hand"}]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        Turn([Text("Hello")]),
+        Turn([Text("Hello")], metadata=Metadata("p", "m-1", None, "completed")),
+        Turn([Text("Hello")], metadata=Metadata("p", "m-1", "resp_1", "incomplete")),
+        answer(store=False),
+    ],
+    ids=["no metadata", "no id", "incomplete", "not stored"],
+)
+def test_what_the_server_does_not_keep_is_not_sealed(turn: Turn) -> None:
+    messages = asked(turn)
+    assert previous(messages) is None
+    metadata = messages[2].turns[0].metadata
+    assert metadata is None or SEAL not in metadata.extra
+
+
+@pytest.mark.parametrize("dialect", [replace(CHAINING, previous_response=False), replace(CHAINING, store=False)])
+def test_without_storage_or_the_wish_nothing_is_sealed_and_no_seal_is_used(dialect: ResponsesDialect) -> None:
+    assert previous(asked(answer()), dialect) is None
+    assert previous(asked(answer(), dialect)) is None
+
+
+def test_a_request_that_is_not_to_be_stored_is_sent_whole() -> None:
+    options = ChatOptions(extras=(ResponsesOptions(provider="p", store=False),))
+    sent = composed(asked(answer()), options=options)
+    assert sent.previous is None
+    assert json.loads(sent.body)["store"] is False
+
+
+def test_a_conversation_that_the_server_keeps_needs_no_previous_response() -> None:
+    options = ChatOptions(extras=(ResponsesOptions(provider="p", conversation="conv_1"),))
+    assert composed(asked(answer()), options=options).previous is None
+
+
+def test_calls_that_have_other_ids_here_than_on_the_server_turn_it_off() -> None:
+    def calling() -> Turn:
+        tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok"))
+        return Turn([tool], metadata=Metadata("p", "m-1", "resp_1", "completed"))
+
+    assert previous(asked(calling())) == "resp_1"
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([Tool(FunctionCall("f"), call_id="a", status=Completed("ok"))]))
+    turn = calling()
+    sent = composed(messages)
+    messages.append("model", sealed(turn, sent.history, sent.dialect))
+    assert turn.tools[0].id != "a"
+    assert previous(messages) is None
+
+
+def test_the_outcomes_of_its_calls_are_sent_once() -> None:
+    tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok"))
+    messages = asked(Turn([tool], metadata=Metadata("p", "m-1", "resp_1", "completed")))
+    assert json.loads(composed(messages).body)["input"] == [
+        {"type": "function_call_output", "call_id": "a", "output": "ok"},
+        {"role": "user", "content": "Really?"},
+    ]
+    messages.append("model", sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING))
+    messages.user("Sure?")
+    assert json.loads(composed(messages).body)["input"] == [{"role": "user", "content": "Sure?"}]
+
+
+def test_a_seal_that_is_no_text_is_none() -> None:
+    messages = asked(answer())
+    turn = messages[2].turns[0]
+    assert turn.metadata is not None
+    turn.metadata = replace(turn.metadata, extra={SEAL: 7})
+    assert previous(messages) is None

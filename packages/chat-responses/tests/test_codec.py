@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat_core.errors import InvalidResponse, RateLimited
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_responses import ResponsesDialect, codec
+
+
+def test_a_conversation_is_encoded_and_its_answer_decoded_without_any_input_or_output() -> None:
+    dialect = ResponsesDialect(model="m", provider="p")
+    messages = Messages.from_user("Hi")
+    body = codec.encode(messages, NO_TOOLS, ChatOptions(), None, dialect=dialect, stream=False)
+    assert json.loads(body)["input"] == [{"role": "user", "content": "Hi"}]
+    answer = {"output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]}
+    messages.append("model", codec.decode(json.dumps(answer).encode(), "p"))
+    assert messages[-1].text == "Hello"
+
+
+def test_every_name_that_it_offers_is_there() -> None:
+    assert codec.__all__ == sorted(codec.__all__)
+    assert all(hasattr(codec, name) for name in codec.__all__)
+
+
+def test_a_number_of_tokens_is_read() -> None:
+    assert codec.decode_count(b'{"object":"response.input_tokens","input_tokens":16}', "p") == 16
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"input_tokens":null}', b'{"input_tokens":-1}'])
+def test_what_holds_no_number_of_tokens_is_no_answer(body: bytes) -> None:
+    with pytest.raises(InvalidResponse):
+        codec.decode_count(body, "p")
+
+
+def test_an_error_in_the_place_of_a_number_is_one() -> None:
+    with pytest.raises(RateLimited):
+        codec.decode_count(b'{"error":{"code":"rate_limit_exceeded","message":"Slow"}}', "p")

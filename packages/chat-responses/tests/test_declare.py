@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import UnsupportedOption
+from chat_core.options import ChatOptions, NamedTool
+from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
+from chat_responses import ResponsesDialect, ResponsesOptions
+from chat_responses.declare import choice, declared
+
+DIALECT = ResponsesDialect(model="m")
+STRICT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
+LOOSE = {"type": "object", "properties": {"x": {"type": "integer", "default": 1}}}
+TOOLS = ToolDeclarations([ToolDeclaration("f", "Does.", STRICT), ToolDeclaration("g", "", LOOSE)])
+
+
+def sent(*raw: dict[str, object], dialect: ResponsesDialect = DIALECT, chats: ToolDeclarations = TOOLS) -> Any:
+    extras = ResponsesOptions(tools=raw) if raw else None
+    return json.loads(b"[" + declared(chats, extras, dialect) + b"]")
+
+
+def chosen(options: ChatOptions, *, tools: bool = True, **fields: Any) -> Any:
+    return choice(options, ResponsesOptions(**fields) if fields else None, tools=tools)
+
+
+def test_a_tool_is_enforced_where_it_requires_all_its_arguments_and_else_says_that_it_is_not() -> None:
+    assert sent() == [
+        {"type": "function", "name": "f", "description": "Does.", "parameters": STRICT, "strict": True},
+        {"type": "function", "name": "g", "parameters": LOOSE, "strict": False},
+    ]
+
+
+def test_a_dialect_may_enforce_nothing_and_be_silent_about_it() -> None:
+    quiet = ResponsesDialect(model="m", strict_tools=False, say_strict=False)
+    assert all("strict" not in tool for tool in sent(dialect=quiet))
+
+
+def test_a_dialect_may_enforce_schemas_as_they_are_written() -> None:
+    plain = ResponsesDialect(model="m", strict_rewrite=False)
+    assert [(tool["parameters"], tool["strict"]) for tool in sent(dialect=plain)] == [(STRICT, True), (LOOSE, True)]
+
+
+def test_the_servers_own_tools_come_behind_the_chats() -> None:
+    assert [tool["type"] for tool in sent({"type": "web_search"})] == ["function", "function", "web_search"]
+    assert sent({"type": "web_search"}, chats=NO_TOOLS) == [{"type": "web_search"}]
+
+
+def test_a_declaration_in_the_servers_words_stands_in_the_place_of_the_chats_own() -> None:
+    custom: dict[str, object] = {"type": "custom", "name": "f", "format": {"type": "text"}}
+    assert [(tool["type"], tool["name"]) for tool in sent(custom)] == [("function", "g"), ("custom", "f")]
+
+
+def test_so_does_one_in_a_namespace() -> None:
+    inner = [{"type": "function", "name": "g"}, {"type": "function"}, "odd"]
+    assert [tool["name"] for tool in sent({"type": "namespace", "name": "n", "tools": inner})] == ["f", "n"]
+
+
+def test_the_approval_of_remote_tools_is_never_declared() -> None:
+    tools = ToolDeclarations([ToolDeclaration("mcp_approval", "", STRICT)])
+    assert sent(chats=tools) == []
+    assert [tool["name"] for tool in sent(chats=ToolDeclarations([*tools, *TOOLS]))] == ["f", "g"]
+
+
+def test_declarations_are_the_same_bytes_each_time() -> None:
+    assert declared(TOOLS, None, DIALECT) == declared(TOOLS, ResponsesOptions(), DIALECT)
+
+
+# --- The choice ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["auto", "none", "required"])
+def test_a_choice_by_word_goes_over_as_it_is(word: Any) -> None:
+    assert chosen(ChatOptions(tool_choice=word, parallel_tool_calls=False)) == {
+        "tool_choice": word,
+        "parallel_tool_calls": False,
+    }
+
+
+def test_a_tool_is_chosen_by_its_name_or_its_kind() -> None:
+    tools = (
+        {"type": "custom", "name": "sql"},
+        {"type": "mcp", "server_label": "wiki"},
+        {"type": "file_search"},
+    )
+    for name, expected in (
+        ("f", {"type": "function", "name": "f"}),
+        ("sql", {"type": "custom", "name": "sql"}),
+        ("wiki", {"type": "mcp", "server_label": "wiki"}),
+        ("file_search", {"type": "file_search"}),
+    ):
+        options = ChatOptions(tool_choice=NamedTool(name))
+        assert choice(options, ResponsesOptions(tools=tools), tools=True) == {"tool_choice": expected}
+        assert choice(options, None, tools=True) == {"tool_choice": {"type": "function", "name": name}}
+
+
+def test_the_tools_that_may_be_called_are_fewer_than_those_that_are_declared() -> None:
+    assert chosen(ChatOptions(), allowed_tools=("f", {"type": "web_search"})) == {
+        "tool_choice": {
+            "type": "allowed_tools",
+            "mode": "auto",
+            "tools": [{"type": "function", "name": "f"}, {"type": "web_search"}],
+        }
+    }
+    must = chosen(ChatOptions(tool_choice="required"), allowed_tools=("f",))
+    assert must["tool_choice"]["mode"] == "required"
+
+
+def test_a_choice_in_the_servers_words_goes_over_as_it_is() -> None:
+    raw = {"type": "computer_use_preview"}
+    assert chosen(ChatOptions(), tool_choice=raw) == {"tool_choice": raw}
+    assert chosen(ChatOptions(), tools=False, tool_choice=raw) == {"tool_choice": raw}
+
+
+def test_without_tools_there_is_nothing_to_choose() -> None:
+    assert chosen(ChatOptions(tool_choice="auto", parallel_tool_calls=True), tools=False) == {}
+    for options in (ChatOptions(tool_choice="required"), ChatOptions(tool_choice=NamedTool("f"))):
+        with pytest.raises(UnsupportedOption, match="needs tools"):
+            chosen(options, tools=False)
+    with pytest.raises(UnsupportedOption, match="needs tools"):
+        chosen(ChatOptions(), tools=False, allowed_tools=("f",))
+
+
+def test_two_choices_contradict_each_other() -> None:
+    with pytest.raises(UnsupportedOption, match="two choices"):
+        chosen(ChatOptions(tool_choice="auto"), tool_choice={"type": "mcp"})
+    with pytest.raises(UnsupportedOption, match="allowed_tools"):
+        chosen(ChatOptions(tool_choice=NamedTool("f")), allowed_tools=("f",))
+    with pytest.raises(UnsupportedOption, match="allowed_tools"):
+        chosen(ChatOptions(), allowed_tools=("f",), tool_choice={"type": "mcp"})

@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    ChatError,
+    ContentFiltered,
+    InvalidRequest,
+    InvalidResponse,
+    Overloaded,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    StreamTruncated,
+)
+from chat_core.events import TextDelta
+from chat_core.messages import Reasoning, Text, Tool, Turn
+from chat_core.provider import Delta
+from chat_core.transport.types import Event
+from chat_core.usage import Usage
+from chat_responses.decode import StreamDecoder, decode, is_last
+
+USAGE = {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
+
+
+def message(*texts: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "content": [{"type": "output_text", "text": text} for text in texts], **fields}
+
+
+def response(*items: Any, **fields: Any) -> dict[str, Any]:
+    return {"id": "resp_1", "model": "m-1", "status": "completed", "output": list(items), "usage": USAGE, **fields}
+
+
+def whole(*items: Any, **fields: Any) -> Turn:
+    return decode(json.dumps(response(*items, **fields)).encode(), "p")
+
+
+def events(*said: Any, named: bool = False) -> list[Event]:
+    found = list[Event]()
+    for one in said:
+        data = one if isinstance(one, bytes) else json.dumps(one).encode()
+        name = one["type"] if named and isinstance(one, dict) else "message"  # pyright: ignore[reportUnknownVariableType]
+        found.append(Event(str(name), data))  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+def delta(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "delta": text, **fields}
+
+
+def completed(*items: Any, kind: str = "completed", **fields: Any) -> dict[str, Any]:
+    return {"type": f"response.{kind}", "response": response(*items, **fields)}
+
+
+def streamed(*said: Any) -> tuple[list[Delta], Turn]:
+    decoder = StreamDecoder("p")
+    deltas = decoder.feed(events(*said))
+    return deltas, decoder.close()
+
+
+def failed(*said: Any) -> ChatError:
+    decoder = StreamDecoder("p")
+    with pytest.raises(ChatError) as error:
+        for event in events(*said):
+            decoder.feed([event])
+        decoder.close()
+    return error.value
+
+
+# --- Whole responses -----------------------------------------------------------------------------------------------
+
+
+def test_a_response_is_a_turn() -> None:
+    turn = whole(message("Hello"), service_tier="flex", background=None)
+    assert (turn.text, turn.finish_reason, turn.usage) == ("Hello", "stop", Usage(3, 2, reasoning_tokens=1))
+    assert turn.metadata is not None
+    assert (turn.metadata.provider, turn.metadata.model, turn.metadata.id) == ("p", "m-1", "resp_1")
+    assert (turn.metadata.finish_reason, turn.metadata.extra) == ("completed", {"service_tier": "flex"})
+
+
+@pytest.mark.parametrize(("store", "extra"), [(True, {}), (None, {}), (False, {"store": False})])
+def test_that_a_response_is_not_stored_is_kept(store: bool | None, extra: dict[str, object]) -> None:
+    turn = whole(message("Hello"), store=store, background=False)
+    assert turn.metadata is not None
+    assert turn.metadata.extra == extra
+
+
+def test_the_last_event_of_a_socket_is_a_whole_response() -> None:
+    assert decode(json.dumps(completed(message("Hello"))).encode(), "p").text == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("fields", "items", "reason"),
+    [
+        ({}, [message("a")], "stop"),
+        ({"status": None}, [message("a")], "stop"),
+        ({}, [{"type": "function_call", "name": "f", "arguments": "{}"}], "tool_calls"),
+        ({}, [{"type": "mcp_approval_request", "id": "r"}], "tool_calls"),
+        ({}, [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}], "refusal"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, [], "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, [], "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "a new one"}}, [], "other"),
+        ({"status": "incomplete", "incomplete_details": None}, [], "other"),
+        ({"status": "queued"}, [], "other"),
+        ({"status": "a new one"}, [message("a")], "other"),
+    ],
+)
+def test_why_the_model_stopped_is_told(fields: dict[str, Any], items: list[Any], reason: str) -> None:
+    turn = whole(*items, **fields)
+    assert turn.finish_reason == reason
+    assert turn.metadata is not None
+    assert turn.metadata.finish_reason == response(**fields)["status"]
+
+
+def test_a_call_in_a_response_that_was_cut_is_no_reason_to_go_on() -> None:
+    call = {"type": "function_call", "name": "f", "arguments": '{"x":', "status": "incomplete"}
+    turn = whole(call, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    assert turn.finish_reason == "length"
+    assert turn.tools[0].call.problem is not None
+
+
+def test_log_probabilities_are_kept_beside_the_answer() -> None:
+    content = [{"type": "output_text", "text": "a", "logprobs": [{"token": "a", "logprob": -1}]}]
+    turn = whole({"type": "message", "content": content})
+    assert turn.metadata is not None
+    assert turn.metadata.extra["logprobs"] == [{"token": "a", "logprob": -1}]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"status": "failed", "output": [], "error": {"code": "server_error", "message": "Sorry"}}, ServerFault),
+        ({"status": "failed", "output": [], "error": {"code": "rate_limit_exceeded", "message": "Slow"}}, RateLimited),
+        ({"status": "failed", "output": [], "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequest),
+        ({"status": "failed", "output": [], "error": None}, ServerFault),
+        ({"status": "cancelled", "output": []}, ServerFault),
+        ({"error": {"code": "insufficient_quota", "message": "Pay"}}, QuotaExceeded),
+        ({"error": "overloaded"}, Overloaded),
+        ({"detail": "no such path"}, Provider),
+        ([{"error": {"code": 429, "message": "Later"}}], RateLimited),
+        ({"status": "failed", "id": "resp_1"}, ServerFault),
+    ],
+)
+def test_a_response_that_failed_is_an_error_and_never_an_empty_answer(body: object, kind: type[ChatError]) -> None:
+    with pytest.raises(kind) as error:
+        decode(json.dumps(body).encode(), "p")
+    assert error.value.partial is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b"<html>", ""),
+        (b"[]", ""),
+        (b"7", ""),
+        (b"{}", "output"),
+        (b'{"output": null}', "output"),
+        (b'{"output": {}}', "output"),
+        (b'{"output": [7]}', "output[0]"),
+        (b'{"output": [{"type": "message", "content": 7}]}', "item.content"),
+        (b'{"output": [{"type": "function_call"}]}', "output[0].name"),
+    ],
+)
+def test_what_is_no_response_is_named_by_its_place(body: bytes, path: str) -> None:
+    with pytest.raises(InvalidResponse) as error:
+        decode(body, "p")
+    assert error.value.path == path
+    assert error.value.raw == body.decode() or error.value.raw == body
+
+
+def test_a_failure_of_a_response_knows_what_it_cost() -> None:
+    body = response(message("Hal"), status="failed", error={"code": "server_error", "message": "Sorry"})
+    with pytest.raises(ServerFault) as error:
+        decode(json.dumps(body).encode(), "p")
+    assert error.value.usage == Usage(3, 2, reasoning_tokens=1)
+    assert error.value.metadata is not None
+    assert error.value.metadata.id == "resp_1"
+
+
+# --- Streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_a_turn() -> None:
+    deltas, turn = streamed(
+        {"type": "response.created", "response": {"id": "resp_1", "model": "m-1", "status": "in_progress"}},
+        {"type": "response.in_progress", "response": {}},
+        delta("Hel"),
+        delta("lo"),
+        completed(message("Hello")),
+    )
+    assert deltas == [TextDelta("Hel"), TextDelta("lo")]
+    assert (turn.text, turn.finish_reason) == ("Hello", "stop")
+
+
+def test_what_is_unknown_is_ignored() -> None:
+    deltas, turn = streamed(
+        {"type": "response.something.new", "response": 7},
+        {"type": "ping", "cost": "0"},
+        {"type": "keepalive"},
+        {"no": "type"},
+        delta("Hi", obfuscation="xyz"),
+        completed(message("Hi"), {"type": "something_new"}),
+    )
+    assert deltas == [TextDelta("Hi")]
+    assert [type(part).__name__ for part in turn.parts] == ["Text", "ProviderPart"]
+
+
+def test_a_type_may_be_said_by_the_event_alone() -> None:
+    decoder = StreamDecoder("p")
+    assert decoder.feed([Event("response.output_text.delta", b'{"delta": "Hi"}')]) == [TextDelta("Hi")]
+
+
+@pytest.mark.parametrize("blank", [b"", b" \n", b"[DONE]"])
+def test_what_says_nothing_ends_nothing(blank: bytes) -> None:
+    _, turn = streamed(blank, delta("Hi"), blank, completed(message("Hi")))
+    assert turn.text == "Hi"
+    assert isinstance(failed(delta("Hi"), b"[DONE]"), StreamTruncated)
+
+
+def test_what_follows_the_end_is_not_heard() -> None:
+    decoder = StreamDecoder("p")
+    decoder.feed(events(completed(message("Hi")), delta("more"), {"type": "error"}))
+    assert decoder.done
+    assert decoder.feed(events(delta("more"))) == []
+    assert decoder.close().text == "Hi"
+
+
+def test_a_status_that_the_response_does_not_say_is_said_by_the_event() -> None:
+    _, turn = streamed(
+        completed(message("Hi"), kind="incomplete", status=None, incomplete_details={"reason": "max_tokens"})
+    )
+    assert turn.finish_reason == "length"
+    assert turn.metadata is not None
+    assert turn.metadata.finish_reason == "incomplete"
+
+
+@pytest.mark.parametrize(("status", "finish"), [("completed", "stop"), (None, "stop"), ("incomplete", "other")])
+def test_an_end_that_is_only_called_done_is_told_by_its_status(status: str | None, finish: str) -> None:
+    created = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
+    _, turn = streamed(created, delta("Hi"), {"type": "response.done", "response": {"status": status}})
+    assert (turn.text, turn.finish_reason) == ("Hi", finish)
+    assert is_last(Event("message", json.dumps({"type": "response.done"}).encode()))
+
+
+def test_events_without_framing_are_taken_as_they_are() -> None:
+    decoder = StreamDecoder("p")
+    assert decoder.feed_json([delta("Hi"), completed(message("Hi")), delta("more")]) == [TextDelta("Hi")]
+    assert decoder.close().text == "Hi"
+    assert StreamDecoder("p").feed_json([delta("Hi")]) == [TextDelta("Hi")]
+    broken = StreamDecoder("p")
+    with pytest.raises(InvalidResponse) as error:
+        broken.feed_json([delta(7)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert (error.value.path, json.loads(error.value.raw)) == ("delta", delta(7))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_half_a_character_waits_for_the_other_half() -> None:
+    halves = [b'{"type":"response.output_text.delta","delta":"%s"}' % half for half in (b"a\\ud83d", b"\\ude00b")]
+    deltas, _ = streamed(*halves, completed(message("a😀b")))
+    assert deltas == [TextDelta("a"), TextDelta("😀b")]
+    decoder = StreamDecoder("p")
+    assert decoder.feed(events(halves[0], delta("c"))) == [TextDelta("a"), TextDelta("\ud83dc")], "it never came"
+
+
+# --- What ends badly -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        [delta("Hi")],
+        [{"type": "response.created", "response": {}}, {"type": "response.output_item.done", "item": message("Hi")}],
+    ],
+)
+def test_a_stream_that_ends_before_its_response_is_truncated(said: list[Any]) -> None:
+    error = failed(*said)
+    assert isinstance(error, StreamTruncated)
+    assert error.retryable
+    assert error.partial is not None
+    assert error.partial.finish_reason is None
+
+
+def test_a_truncated_stream_tells_what_came_and_what_was_not_run() -> None:
+    error = failed(
+        {"type": "response.created", "response": {"id": "resp_1", "usage": USAGE}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning", "summary": []}},
+        {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm"},
+        delta("Hal", output_index=1),
+        {"type": "response.output_item.added", "output_index": 2, "item": {"type": "function_call", "name": "f"}},
+        {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '{"x"'},
+        {"type": "response.output_item.added", "output_index": 3, "item": {"type": "function_call"}},
+    )
+    assert "1 call was not run" in str(error)
+    assert error.usage == Usage(3, 2, reasoning_tokens=1)
+    assert error.partial is not None
+    thought, text, call = error.partial.parts
+    assert isinstance(thought, Reasoning)
+    assert isinstance(text, Text)
+    assert isinstance(call, Tool)
+    assert (thought.text, text.text, call.call.text) == ("Hm", "Hal", '{"x"')
+    assert call.call.problem is not None
+    two = {"type": "response.output_item.done", "item": {"type": "function_call", "name": "f"}}
+    assert "2 calls were not run" in str(failed(two, two))
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ({"type": "error", "code": "server_error", "message": "Sorry", "param": None}, ServerFault),
+        ({"type": "error", "error": {"type": "insufficient_quota", "code": "insufficient_quota"}}, QuotaExceeded),
+        ({"type": "error", "status": 400, "error": {"code": "previous_response_not_found"}}, InvalidRequest),
+        ({"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, RateLimited),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Sorry"}}}, ServerFault),
+        ({"type": "response.failed", "response": {"error": {"code": "bio_policy"}}}, ContentFiltered),
+        ({"type": "response.failed", "response": {}}, ServerFault),
+        ({"type": "response.cancelled", "response": {"status": "cancelled"}}, ServerFault),
+        (completed(status="failed"), ServerFault),
+        (completed(kind="done", status="failed"), ServerFault),
+        ({"type": "response.error", "error": {"code": "rate_limit_exceeded", "message": "Slow"}}, RateLimited),
+        ({"type": "response.failed", "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequest),
+        ({"type": "error", "status": 429, "error": {"message": "Later"}}, RateLimited),
+        ({"type": "error", "status_code": 401, "error": {"message": "Who?"}}, Authentication),
+        ({"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}}, ServerFault),
+        ({"type": "error", "code": "server_is_overloaded", "message": "Later"}, Overloaded),
+        ({"type": "error", "status_code": 429, "error": {"type": "usage_limit_reached"}}, QuotaExceeded),
+    ],
+)
+def test_an_error_in_a_stream_is_one_and_never_an_answer(event: dict[str, Any], kind: type[ChatError]) -> None:
+    error = failed(delta("Hal"), event)
+    assert isinstance(error, kind)
+    assert error.partial is not None
+    assert error.partial.text == "Hal"
+
+
+def test_an_error_in_words_is_one() -> None:
+    decoder = StreamDecoder("p")
+    with pytest.raises(Provider, match="out of order"):
+        decoder.feed([Event("error", b"out of order")])
+
+
+def test_what_came_before_a_failure_is_heard_before_it() -> None:
+    decoder = StreamDecoder("p")
+    assert decoder.feed(events(delta("Hal"), {"type": "error", "message": "Sorry"})) == [TextDelta("Hal")]
+    assert decoder.failure is not None
+    with pytest.raises(ServerFault):
+        decoder.feed(events(delta("lo")))
+    with pytest.raises(ServerFault):
+        decoder.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "path"),
+    [
+        (b"<html>", ""),
+        (b"[1]", ""),
+        (b"7", ""),
+        (delta(7), "delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ({"type": "response.completed"}, "response"),
+        ({"type": "response.completed", "response": []}, "response"),
+        ({"type": "response.created", "response": [7]}, "response"),
+        (completed(output=7), "output"),
+        (completed(7), "output[0]"),
+        (completed({"type": "function_call"}), "output[0].name"),
+        (delta("a", content_index=[1]), "content_index"),
+        ({"type": ["odd"]}, "type"),
+    ],
+)
+def test_an_event_of_a_wrong_shape_is_named_by_its_place(event: Any, path: str) -> None:
+    error = failed(event)
+    assert isinstance(error, InvalidResponse)
+    assert error.path == path
+
+
+def test_words_in_an_event_of_an_unknown_kind_are_no_failure() -> None:
+    decoder = StreamDecoder("p")
+    assert decoder.feed([Event("comment", b"hello")]) == []
+    with pytest.raises(InvalidResponse):
+        decoder.feed([Event("response.completed", b"hello")])
+
+
+@pytest.mark.parametrize("data", [b"null", b"1", b'"alive"', b"[1]"])
+def test_data_that_is_no_object_in_an_event_of_an_unknown_kind_is_no_failure(data: bytes) -> None:
+    decoder = StreamDecoder("p")
+    assert decoder.feed([Event("ping", data)]) == []
+    with pytest.raises(InvalidResponse):
+        decoder.feed([Event("response.completed", data)])
+
+
+def test_an_error_whose_words_are_json_is_one() -> None:
+    with pytest.raises(Overloaded):
+        StreamDecoder("p").feed([Event("error", b'"overloaded"')])
+
+
+def test_a_piece_that_is_null_says_nothing() -> None:
+    deltas, turn = streamed({"type": "response.output_text.delta", "delta": None}, delta("Hi"), completed())
+    assert (deltas, turn.text) == ([TextDelta("Hi")], "Hi")
+
+
+def test_a_text_is_heard_and_said_once_where_its_item_changes_its_place_and_its_id() -> None:
+    thought = {"type": "reasoning", "id": "r", "summary": None}
+    deltas, turn = streamed(
+        {"type": "response.output_item.done", "output_index": 0, "item": thought},
+        delta("Hi", output_index=1, content_index=0, item_id="a"),
+        {"type": "response.output_item.done", "output_index": 1, "item": message("Hi", id="b")},
+        completed(message("Hi", id="c")),
+    )
+    assert (deltas, turn.text) == ([TextDelta("Hi")], "Hi")
+
+
+def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
+    class Odd(dict[str, Any]):
+        def get(self, *_: object) -> Any:
+            message = "a mistake"
+            raise TypeError(message)
+
+    with pytest.raises(TypeError, match="a mistake"):
+        StreamDecoder("p").feed_json([Odd(type="response.created")])
+
+
+# --- The last event --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "last"),
+    [
+        (Event("response.completed", b"{}"), True),
+        (Event("response.output_text.delta", b'{"type":"response.completed"}'), False),
+        (Event("message", b"[DONE]"), True),
+        (Event("message", b'{"type": "response.incomplete", "response": {}}'), True),
+        (Event("message", b'{"response":{},"type":"response.failed"}'), True),
+        (Event("message", b'{"type":"error"}'), True),
+        (Event("message", b'{"delta":"\\"response.completed\\"","type":"response.output_text.delta"}'), False),
+        (Event("message", b'{"type":"response.output_item.done","item":{"error":"response.failed"}}'), False),
+        (Event("message", b'"error"'), False),
+        (Event("message", b'"error" {'), False),
+        (Event("message", b"{}"), False),
+    ],
+)
+def test_the_last_event_is_known_by_its_type(event: Event, last: bool) -> None:
+    assert is_last(event) is last

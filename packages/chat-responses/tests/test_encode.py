@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.messages import File, FunctionCall, Messages, Opaque, Reasoning, Text, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.usage import Metadata
+from chat_responses import ResponsesDialect, ResponsesOptions
+from chat_responses.encode import ENCRYPTED, encode, encode_count
+
+DIALECT = ResponsesDialect(model="m", provider="p")
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+TOOLS = ToolDeclarations([ToolDeclaration("f", "", SCHEMA)])
+
+
+def body(
+    messages: Messages | None = None,
+    options: ChatOptions | None = None,
+    *,
+    tools: ToolDeclarations = NO_TOOLS,
+    output: OutputSchema | None = None,
+    dialect: ResponsesDialect = DIALECT,
+    stream: bool = False,
+) -> Any:
+    messages = messages or Messages.from_user("Hi")
+    return json.loads(encode(messages, tools, options or ChatOptions(), output, dialect=dialect, stream=stream))
+
+
+def extra(**fields: Any) -> ChatOptions:
+    return ChatOptions(extras=(ResponsesOptions(provider="p", **fields),))
+
+
+def test_the_least_request_is_a_model_and_what_is_said() -> None:
+    assert body() == {"model": "m", "input": [{"role": "user", "content": "Hi"}]}
+
+
+def test_a_model_that_the_url_names_is_not_sent() -> None:
+    assert body(dialect=ResponsesDialect(model="", provider="p")) == {"input": [{"role": "user", "content": "Hi"}]}
+
+
+def test_a_stream_is_asked_for() -> None:
+    assert body(stream=True)["stream"] is True
+
+
+# --- Instructions ---------------------------------------------------------------------------------------
+
+
+def test_what_a_conversation_begins_with_is_its_instructions() -> None:
+    messages = Messages.from_system("Be brief.")
+    messages.system("Be kind.")
+    messages.user("Hi")
+    messages.system("Be quick.")
+    sent = body(messages)
+    assert sent["instructions"] == "Be brief.\n\nBe kind."
+    assert sent["input"] == [{"role": "user", "content": "Hi"}, {"role": "system", "content": "Be quick."}]
+
+
+def test_instructions_may_be_messages_of_another_role() -> None:
+    messages = Messages.from_system("Be brief.")
+    sent = body(messages, dialect=ResponsesDialect(model="m", instructions=False, system_role="developer"))
+    assert sent == {"model": "m", "input": [{"role": "developer", "content": "Be brief."}]}
+
+
+def test_instructions_that_are_more_than_text_are_messages() -> None:
+    cached = Text("Be brief.", Opaque("p", {"part": {"prompt_cache_breakpoint": {"mode": "explicit"}}}))
+    sent = body(Messages.from_system(cached, File("image/png", url="https://host/a.png")))
+    assert "instructions" not in sent
+    assert [part["type"] for part in sent["input"][0]["content"]] == ["input_text", "input_image"]
+    assert sent["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
+
+
+def test_a_conversation_that_is_instructions_alone_has_an_empty_input() -> None:
+    assert body(Messages.from_system("Go.")) == {"model": "m", "instructions": "Go.", "input": []}
+
+
+# --- Options ---------------------------------------------------------------------------------------------
+
+
+def test_the_options_that_several_providers_know_have_their_names_here() -> None:
+    sent = body(options=ChatOptions(temperature=0, top_p=0.5, max_tokens=9, reasoning="low"))
+    assert (sent["temperature"], sent["top_p"], sent["max_output_tokens"]) == (0, 0.5, 9)
+    assert sent["reasoning"] == {"effort": "low"}
+
+
+@pytest.mark.parametrize("options", [ChatOptions(stop=("x",)), ChatOptions(seed=1), ChatOptions(reasoning=100)])
+def test_an_option_that_this_wire_does_not_know_is_refused(options: ChatOptions) -> None:
+    with pytest.raises(UnsupportedOption):
+        body(options=options)
+
+
+def test_a_budget_goes_to_servers_that_take_one() -> None:
+    dialect = ResponsesDialect(model="m", provider="p", reasoning_budget=True)
+    assert body(options=ChatOptions(reasoning=100), dialect=dialect)["reasoning"] == {"max_tokens": 100}
+
+
+def test_the_options_of_this_wire_are_sent_as_they_are() -> None:
+    fields = {
+        "max_tool_calls": 3,
+        "top_logprobs": 2,
+        "truncation": "auto",
+        "background": True,
+        "conversation": "conv_1",
+        "user": "u",
+        "safety_identifier": "s",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "service_tier": "flex",
+        "metadata": {"a": "b"},
+        "prompt": {"id": "pmpt_1"},
+    }
+    sent = body(options=extra(**fields, include=("message.output_text.logprobs",), verbosity="low"))
+    assert {name: sent[name] for name in fields} == fields
+    assert sent["include"] == ["message.output_text.logprobs"]
+    assert sent["text"] == {"verbosity": "low"}
+
+
+def test_further_fields_of_the_text_stand_beside_those_that_are_asked_for() -> None:
+    text = {"format": {"type": "grammar", "description": "d"}, "verbosity": "high", "new": 1}
+    assert body(options=extra(text=text))["text"] == text
+    sent = body(options=extra(text=text, verbosity="low"), output=OutputSchema("answer", {"type": "object"}))["text"]
+    assert (sent["verbosity"], sent["new"]) == ("low", 1)
+    assert (sent["format"]["type"], sent["format"]["description"], sent["format"]["name"]) == (
+        "json_schema",
+        "d",
+        "answer",
+    )
+
+
+def test_a_prompt_that_the_server_keeps_may_bring_the_tools_to_choose_from() -> None:
+    options = ChatOptions(tool_choice="required", extras=(ResponsesOptions(provider="p", prompt={"id": "pmpt_1"}),))
+    assert body(options=options)["tool_choice"] == "required"
+
+
+def test_reasoning_is_summed_up_as_it_is_asked_for() -> None:
+    options = ChatOptions(
+        reasoning="high",
+        extras=(ResponsesOptions(provider="p", reasoning_summary="auto", reasoning={"context": "all_turns"}),),
+    )
+    assert body(options=options)["reasoning"] == {"context": "all_turns", "effort": "high", "summary": "auto"}
+
+
+def test_further_fields_of_the_body_are_sent_and_replace_nothing() -> None:
+    assert body(options=extra(extra_body={"provider": {"only": ["openai"]}}))["provider"] == {"only": ["openai"]}
+    for name in ("model", "input", "tools", "stream", "store"):
+        with pytest.raises(UnsupportedOption, match=name):
+            body(options=extra(extra_body={name: 1}, store=True))
+
+
+def test_options_of_another_provider_are_refused() -> None:
+    with pytest.raises(UnsupportedOption):
+        body(options=ChatOptions(extras=(ResponsesOptions(provider="q"), ResponsesDialect(model="m"))))
+
+
+# --- Storage and encrypted reasoning ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "store", "options", "asked"),
+    [
+        ("gpt-5-mini", None, ChatOptions(), False),
+        ("gpt-5-mini", False, ChatOptions(), True),
+        ("openai/o4-mini", False, ChatOptions(), True),
+        ("gpt-5-chat-latest", False, ChatOptions(), False),
+        ("gpt-4o", False, ChatOptions(), False),
+        ("grok-4", False, ChatOptions(reasoning="low"), True),
+        ("grok-4", False, ChatOptions(reasoning="none"), False),
+    ],
+)
+def test_encrypted_reasoning_is_asked_for_where_nothing_is_stored_and_the_model_reasons(
+    model: str, store: bool | None, options: ChatOptions, asked: bool
+) -> None:
+    sent = body(options=options, dialect=ResponsesDialect(model=model, store=store))
+    assert (sent.get("include") == [ENCRYPTED]) is asked
+    assert sent.get("store") is store
+
+
+def test_encrypted_reasoning_is_asked_for_once_and_as_the_dialect_says() -> None:
+    always = ResponsesDialect(model="m", provider="p", encrypted_reasoning=True)
+    assert body(options=extra(include=(ENCRYPTED,)), dialect=always)["include"] == [ENCRYPTED]
+    never = ResponsesDialect(model="gpt-5", provider="p", encrypted_reasoning=False, store=False)
+    assert "include" not in body(dialect=never)
+
+
+def test_a_request_may_be_stored_or_not_whatever_the_dialect_says() -> None:
+    sent = body(options=extra(store=False), dialect=ResponsesDialect(model="gpt-5", provider="p", store=True))
+    assert (sent["store"], sent["include"]) == (False, [ENCRYPTED])
+    assert body(options=extra(store=True), dialect=ResponsesDialect(model="m", provider="p", store=False))["store"]
+
+
+def test_ids_go_back_only_where_the_server_keeps_what_they_name() -> None:
+    thought = Reasoning("", "gAAA", Opaque("p", {"item": {"id": "rs_1", "summary": []}}))
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([thought, Text("Hello", Opaque("p", {"item": {"id": "msg_1"}}))]))
+    assert [item.get("id") for item in body(messages)["input"]] == [None, "rs_1", "msg_1"]
+    forgetful = body(messages, extra(store=False))["input"]
+    assert [item.get("id") for item in forgetful] == [None, None, None]
+    assert forgetful[1]["encrypted_content"] == "gAAA"
+
+
+# --- Structured answers -----------------------------------------------------------------------------------
+
+
+def test_a_structured_answer_is_asked_for_in_strict_form() -> None:
+    sent = body(output=OutputSchema("answer", SCHEMA), options=extra(verbosity="low"))
+    assert sent["text"] == {
+        "format": {
+            "type": "json_schema",
+            "name": "answer",
+            "schema": {**SCHEMA, "additionalProperties": False},
+            "strict": True,
+        },
+        "verbosity": "low",
+    }
+
+
+def test_a_schema_without_a_strict_form_is_sent_as_it_is() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    shape = body(output=OutputSchema("answer", schema))["text"]["format"]
+    assert (shape["schema"], shape["strict"]) == (schema, False)
+    loose = ResponsesDialect(model="m", strict_output=False)
+    assert body(output=OutputSchema("answer", SCHEMA), dialect=loose)["text"]["format"]["schema"] == SCHEMA
+    plain = ResponsesDialect(model="m", strict_rewrite=False)
+    shape = body(output=OutputSchema("answer", schema), dialect=plain)["text"]["format"]
+    assert (shape["schema"], shape["strict"]) == (schema, True)
+
+
+# --- The conversation ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_sent_while_a_call_waits() -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([Tool(FunctionCall("f"), call_id="a")]))
+    with pytest.raises(PendingTools) as error:
+        body(messages)
+    assert error.value.tool_ids == ("a",)
+
+
+@pytest.mark.parametrize("turns", ["s", "us", "su", "usu", "ussus", "ss", "usussu"])
+@pytest.mark.parametrize("dialect", [DIALECT, ResponsesDialect(model="m", provider="p", previous_response=True)])
+def test_a_turn_of_which_nothing_is_sent_leaves_no_gap(turns: str, dialect: ResponsesDialect) -> None:
+    messages = Messages.from_system("Be brief.")
+    for kind in turns:
+        if kind == "u":
+            messages.append("user", Turn([Text("Well?")]))
+        else:
+            messages.append("model", Turn([Reasoning("Hm", opaque=Opaque("q", {}))]))
+    said = {"role": "user", "content": "Well?"}
+    assert body(messages, dialect=dialect)["input"] == [said] * turns.count("u")
+    assert body(messages, dialect=replace(dialect, instructions=False))["input"] == [
+        {"role": "system", "content": "Be brief."},
+        *[said] * turns.count("u"),
+    ]
+
+
+def test_a_turn_is_encoded_once_for_each_way_to_say_it() -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([Text("Hello")], metadata=Metadata("p")))
+    first = encode(messages, TOOLS, ChatOptions(), None, dialect=DIALECT, stream=False)
+    assert encode(messages, TOOLS, ChatOptions(), None, dialect=DIALECT, stream=False) == first
+    turn = messages[1].turns[0]
+    same = turn.encoded(DIALECT.turn_key, lambda _: b"not called again")
+    assert same == b'{"role":"assistant","content":"Hello"}'
+
+
+def test_a_question_for_the_number_of_tokens_has_what_is_said_and_no_more() -> None:
+    options = ChatOptions(
+        temperature=1,
+        max_tokens=5,
+        tool_choice="required",
+        reasoning="low",
+        extras=(ResponsesOptions(provider="p", truncation="auto", store=True),),
+    )
+    messages = Messages.from_system("Be brief.")
+    messages.user("Hi")
+    sent = json.loads(encode_count(messages, TOOLS, options, OutputSchema("answer", SCHEMA), dialect=DIALECT))
+    assert sorted(sent) == [
+        "input",
+        "instructions",
+        "model",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "tools",
+        "truncation",
+    ]
+    bare = encode_count(Messages(), NO_TOOLS, ChatOptions(), None, dialect=ResponsesDialect(model=""))
+    assert json.loads(bare) == {"input": []}

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import (
+    ContentFiltered,
+    InvalidRequest,
+    Network,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_responses.errors import failure, forgotten, refusal, told, translate
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable"),
+    [
+        ("server_error", ServerFault, True),
+        ("rate_limit_exceeded", RateLimited, True),
+        ("insufficient_quota", QuotaExceeded, False),
+        ("vector_store_timeout", ServerFault, True),
+        ("invalid_prompt", InvalidRequest, False),
+        ("failed_to_download_image", InvalidRequest, False),
+        ("image_content_policy_violation", ContentFiltered, False),
+        ("previous_response_not_found", InvalidRequest, False),
+    ],
+)
+def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[Provider], retryable: bool) -> None:
+    error = failure({"code": code, "message": "Sorry, no."}, "vendor")
+    assert (type(error), error.code, error.retryable) == (kind, code, retryable)
+    assert "vendor" in str(error)
+    assert "Sorry, no." in str(error)
+    assert code in error.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ([], None),
+        ({"output": [], "status": "completed", "error": None}, None),
+        ({"output": [], "error": {"code": "x"}, "status": "completed"}, None),
+        ({"output": [], "error": {"code": "x"}, "status": "failed"}, {"code": "x"}),
+        ({"output": [], "status": "failed"}, {"output": [], "status": "failed"}),
+        ({"error": {"code": "x"}}, {"code": "x"}),
+        ({"error": "x"}, {"error": "x"}),
+        ({"status": "cancelled"}, {"status": "cancelled"}),
+        ({"detail": "x"}, {"detail": "x"}),
+        ({}, None),
+    ],
+)
+def test_an_error_in_the_place_of_a_response_is_found(answer: Any, error: object) -> None:
+    assert told(answer) == error
+
+
+def test_a_forgotten_response_is_told_from_other_failures() -> None:
+    gone = {"error": {"message": "no", "code": "previous_response_not_found"}}
+    said = {"error": {"message": "Previous response with id 'resp_1' not found."}}
+    for body, is_it in ((gone, True), (said, True), ({"error": {"message": "Not found."}}, False)):
+        assert forgotten(refusal(400, {}, json.dumps(body).encode(), "p")) is is_it
+        assert forgotten(failure(body, "p")) is is_it
+    assert not forgotten(Network("previous response not found"))
+
+
+def test_what_a_transport_met_is_an_error_of_the_run() -> None:
+    assert isinstance(translate(TransportError("connect", "no route"), "p"), Network)
+    assert isinstance(translate(TransportError("status", "no", status=429), "p"), RateLimited)

@@ -1,0 +1,18 @@
+"""Stores for conversations: a pause survives its process, and what was allowed runs once."""
+
+from chat_store.errors import ConversationExists, UnknownConversation
+from chat_store.memory import MemoryStore
+from chat_store.sqlite import SqliteStore
+from chat_store.store import ConversationStore, Due, OpenConversation, Snapshot, Waiting
+
+__all__ = [
+    "ConversationExists",
+    "ConversationStore",
+    "Due",
+    "MemoryStore",
+    "OpenConversation",
+    "Snapshot",
+    "SqliteStore",
+    "UnknownConversation",
+    "Waiting",
+]

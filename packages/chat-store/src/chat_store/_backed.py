@@ -1,0 +1,183 @@
+"""A store over a database: everything but the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import ClassVar, Self
+from uuid import uuid4
+
+from anyio import CancelScope
+from chat_core._finish import finish_in_thread
+from chat_core._history import history_of
+from chat_core.errors import UsageError
+from chat_core.file_conversation import HistoryEntry
+from chat_core.messages import Messages
+from chat_core.response import WaitKind
+
+from chat_store._backend import Backend, Filter
+from chat_store._ledger import Ledger
+from chat_store._opened import opened, read, write
+from chat_store.errors import UnknownConversation
+from chat_store.store import Due, OpenConversation, Snapshot, Waiting
+
+
+def utc_now() -> datetime:
+    """The time of this machine."""
+    return datetime.now(UTC)
+
+
+class BackedStore:
+    """A `ConversationStore` over a `Backend`."""
+
+    _ledger_type: ClassVar[type[Ledger]] = Ledger
+    """Who may change what. Tests put one that is wrong in its place."""
+
+    def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
+        if lease_seconds <= 0:
+            msg = f"a lease needs a length in seconds, not {lease_seconds!r}"
+            raise UsageError(msg)
+        self._backend = backend
+        self._lease_seconds = lease_seconds
+        self._now = now
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def open(
+        self,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        *,
+        person: str | None = None,
+    ) -> AbstractAsyncContextManager[OpenConversation]:
+        """Open a conversation, to decide about what waits in it or to run a chat on it.
+
+        One that is not stored is empty, and is stored with its first write.
+
+        Args:
+            id: a random one unless given.
+            person: who is in charge of a new conversation; of a stored one, this changes nothing.
+
+        Raises:
+            AlreadyClaimed: from leaving the block, as from `save()`.
+        """
+        return opened(self._ledger(uuid4().hex if id is None else id, person), self._lease_seconds)
+
+    async def create(
+        self,
+        messages: Messages,
+        *,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        person: str | None = None,
+    ) -> str:
+        """Store messages as a new conversation, and return its id: a random one unless given.
+
+        Raises:
+            ConversationExists: there is one with this id.
+        """
+        name = uuid4().hex if id is None else id
+        await finish_in_thread(partial(self._ledger(name, person).create, messages))
+        return name
+
+    async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+        """A conversation as it stands now.
+
+        Raises:
+            UnknownConversation: there is none.
+        """
+        ledger = self._ledger(id)
+        messages = await finish_in_thread(partial(read, ledger))
+        return Snapshot(id, messages, ledger.stored.revision, ledger.person)
+
+    async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
+        """Write what was done to the messages of a snapshot, and return the conversation as it stands then.
+
+        What others did since that revision is merged, call by call.
+
+        Raises:
+            AlreadyClaimed: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
+                both here and there, or during a live run. Nothing was written.
+            UnknownConversation: there is none.
+            UsageError: the messages do not follow from this revision, or there is no such revision.
+        """
+        await finish_in_thread(partial(write, self._ledger(id), messages, revision))
+        return await self.load(id)
+
+    async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
+        """Put a person in charge of a conversation.
+
+        Raises:
+            UnknownConversation: there is none.
+        """
+        await finish_in_thread(partial(self._ledger(id).assign, person))
+
+    async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
+        """Forget a conversation, with its history.
+
+        Raises:
+            AlreadyClaimed: a run on it is live.
+            UnknownConversation: there is none.
+        """
+        await finish_in_thread(self._ledger(id).delete)
+
+    async def waiting(
+        self,
+        *,
+        person: str | None = None,
+        kind: WaitKind | None = None,
+        before: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[Waiting]:
+        """Every call that waits, anywhere; first those whose time comes first, then those without one.
+
+        Args:
+            person: only in conversations that this person is in charge of.
+            kind: only what waits for an `approval`, for a `schedule`, or to be told what became of it: `interrupted`.
+            before: only what expires, or is due, before this time.
+            limit: so many at most.
+        """
+        if before is not None and before.utcoffset() is None:
+            msg = f"a time needs its zone: {before!r} has none"
+            raise UsageError(msg)
+        return await finish_in_thread(partial(self._backend.waiting, Filter(person, kind, before, limit)))
+
+    async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
+        """Every conversation that a run could go on with now, and that no live run is at; the oldest first."""
+        return await finish_in_thread(partial(self._backend.due, self._now(), Filter(person, limit=limit)))
+
+    async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
+        """Everything that ever happened to a conversation, oldest first.
+
+        Raises:
+            UnknownConversation: there is none.
+        """
+        entries = await finish_in_thread(self._ledger(id).everything)
+        if not entries:
+            msg = f"there is no conversation {id!r} under this id"
+            raise UnknownConversation(msg)
+        return history_of(entries)
+
+    async def aclose(self) -> None:
+        """Let go of the database."""
+        with CancelScope(shield=True):
+            await finish_in_thread(self._backend.close)
+
+    def _ledger(self, id: str, person: str | None = None) -> Ledger:  # noqa: A002 - the field's own name
+        for name in (id, person):
+            if name is not None and not _storable(name):
+                msg = f"no database can keep the name {name!r}"
+                raise UsageError(msg)
+        return self._ledger_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
+
+
+def _storable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name

@@ -1,0 +1,131 @@
+"""A store that ends with its process: for tests, and for what may be forgotten."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import final
+
+from chat_core.response import Wait
+
+from chat_store._backed import BackedStore, utc_now
+from chat_store._backend import Changing, Filter, Head, Reading, Waits
+from chat_store._standing import moment_of
+from chat_store.store import Due, Waiting
+
+
+class MemoryStore(BackedStore):
+    """A `ConversationStore` in memory, for any number of tasks, event loops and threads of one process.
+
+    Args:
+        lease_seconds: how long a run may stand still before it can be overtaken.
+        now: the clock, with a zone.
+        beside: another one, whose conversations this one shares: what another process would be to a database.
+    """
+
+    def __init__(
+        self,
+        *,
+        lease_seconds: float = 30.0,
+        now: Callable[[], datetime] = utc_now,
+        beside: MemoryStore | None = None,
+    ) -> None:
+        self._memory: MemoryBackend = MemoryBackend() if beside is None else beside._memory  # noqa: SLF001 - of this very class
+        super().__init__(self._memory, lease_seconds, now)
+
+
+@final
+@dataclass(slots=True)
+class _Rows:
+    """What is stored of one conversation. Entries behind `head.entries` are not durable yet."""
+
+    head: Head
+    entries: list[bytes] = field(default_factory=list[bytes])
+    waits: Waits = field(default_factory=dict[str, Sequence[Wait]])
+
+
+@final
+class _Transaction:
+    """Reads the rows as they were, and gathers what is to take their place."""
+
+    def __init__(self, rows: _Rows | None) -> None:
+        self.before = rows
+        self.after = rows and rows.head
+        self.added: list[bytes] = []
+        self.waits: dict[str, Sequence[Wait]] = {}
+
+    def head(self) -> Head | None:
+        return self.before and self.before.head
+
+    def entries(self, after: int) -> list[bytes]:
+        return self.before.entries[after : self.before.head.entries] if self.before else []
+
+    def put(self, head: Head) -> None:
+        self.after = head
+
+    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
+        self.after = head
+        self.added.append(entry)
+        self.waits |= waits
+
+    def remove(self) -> None:
+        self.after = None
+
+
+class MemoryBackend:
+    """Rows in a dictionary."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, _Rows] = {}
+        self._writing = threading.Lock()
+
+    @contextmanager
+    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
+        """Look at a conversation."""
+        yield _Transaction(self._all.get(id))
+
+    @contextmanager
+    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
+        """Change a conversation."""
+        with self._writing:
+            transaction = _Transaction(self._all.get(id))
+            yield transaction
+            if transaction.after is None:
+                self._all.pop(id, None)
+                return
+            rows = self._all.get(id) or _Rows(transaction.after)
+            rows.entries += transaction.added
+            self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits})
+
+    def waiting(self, which: Filter) -> list[Waiting]:
+        """The calls that wait."""
+        found = [item for item in self._waits(which.person) if _is_asked_for(item.wait, which)]
+        found.sort(key=lambda item: ((moment := moment_of(item.wait)) is None, moment and moment.timestamp()))
+        return list(islice(found, which.limit))
+
+    def _waits(self, person: str | None) -> Iterator[Waiting]:
+        for rows in list(self._all.values()):
+            if person in (None, rows.head.person):
+                for waits in rows.waits.values():
+                    yield from [Waiting(rows.head.id, rows.head.person, wait) for wait in waits]
+
+    def due(self, now: datetime, which: Filter) -> list[Due]:
+        """The conversations that are due."""
+        heads = [rows.head for rows in list(self._all.values()) if which.person in (None, rows.head.person)]
+        free = [head for head in heads if head.until is None or head.until <= now]
+        found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
+        return sorted(found, key=lambda item: item.since)[: which.limit]
+
+    def close(self) -> None:
+        """Keep everything: another store may share it."""
+
+
+def _is_asked_for(wait: Wait, which: Filter) -> bool:
+    if which.kind not in (None, wait.kind):
+        return False
+    moment = moment_of(wait)
+    return which.before is None or (moment is not None and moment < which.before)

@@ -1,0 +1,198 @@
+"""Scenarios: one run at a time, and one that was overtaken changes nothing."""
+
+from __future__ import annotations
+
+import anyio
+from chat_core.errors import AlreadyClaimed, LeaseLost
+from chat_core.messages import Completed, Unknown
+
+from chat_store.store import OpenConversation
+from chat_store.testing._trial import Stores, answer, paused, refused, require
+
+
+async def a_live_run_keeps_others_out(stores: Stores) -> None:
+    """Before they have had any effect."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            with refused(AlreadyClaimed, "a second run is refused while the first one is live"):
+                await other.claim()
+            with refused(AlreadyClaimed, "a conversation with a live run is not deleted"):
+                await there.delete(name)
+
+
+async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
+    """At once, not when its lease would have run out."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            await run.release()
+            await other.claim()
+            with refused(AlreadyClaimed, "a lease that was given back is free for one run"):
+                await run.claim()
+
+
+async def a_lease_runs_out(stores: Stores) -> None:
+    """A process that died keeps others out for a while, not for ever."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            stores.clock.advance(days=1)
+            await other.claim()
+
+
+async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
+    """A renewal is one, and so is every write."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            every = run.renew_every
+            require(every is not None, "a lease that runs out says how often it must be renewed")
+            for _ in range(10):
+                stores.clock.advance(seconds=every or 0)
+                await run.renew()
+            with refused(AlreadyClaimed, "renew() prolongs the lease"):
+                await other.claim()
+            for number in range(10):
+                stores.clock.advance(seconds=every or 0)
+                turn = answer(str(number))
+                run.messages.append("model", turn)
+                await run.write_turn("model", turn)
+            with refused(AlreadyClaimed, "every write prolongs the lease"):
+                await other.claim()
+
+
+async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
+    """Whatever it writes is refused, in its face, and is not the truth."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        with refused(LeaseLost, "a block says so where it wants to save what is not part of the conversation"):
+            async with here.open(name) as run, there.open(name) as other:
+                await _overtake(stores, run, other)
+                with refused(LeaseLost, "renew() tells a run that it was overtaken"):
+                    await run.renew()
+                tool = run.messages.tool("a")
+                tool.complete("late")
+                with refused(LeaseLost, "write_tool() tells a run that it was overtaken"):
+                    await run.write_tool(tool)
+                require(isinstance(tool.status, Unknown), "the run sees what is true")
+                turn = answer("late")
+                run.messages.append("model", turn)
+                with refused(LeaseLost, "write_turn() tells a run that it was overtaken"):
+                    await run.write_turn("model", turn)
+        read = (await there.load(name)).messages
+        require(isinstance(read.tool("a").status, Unknown), "the result of a run that was overtaken is not the truth")
+        require(read.last is not None and len(read.last.turns) == 1, "nor is its answer part of the conversation")
+
+
+async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
+    """Whoever has to say what became of the call can look it up."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await _overtake(stores, run, other)
+            tool = run.messages.tool("a")
+            tool.complete("paid at last")
+            with refused(LeaseLost, "write_tool() tells a run that it was overtaken"):
+                await run.write_tool(tool)
+        late = [entry.tool for entry in await there.history(name) if entry.event == "late"]
+        require(
+            [tool and tool.status for tool in late] == [Completed("paid at last")],
+            "the result of a run that was overtaken is in the history, as late",
+        )
+
+
+async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
+    """Somebody said what became of its call when its lease had run out: it does not come back with another story."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run:
+            await _start(stores, run)
+            stores.clock.advance(days=1)
+            async with there.open(name) as person:
+                person.messages.tool("a").complete("looked up", by="ana")
+            tool = run.messages.tool("a")
+            tool.complete("late")
+            with refused(LeaseLost, "write_tool() tells a run that it was given up"):
+                await run.write_tool(tool)
+            require(tool.status == Completed("looked up"), "the run sees what is true")
+        read = (await there.load(name)).messages.tool("a")
+        require(read.status == Completed("looked up"), "what a person said about a dead run holds")
+        late = [entry.tool and entry.tool.status for entry in await there.history(name) if entry.event == "late"]
+        require(late == [Completed("late")], "the result of a run that was given up is in the history, as late")
+
+
+async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
+    """The lease is another one's now."""
+    async with stores.open() as here, stores.open() as there, stores.open() as elsewhere:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other, elsewhere.open(name) as third:
+            await _overtake(stores, run, other)
+            await run.release()
+            with refused(AlreadyClaimed, "release() of a lost lease leaves the one of its owner"):
+                await third.claim()
+
+
+async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
+    """However close they come."""
+    async with stores.open() as first:
+        name = await first.create(paused("a"))
+        outcomes: list[str] = []
+        done = anyio.Event()
+
+        async def claim() -> None:
+            async with stores.open() as store, store.open(name) as conversation:
+                try:
+                    await conversation.claim()
+                except AlreadyClaimed:
+                    outcomes.append("refused")
+                else:
+                    outcomes.append("claimed")
+                if len(outcomes) == 10:  # noqa: PLR2004 - all of them
+                    done.set()
+                # Nobody gives the lease back before everybody has asked for it.
+                await done.wait()
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for _ in range(10):
+                    group.start_soon(claim)
+        require(
+            sorted(outcomes) == ["claimed"] + ["refused"] * 9, f"of ten that claim at once one does, not {outcomes}"
+        )
+
+
+async def _start(stores: Stores, run: OpenConversation) -> None:
+    """Come to the middle of a call."""
+    run.messages.tool("a").approve()
+    await run.claim()
+    tool = run.messages.tool("a")
+    tool.start(stores.clock())
+    await run.write_tool(tool)
+
+
+async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversation) -> None:
+    """Let a run stand still in the middle of a call, until another one has taken over."""
+    await _start(stores, run)
+    stores.clock.advance(days=1)
+    await other.claim()
+    found = other.messages.tool("a")
+    found.lost("its process stands still")
+    await other.write_tool(found)
+
+
+SCENARIOS = (
+    a_live_run_keeps_others_out,
+    a_run_that_ended_lets_others_in,
+    a_lease_runs_out,
+    a_sign_of_life_prolongs_a_lease,
+    a_run_that_was_overtaken_is_fenced,
+    a_late_result_is_recorded_as_late,
+    a_run_that_a_person_gave_up_is_fenced,
+    a_run_that_was_overtaken_gives_nothing_back,
+    of_ten_that_claim_at_once_one_does,
+)

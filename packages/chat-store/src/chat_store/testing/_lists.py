@@ -1,0 +1,193 @@
+"""Scenarios: what waits is found, and so is what a run could go on with."""
+
+from __future__ import annotations
+
+from chat_core.messages import FunctionCall, Messages, Tool
+from chat_core.response import Wait, WaitKind
+
+from chat_store.store import ConversationStore
+from chat_store.testing._trial import Stores, answer, call, paused, require
+
+
+async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
+    """What an approver needs to see, without reading the conversation."""
+    async with stores.open() as here, stores.open() as there:
+        tomorrow, later = stores.clock.after(days=1), stores.clock.after(days=2)
+        lost = call("lost")
+        lost.approve()
+        lost.start(stores.clock())
+        lost.lost("nobody knows")
+        messages = paused(call("asked", expires_at=tomorrow), call("planned", at=later), lost)
+        name = await here.create(messages, person="ana")
+        found = await there.waiting()
+        require([(item.conversation, item.person) for item in found] == [(name, "ana")] * 3, "each says where it is")
+        expected = [
+            Wait("approval", "asked", ("asked",), "pay", {"cents": 1}, expires_at=tomorrow),
+            Wait("schedule", "planned", ("planned",), "pay", {"cents": 1}, at=later),
+            Wait("interrupted", "lost", ("lost",), "pay", {"cents": 1}, error="nobody knows"),
+        ]
+        waits = [item.wait for item in found]
+        require(waits == expected, f"waiting() tells kind, path, tool, arguments and terms: {expected}, not {waits}")
+
+
+async def what_waits_is_found_by_person(stores: Stores) -> None:
+    """Of who is in charge now."""
+    async with stores.open() as here:
+        await here.create(paused("a"), id="1", person="ana")
+        await here.create(paused("b"), id="2", person="ben")
+        await here.create(paused("c"), id="3")
+        require(await _found(here, person="ana") == {"a"}, "waiting(person=) tells what this person is in charge of")
+        require(await _found(here) == {"a", "b", "c"}, "waiting() without a person tells everything")
+        await here.assign("3", "ana")
+        require(await _found(here, person="ana") == {"a", "c"}, "assign() puts somebody in charge")
+        require((await here.load("3")).person == "ana", "load() tells who was put in charge")
+        async with here.open("4", person="ana") as conversation:
+            conversation.messages.user("Pay.")
+        require((await here.load("4")).person == "ana", "open() puts somebody in charge of a new conversation")
+
+
+async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
+    """First what must be looked at first."""
+    async with stores.open() as here:
+        after = stores.clock.after
+        await here.create(paused("never", call("later", expires_at=after(days=3))), id="1")
+        await here.create(paused(call("planned", at=after(days=2)), call("soon", expires_at=after(days=1))), id="2")
+        order = [item.wait.tool_id for item in await here.waiting()]
+        require(order == ["soon", "planned", "later", "never"], f"waiting() begins with what comes first, not {order}")
+        require(await _found(here, kind="schedule") == {"planned"}, "waiting(kind=) tells what waits for that")
+        soon = [item.wait.tool_id for item in await here.waiting(before=after(days=2))]
+        require(soon == ["soon"], "waiting(before=) tells what comes before that time, and not at it")
+        two = [item.wait.tool_id for item in await here.waiting(limit=2)]
+        require(two == ["soon", "planned"], "waiting(limit=) tells the first ones")
+
+
+async def what_was_decided_waits_no_more(stores: Stores) -> None:
+    """However it was decided."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b", "c"))
+        async with here.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            conversation.messages.tool("b").reject("no")
+        require(await _found(there) == {"c"}, "what was approved or rejected waits no more")
+        async with there.open(name) as conversation:
+            await conversation.claim()
+            tool = conversation.messages.tool("c")
+            tool.refuse("too late", "expiry")
+            await conversation.write_tool(tool)
+            require(await _found(here) == set(), "what a run refused waits no more")
+
+
+async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> None:
+    """A call of a chat that is a tool of another one is decided by its path."""
+    async with stores.open() as here, stores.open() as there:
+        outer = Tool(FunctionCall("agent", {"request": "Pay."}), id="outer")
+        outer.start(stores.clock())
+        outer.suspend(paused("inner", "other"))
+        name = await here.create(paused(outer))
+        paths = [item.wait.path for item in await there.waiting()]
+        require(paths == [("outer", "inner"), ("outer", "other")], f"waiting() tells the paths, not {paths}")
+        async with there.open(name) as conversation:
+            conversation.messages.tool("outer", "inner").reject("no")
+        require(await _found(here) == {"other"}, "what was decided inside waits no more")
+        async with here.open(name) as conversation:
+            conversation.messages.tool("outer", "other").approve()
+        read = (await there.load(name)).messages
+        require(read.tool("outer", "inner").failed, "decisions inside a chat are merged, too")
+
+
+async def a_time_that_has_come_makes_due(stores: Stores) -> None:
+    """That of a schedule, and that of an approval which nobody gave."""
+    async with stores.open() as here:
+        await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
+        await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
+        await here.create(paused("forever"), id="forever")
+        require(await _due(here) == [], "nothing is due before its time")
+        stores.clock.advance(hours=1)
+        require(await _due(here) == ["planned"], "a schedule is due when its time has come")
+        stores.clock.advance(hours=1)
+        require(await _due(here) == ["planned", "asked"], "an approval is due when it has expired")
+
+
+async def a_decision_makes_due(stores: Stores) -> None:
+    """A worker finds what a web handler has decided, or said."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"), person="ana")
+        async with here.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+        require(await _due(there) == [name], "a conversation in which somebody decided is due")
+        require([item.person for item in await there.due(person="ana")] == ["ana"], "due(person=) finds it")
+        require(await there.due(person="ben") == [], "due(person=) leaves out those of others")
+        await _finish(there, name)
+        require(await _due(there) == [], "a conversation is not due when a run has gone on with it")
+        await here.create(Messages.from_user("Hello."), id="hello")
+        require(await _due(there) == ["hello"], "a conversation that nobody answered is due")
+
+
+async def a_dead_run_makes_due(stores: Stores) -> None:
+    """And a live one does not."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("Pay."))
+        async with here.open(name) as run:
+            await run.claim()
+            require(await _due(there) == [], "what a live run is at is not due")
+            stores.clock.advance(days=1)
+            require(await _due(there) == [name], "what a dead run was at is due when its lease has run out")
+
+
+async def an_answer_makes_nothing_due(stores: Stores) -> None:
+    """All is said."""
+    async with stores.open() as here, stores.open() as there, here.open("chat") as run:
+        run.messages.user("Hello.")
+        await run.claim()
+        turn = answer()
+        run.messages.append("model", turn)
+        await run.write_turn("model", turn)
+        await run.release()
+        require(await _due(there) == [], "a conversation that was answered is not due")
+
+
+async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
+    """It came between the last write of the run and its end."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        async with here.open(name) as run:
+            await run.claim()
+            async with there.open(name) as person:
+                person.messages.tool("a").approve()
+            await run.release()
+        require(await _due(there) == [name], "a decision that came as the run ended makes the conversation due")
+
+
+async def _found(store: ConversationStore, *, person: str | None = None, kind: WaitKind | None = None) -> set[str]:
+    return {item.wait.tool_id for item in await store.waiting(person=person, kind=kind)}
+
+
+async def _due(store: ConversationStore) -> list[str]:
+    return [item.conversation for item in await store.due()]
+
+
+async def _finish(store: ConversationStore, name: str) -> None:
+    """A run that resolves what was approved, and pauses again."""
+    async with store.open(name) as run:
+        await run.claim()
+        for tool in run.messages.pending():
+            if type(tool.status).__name__ == "Approved":
+                tool.start()
+                await run.write_tool(tool)
+                tool.complete("paid")
+                await run.write_tool(tool)
+        await run.release()
+
+
+SCENARIOS = (
+    what_waits_is_listed_with_its_terms,
+    what_waits_is_found_by_person,
+    what_waits_is_found_by_time_and_kind,
+    what_was_decided_waits_no_more,
+    what_waits_inside_a_chat_is_listed_with_its_path,
+    a_time_that_has_come_makes_due,
+    a_decision_makes_due,
+    a_dead_run_makes_due,
+    an_answer_makes_nothing_due,
+    a_decision_that_a_run_did_not_see_makes_due,
+)

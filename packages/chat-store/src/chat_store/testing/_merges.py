@@ -1,0 +1,160 @@
+"""Scenarios: what two did to one conversation is merged call by call, or one of them is told."""
+
+from __future__ import annotations
+
+from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.messages import Approved, Completed, Rejected, Running
+
+from chat_store.testing._trial import Stores, answer, paused, refused, require
+
+
+async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> None:
+    """Two people who decide two calls of one pause do not meet."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        mine, yours = await here.load(name), await there.load(name)
+        yours.messages.tool("b").reject("no", by="ben")
+        await there.save(name, yours.messages, revision=yours.revision)
+        mine.messages.tool("a").approve(by="ana")
+        now = await here.save(name, mine.messages, revision=mine.revision)
+        require(isinstance(now.messages.tool("a").status, Approved), "save() stores what was decided here")
+        require(isinstance(now.messages.tool("b").status, Rejected), "save() keeps what was decided elsewhere")
+        require(now.revision > yours.revision, "save() tells the revision that it has made")
+        require((await there.load(name)).messages == now.messages, "save() tells what is stored")
+
+
+async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> None:
+    """The compare-and-set: a save that follows an old revision does not overwrite."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        mine, yours = await here.load(name), await there.load(name)
+        yours.messages.tool("a").reject("no")
+        await there.save(name, yours.messages, revision=yours.revision)
+        mine.messages.tool("a").approve()
+        mine.messages.tool("b").approve()
+        with refused(AlreadyClaimed, "a save that decides what was decided since its revision is refused"):
+            await here.save(name, mine.messages, revision=mine.revision)
+        read = (await here.load(name)).messages
+        require(isinstance(read.tool("a").status, Rejected), "the first decision holds")
+        require(not isinstance(read.tool("b").status, Approved), "of a save that is refused, nothing is written")
+
+
+async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
+    """Nobody could say in which order they belong."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused())
+        mine, yours = await here.load(name), await there.load(name)
+        yours.messages.user("Yours.")
+        await there.save(name, yours.messages, revision=yours.revision)
+        mine.messages.user("Mine.")
+        with refused(AlreadyClaimed, "turns on both sides are refused"):
+            await here.save(name, mine.messages, revision=mine.revision)
+        require(len((await here.load(name)).messages[-1].turns) == 1, "of a save that is refused, nothing is written")
+
+
+async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> None:
+    """A revision that never was, and messages of somebody else."""
+    async with stores.open() as here:
+        name = await here.create(paused("a"))
+        found = await here.load(name)
+        with refused(UsageError, "save() refuses a revision that never was"):
+            await here.save(name, found.messages, revision=found.revision + 7)
+        with refused(UsageError, "save() refuses messages that do not follow from the revision"):
+            await here.save(name, paused("another"), revision=found.revision)
+
+
+async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> None:
+    """The second one is told, and sees what was decided."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as mine, there.open(name) as yours:
+            mine.messages.tool("a").approve(by="ana")
+            yours.messages.tool("a").reject("no", by="ben")
+            await mine.save()
+            with refused(AlreadyClaimed, "a second decision of one call is refused"):
+                await yours.save()
+            require(isinstance(yours.messages.tool("a").status, Approved), "who comes second sees what was decided")
+        require(isinstance((await there.load(name)).messages.tool("a").status, Approved), "the first decision holds")
+
+
+async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None:
+    """A person decides while a sibling runs: neither the decision nor the result is lost, and the run learns of it."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        async with here.open(name) as run:
+            run.messages.tool("a").approve()
+            await run.claim()
+            tool = run.messages.tool("a")
+            tool.start(stores.clock())
+            await run.write_tool(tool)
+            async with there.open(name) as person:
+                person.messages.tool("b").approve(by="ana")
+            tool.complete("paid")
+            await run.write_tool(tool)
+            require(isinstance(run.messages.tool("b").status, Approved), "a decision reaches a run with its next write")
+        read = (await there.load(name)).messages
+        require(
+            read.tool("a").status == Completed("paid"), "a result is not dropped because somebody decided meanwhile"
+        )
+        require(isinstance(read.tool("b").status, Approved), "a decision is not overwritten by a run")
+
+
+async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> None:
+    """The run is told before the body starts."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run:
+            run.messages.tool("a").approve()
+            await run.claim()
+            async with there.open(name) as person:
+                person.messages.tool("a").reject("not after all", by="ben")
+            tool = run.messages.tool("a")
+            tool.start(stores.clock())
+            with refused(AlreadyClaimed, "a call that was decided meanwhile does not start"):
+                await run.write_tool(tool)
+            require(isinstance(tool.status, Rejected), "the run sees what was decided")
+
+
+async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
+    """Nobody takes the result from a live run."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run:
+            run.messages.tool("a").approve()
+            await run.claim()
+            tool = run.messages.tool("a")
+            tool.start(stores.clock())
+            await run.write_tool(tool)
+            with refused(AlreadyClaimed, "a call that a live run is at cannot be decided"):
+                async with there.open(name) as person:
+                    person.messages.tool("a").fail("it hangs")
+            require(
+                isinstance((await there.load(name)).messages.tool("a").status, Running),
+                "a decision that is refused changes nothing",
+            )
+
+
+async def nothing_is_said_during_a_run(stores: Stores) -> None:
+    """The run is about to say something itself."""
+    async with stores.open() as here, stores.open() as there, here.open("chat") as run:
+        run.messages.user("Pay.")
+        await run.claim()
+        with refused(AlreadyClaimed, "a turn cannot be pushed while a run is live"):
+            async with there.open("chat") as person:
+                person.messages.user("And another thing.")
+        turn = answer()
+        run.messages.append("model", turn)
+        await run.write_turn("model", turn)
+
+
+SCENARIOS = (
+    a_save_on_an_old_revision_is_merged_call_by_call,
+    of_two_saves_that_decide_one_call_the_first_holds,
+    turns_that_follow_an_old_revision_are_refused,
+    messages_that_do_not_follow_a_revision_are_refused,
+    of_two_people_who_decide_one_call_the_first_holds,
+    a_decision_made_during_a_run_meets_its_results,
+    a_call_that_was_decided_meanwhile_does_not_start,
+    a_call_that_runs_cannot_be_decided,
+    nothing_is_said_during_a_run,
+)

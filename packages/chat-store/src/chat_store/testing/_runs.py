@@ -1,0 +1,213 @@
+"""Scenarios: whole runs of a chat on a store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    FunctionCall,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+)
+from chat_core.errors import AlreadyClaimed
+from chat_core.messages import Completed, Running
+from chat_core.testing import Answer, ScriptedProvider
+
+from chat_store.testing._trial import Stores, require
+
+Body = Callable[[], Awaitable[object]]
+
+
+def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatResponse, Paused]:
+    """A chat that asks for one payment, which a person must allow, and then says that it is done."""
+    tools = ToolCollection()
+
+    @tools.tool()
+    async def pay(cents: int) -> str:
+        """Pay."""
+        await body()
+        return f"paid {cents}"
+
+    model = ScriptedProvider(
+        FunctionCall("pay", {"cents": 1}, id="pay"),
+        Answer(("Done.",), before=before_answer),
+        by_history=True,
+    )
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    return ChatBuilder().with_model(model).with_scoped_tools(scope).with_interrupted(RequireApproval()).build()
+
+
+async def _nothing() -> None:
+    """What a payment does that does nothing."""
+
+
+async def _pause(stores: Stores) -> None:
+    async with stores.open() as store, store.open("chat", person="ana") as conversation:
+        conversation.messages.user("Pay.")
+        outcome = await _chat(_nothing).complete(conversation)
+        require(isinstance(outcome, Paused), "a run pauses where a call waits")
+
+
+async def _approve(stores: Stores) -> None:
+    async with stores.open() as store, store.open("chat") as conversation:
+        conversation.messages.tool("pay").approve(by="ana", note="fine")
+
+
+async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
+    """One asks, another one decides, and a third one answers."""
+    await _pause(stores)
+    await _approve(stores)
+    async with stores.open() as store:
+        async with store.open("chat") as conversation, _chat(_nothing).stream(conversation) as stream:
+            text = "".join([piece async for piece in stream.text()])
+        require(text == "Done.", "a run goes on where another process paused")
+        messages = (await store.load("chat")).messages
+        require(messages.tool("pay").status == Completed("paid 1"), "what was approved has run")
+        require(not messages.pending(), "nothing waits when all is done")
+
+
+async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores) -> None:
+    """The write-ahead rule: a process that dies in the body leaves a trace of it."""
+    await _pause(stores)
+    await _approve(stores)
+    seen: list[bool] = []
+    async with stores.open() as here, stores.open() as there:
+
+        async def body() -> None:
+            tool = (await there.load("chat")).messages.tool("pay")
+            seen.append(isinstance(tool.status, Running) and bool(tool.idempotency_key))
+
+        async with here.open("chat") as conversation:
+            await _chat(body).complete(conversation)
+    require(seen == [True], "Running is durable, with its key, before the body starts")
+
+
+async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> None:
+    """A process that dies while the model thinks has lost no result."""
+    await _pause(stores)
+    await _approve(stores)
+    seen: list[object] = []
+    async with stores.open() as here, stores.open() as there:
+
+        async def look() -> None:
+            seen.append((await there.load("chat")).messages.tool("pay").status)
+
+        async with here.open("chat") as conversation:
+            await _chat(_nothing, look).complete(conversation)
+    require(seen == [Completed("paid 1")], "a result is durable before the model is asked again")
+
+
+async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
+    """The others are refused before any effect."""
+    await _pause(stores)
+    await _approve(stores)
+    effects: list[str] = []
+    outcomes: list[str] = []
+    done = anyio.Event()
+
+    def end(outcome: str) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == 9:  # noqa: PLR2004 - all but the one that runs
+            done.set()
+
+    async def body() -> None:
+        effects.append("paid")
+        await done.wait()
+
+    async def resume() -> None:
+        async with stores.open() as store, store.open("chat") as conversation:
+            try:
+                await _chat(body).complete(conversation)
+            except AlreadyClaimed:
+                end("refused")
+            else:
+                end("answered")
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(resume)
+    require(effects == ["paid"], f"of ten that resume one pause one runs the call, not {len(effects)}")
+    require(sorted(outcomes) == ["answered"] + ["refused"] * 9, f"the other nine get AlreadyClaimed: {outcomes}")
+
+
+async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
+    """A chat that is a tool of another one pauses with it, and goes on where it was, whoever goes on."""
+    effects: list[str] = []
+
+    async def run() -> ChatResponse | Paused:
+        async with stores.open() as store, store.open("chat") as conversation:
+            if not conversation.messages:
+                conversation.messages.user("Pay both.")
+            return await _office(effects).complete(conversation)
+
+    require(isinstance(await run(), Paused), "a chat pauses where a chat in it pauses")
+    async with stores.open() as store:
+        paths = [item.wait.path for item in await store.waiting()]
+        require(paths == [("ask", "maria"), ("ask", "ben")], f"waiting() tells the paths, not {paths}")
+        async with store.open("chat") as conversation:
+            conversation.messages.tool("ask", "ben").approve(by="ana")
+        require(len(await store.due()) == 1, "a decision inside a chat makes the conversation due")
+    require(isinstance(await run(), Paused), "what is not decided yet waits on")
+    require(effects == ["ben"], f"what was approved has run, not {effects}")
+    async with stores.open() as store, store.open("chat") as conversation:
+        conversation.messages.tool("ask", "maria").reject("no", by="ana")
+    outcome = await run()
+    require(isinstance(outcome, ChatResponse) and outcome.text == "Both are settled.", "the chat goes on to its answer")
+    require(effects == ["ben"], f"nothing has run twice, and nothing that was rejected: {effects}")
+
+
+def _office(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
+    """A chat that asks another one, which asks for two payments."""
+    tools = ToolCollection()
+
+    @tools.tool()
+    async def pay(to: str) -> str:
+        """Pay."""
+        effects.append(to)
+        return f"paid {to}"
+
+    both = [FunctionCall("pay", {"to": name}, id=name) for name in ("maria", "ben")]
+    clerk = ScriptedProvider(both, "The clerk is done.", by_history=True)
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    inner = ChatBuilder().with_model(clerk).with_scoped_tools(scope).build()
+    ask = FunctionCall("ask", {"request": "Pay both."}, id="ask")
+    model = ScriptedProvider(ask, "Both are settled.", by_history=True)
+    return ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
+
+
+async def the_history_tells_everything(stores: Stores) -> None:
+    """Who decided what, between which runs."""
+    await _pause(stores)
+    await _approve(stores)
+    async with stores.open() as store:
+        async with store.open("chat") as conversation:
+            await _chat(_nothing).complete(conversation)
+        history = await store.history("chat")
+    told = [entry.event if entry.tool is None else type(entry.tool.status).__name__ for entry in history]
+    expected = ["created", "claimed", "turn", "turn", "Pending", "released"]
+    expected += ["Approved", "claimed", "Running", "Completed", "turn", "released"]
+    require(told == expected, f"the history tells {expected}, not {told}")
+    times = [entry.at for entry in history]
+    require(times == sorted(times), "the history is in order")
+    decisions = [decision for entry in history if entry.tool for decision in entry.tool.decisions]
+    require(
+        {(decision.action, decision.by, decision.note) for decision in decisions} == {("approve", "ana", "fine")},
+        "the history tells who decided what, with their note",
+    )
+
+
+SCENARIOS = (
+    a_chat_pauses_and_another_process_goes_on,
+    a_call_is_running_for_everybody_before_its_body_starts,
+    a_result_is_stored_before_the_model_is_asked_again,
+    of_ten_that_resume_one_pause_one_runs,
+    calls_inside_a_chat_are_decided_one_by_one,
+    the_history_tells_everything,
+)

@@ -1,0 +1,144 @@
+"""Scenarios: what was told to be durable is there for everybody."""
+
+from __future__ import annotations
+
+from chat_core.messages import Approved, Completed, Messages, Running
+
+from chat_store.errors import ConversationExists, UnknownConversation
+from chat_store.testing._trial import Stores, answer, paused, refused, require
+
+
+async def what_was_created_is_read_by_others(stores: Stores) -> None:
+    """Another process reads messages, id and person as they were given."""
+    async with stores.open() as here, stores.open() as there:
+        messages = paused("a", "b")
+        name = await here.create(messages, person="ana")
+        found = await there.load(name)
+        require(found.messages == messages, "load() gives the messages that create() was given")
+        require((found.id, found.person) == (name, "ana"), "load() tells the id and the person in charge")
+
+
+async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None:
+    """Leaving the block of `open()` saves turns and decisions."""
+    async with stores.open() as here, stores.open() as there:
+        async with here.open("chat") as conversation:
+            conversation.messages.user("Pay.")
+        require(len((await there.load("chat")).messages) == 1, "leaving the block of open() stores what was said in it")
+        name = await here.create(paused("a"))
+        async with here.open(name) as conversation:
+            conversation.messages.tool("a").approve(by="ana", arguments={"cents": 2})
+        tool = (await there.load(name)).messages.tool("a")
+        require(isinstance(tool.status, Approved), "leaving the block of open() stores the decisions made in it")
+        require(tool.edited == {"cents": 2}, "an approval is stored with the arguments of the approver")
+
+
+async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> None:
+    """Half of what somebody wanted to decide is not decided."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        with refused(ZeroDivisionError, "open() does not swallow errors"):
+            async with here.open(name) as conversation:
+                conversation.messages.tool("a").approve()
+                raise ZeroDivisionError
+        tool = (await there.load(name)).messages.tool("a")
+        require(not isinstance(tool.status, Approved), "leaving the block with an error saves nothing")
+
+
+async def what_is_not_stored_is_unknown(stores: Stores) -> None:
+    """To open a conversation is not to store it."""
+    async with stores.open() as here:
+        async with here.open("nobody"):
+            pass
+        with refused(UnknownConversation, "a conversation that was opened, and nothing else, is not stored"):
+            await here.load("nobody")
+        with refused(UnknownConversation, "assign() refuses an id that is not stored"):
+            await here.assign("nobody", "ana")
+        with refused(UnknownConversation, "history() refuses an id that is not stored"):
+            await here.history("nobody")
+
+
+async def an_id_names_one_conversation(stores: Stores) -> None:
+    """A second one of the same id is refused, and ids are whatever text the application has."""
+    async with stores.open() as here:
+        names = ("17", "a", "A", "a ", "a/b?c", "Grüße an 東京 🌸", "'; DROP TABLE x; --", " ")
+        for name in names:
+            await here.create(paused(f"call of {name}"), id=name)
+        for name in names:
+            with refused(ConversationExists, f"create() refuses the id {name!r} when it is taken"):
+                await here.create(Messages.from_user("Again."), id=name)
+            (tool,) = (await here.load(name)).messages.pending()
+            require(tool.id == f"call of {name}", f"the conversation {name!r} is its own, and stays")
+
+
+async def a_deleted_conversation_is_gone(stores: Stores) -> None:
+    """With its history, and with what waited in it."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        await there.delete(name)
+        with refused(UnknownConversation, "load() refuses what was deleted"):
+            await here.load(name)
+        require(await here.waiting() == [], "nothing of a deleted conversation waits")
+        with refused(UnknownConversation, "delete() refuses what is not there"):
+            await here.delete(name)
+
+
+async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
+    """A process that dies after that has lost nothing of it."""
+    async with stores.open() as here, stores.open() as there, here.open("chat") as conversation:
+        conversation.messages.user("Pay.")
+        await conversation.claim()
+        require(len((await there.load("chat")).messages) == 1, "claim() stores what was said before it")
+        turn = answer()
+        conversation.messages.append("model", turn)
+        await conversation.write_turn("model", turn)
+        read = (await there.load("chat")).messages
+        require(read.last is not None and read.last.turns == [turn], "write_turn() is durable when it returns")
+
+
+async def a_call_is_durable_when_write_tool_returns(stores: Stores) -> None:
+    """In every state that it comes to, with its attempt and its idempotency key."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        async with here.open(name) as conversation:
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.approve()
+            tool.start(stores.clock())
+            await conversation.write_tool(tool)
+            read = (await there.load(name)).messages.tool("a")
+            require(isinstance(read.status, Running), "Running is durable when write_tool() returns")
+            require(read == tool, "the attempt and the idempotency key of a call are stored with it")
+            tool.complete("paid")
+            await conversation.write_tool(tool)
+            read = (await there.load(name)).messages.tool("a")
+            require(read.status == Completed("paid"), "a result is durable when write_tool() returns")
+
+
+async def the_revision_counts_durable_changes(stores: Stores) -> None:
+    """Reading changes nothing, and a lease is no change."""
+    async with stores.open() as here:
+        name = await here.create(paused("a", "b"))
+        first = (await here.load(name)).revision
+        async with here.open(name) as conversation:
+            require(conversation.revision == first, "open() tells the revision that load() tells")
+            await conversation.claim()
+            require((await here.load(name)).revision == first, "a claim is no change of the conversation")
+            tool = conversation.messages.tool("a")
+            tool.reject("no")
+            await conversation.write_tool(tool)
+            second = conversation.revision
+            require(second > first, "the revision grows with every durable change")
+            require((await here.load(name)).revision == second, "both sides tell the same revision")
+
+
+SCENARIOS = (
+    what_was_created_is_read_by_others,
+    what_was_said_and_decided_in_a_block_is_stored,
+    a_block_that_is_left_with_an_error_saves_nothing,
+    what_is_not_stored_is_unknown,
+    an_id_names_one_conversation,
+    a_deleted_conversation_is_gone,
+    a_turn_is_durable_when_write_turn_returns,
+    a_call_is_durable_when_write_tool_returns,
+    the_revision_counts_durable_changes,
+)

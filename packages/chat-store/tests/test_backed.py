@@ -1,0 +1,159 @@
+"""What a store refuses before it asks its database, and what it promises whatever that is."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+from chat_core.errors import ConversationBusy, LeaseLost, UsageError
+from chat_core.messages import Approved, Messages
+from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversation
+from chat_store.testing._trial import Clock, answer, paused
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_lease_has_a_length() -> None:
+    with pytest.raises(UsageError, match="a lease needs a length"):
+        MemoryStore(lease_seconds=0)
+
+
+async def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(UsageError, match="zone"):
+        await MemoryStore().waiting(before=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud83d"])
+async def test_a_name_that_no_database_keeps_is_refused(name: str) -> None:
+    store = MemoryStore()
+    with pytest.raises(UsageError, match="no database can keep"):
+        store.open(name)
+    with pytest.raises(UsageError, match="no database can keep"):
+        await store.create(Messages(), person=name)
+
+
+async def test_ids_are_random_unless_given() -> None:
+    store = MemoryStore()
+    first, second = await store.create(paused("a")), await store.create(paused("a"))
+    async with store.open() as third:
+        assert len({first, second, third.id}) == 3
+
+
+async def test_stores_and_conversations_are_what_their_protocols_say() -> None:
+    async with MemoryStore() as store, store.open() as conversation:
+        assert isinstance(store, ConversationStore)
+        assert isinstance(conversation, OpenConversation)
+        assert conversation.renew_every == 10
+
+
+async def test_the_history_of_an_open_conversation_is_that_of_the_store() -> None:
+    store = MemoryStore()
+    async with store.open("a") as conversation:
+        conversation.messages.user("Hello.")
+        await conversation.save()
+        assert await conversation.history() == await store.history("a")
+
+
+async def test_messages_of_a_live_run_are_not_saved_from_outside() -> None:
+    store = MemoryStore()
+    name = await store.create(paused("a"))
+    found = await store.load(name)
+    with found.messages.lend(), pytest.raises(ConversationBusy, match="run on these messages is live"):
+        await store.save(name, found.messages, revision=found.revision)
+
+
+async def test_two_that_begin_one_conversation_at_once_are_merged_or_told() -> None:
+    store = MemoryStore()
+    async with store.open("a") as late:
+        await store.create(paused("x"), id="a")
+        await late.save()
+        assert late.messages.tool("x")
+        late.messages.tool("x").approve()
+    assert isinstance((await store.load("a")).messages.tool("x").status, Approved)
+
+
+async def test_leaving_the_block_gives_the_lease_back() -> None:
+    store = MemoryStore()
+    name = await store.create(paused("a"))
+    async with store.open(name) as conversation:
+        await conversation.claim()
+    async with store.open(name) as conversation:
+        await conversation.claim()
+
+
+async def test_decisions_beside_a_claim_of_ones_own_are_saved_under_it() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    name = await store.create(paused("a"))
+    async with store.open(name) as conversation:
+        await conversation.claim()
+        conversation.messages.tool("a").approve()
+        await conversation.save()
+        assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
+        assert await store.due() == []
+        await conversation.renew()
+
+
+async def test_a_run_writes_under_a_claim_alone() -> None:
+    store = MemoryStore()
+    async with store.open("a") as conversation:
+        turn = answer()
+        conversation.messages.append("model", turn)
+        with pytest.raises(UsageError, match="claim"):
+            await conversation.write_turn("model", turn)
+        with pytest.raises(UsageError, match="claim"):
+            await conversation.renew()
+
+
+async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    name = await store.create(paused("a"))
+    with pytest.raises(UnknownConversation, match="was deleted"):
+        async with store.open(name) as conversation:
+            await conversation.claim()
+            clock.advance(days=1)
+            await store.delete(name)
+            await conversation.release()
+            await conversation.release()
+
+
+async def test_another_conversation_of_the_same_id_is_not_taken_for_the_one_that_was_deleted() -> None:
+    store = MemoryStore()
+    await store.create(paused("a"), id="1")
+    with pytest.raises(UnknownConversation, match="was deleted"):
+        async with store.open("1") as conversation:
+            conversation.messages.tool("a").approve()
+            await store.delete("1")
+            await store.create(paused("b"), id="1")
+    assert (await store.load("1")).revision == 0
+
+
+async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    name = await store.create(paused("a"))
+    async with store.open(name) as run, store.open(name) as other:
+        await run.claim()
+        clock.advance(days=1)
+        await other.claim()
+        with pytest.raises(LeaseLost, match=r"run 1 of the conversation .* was overtaken"):
+            await run.renew()
+        with pytest.raises(LeaseLost):
+            await run.write_tool(run.messages.tool("a"))
+    assert [entry.event for entry in await store.history(name) if entry.event == "late"] == []
+
+
+async def test_a_fork_is_refused_the_conversation_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with MemoryStore().open("a") as conversation:
+        with monkeypatch.context() as child, pytest.raises(UsageError, match="before this process was forked"):
+            child.setattr(os, "getpid", lambda: 1)
+            await conversation.save()
+
+
+async def test_times_are_told_in_utc_whatever_they_were_given_in() -> None:
+    store = MemoryStore(now=lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    await store.create(Messages.from_user("Hello."), id="a")
+    (due,) = await store.due()
+    assert due.since == datetime(2030, 1, 1, tzinfo=UTC)

@@ -1,0 +1,67 @@
+"""Tables are brought to this version, step by step, as a whole or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from chat_core.errors import NewerVersion
+from chat_store._schema import MIGRATIONS, migrate
+
+NEXT = [*MIGRATIONS, ["ALTER TABLE chat_conversations ADD COLUMN colour TEXT"], ["CREATE TABLE chat_more (x)"]]
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        yield connection
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def version(connection: sqlite3.Connection) -> list[tuple[int]]:
+    return connection.execute("SELECT version FROM chat_schema").fetchall()
+
+
+def test_new_tables_have_the_version_of_this_library(connection: sqlite3.Connection) -> None:
+    migrate(connection)
+    migrate(connection)
+
+    assert {"chat_conversations", "chat_entries", "chat_waits", "chat_schema"} <= tables(connection)
+    assert version(connection) == [(len(MIGRATIONS),)]
+
+
+def test_tables_of_an_earlier_version_take_the_steps_that_they_lack_and_keep_their_rows(
+    connection: sqlite3.Connection,
+) -> None:
+    migrate(connection)
+    connection.execute("INSERT INTO chat_conversations VALUES (1, 'a', NULL, '', 1, 0, 0, '', NULL, NULL)")
+
+    migrate(connection, NEXT)
+
+    assert connection.execute("SELECT id, colour FROM chat_conversations").fetchall() == [("a", None)]
+    assert "chat_more" in tables(connection)
+    assert version(connection) == [(len(NEXT),)]
+
+
+def test_a_step_that_fails_takes_the_others_back(connection: sqlite3.Connection) -> None:
+    migrate(connection)
+
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, [*NEXT, ["CREATE NONSENSE"]])
+
+    assert "chat_more" not in tables(connection)
+    assert version(connection) == [(len(MIGRATIONS),)]
+
+
+def test_tables_of_a_later_version_are_refused(connection: sqlite3.Connection) -> None:
+    migrate(connection, NEXT)
+
+    with pytest.raises(NewerVersion, match="upgrade"):
+        migrate(connection)
+
+    assert not connection.in_transaction

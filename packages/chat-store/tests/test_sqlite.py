@@ -1,0 +1,355 @@
+"""The store in a SQLite file keeps every promise of a store, and those of its file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import pytest
+from anyio import to_thread
+from chat_core.errors import AlreadyClaimed, InvalidDocument, NewerVersion, UsageError
+from chat_core.messages import Approved, Completed, Messages
+from chat_store import SqliteStore, UnknownConversation
+from chat_store.sqlite import Medium, SqliteBackend
+from chat_store.testing import StoreConformance, StoreFactory
+from chat_store.testing._trial import call, paused
+
+pytestmark = pytest.mark.anyio
+
+
+class TestSqliteStore(StoreConformance):
+    backends = ("asyncio", "trio")
+
+    @contextmanager
+    def stores(self) -> Generator[StoreFactory]:
+        with TemporaryDirectory() as folder:
+
+            def open_one(now: Callable[[], datetime]) -> SqliteStore:
+                return SqliteStore(Path(folder) / "chats.db", now=now)
+
+            yield open_one
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chats.db"
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Somebody who is in the middle of a write."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+# --- The file -------------------------------------------------------------------------------------------------------
+
+
+async def test_one_file_holds_everything_when_the_store_is_closed(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"))
+
+    assert [file.name async for file in anyio.Path(path.parent).iterdir()] == [path.name]
+    async with SqliteStore(str(path)) as store:
+        assert (await store.load(name)).messages.tool("a")
+
+
+async def test_the_file_may_hold_the_tables_of_an_application(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+        connection.commit()
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"))
+
+    tables = {name for (name,) in rows(path, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert "customers" in tables
+    assert {name for name in tables if not str(name).startswith(("chat_", "sqlite_"))} == {"customers"}
+
+
+async def test_a_history_is_not_written_again_at_every_step(path: Path) -> None:
+    long = Messages.from_user("x" * 1_000_000)
+    long.append("model", paused("a")[-1].turns[0])
+    async with SqliteStore(path) as store:
+        name = await store.create(long)
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.start()
+            await conversation.write_tool(tool)
+            tool.complete("paid")
+            await conversation.write_tool(tool)
+
+    sizes = [int(str(size)) for (size,) in rows(path, "SELECT length(entry) FROM chat_entries ORDER BY number")]
+    assert sizes[0] > 1_000_000
+    assert max(sizes[1:]) < 1_000
+
+
+async def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    content = b"Dear diary, " * 1000
+    await anyio.Path(path).write_bytes(content)
+    async with SqliteStore(path) as store:
+        with pytest.raises(InvalidDocument, match="is not a database"):
+            await store.load("a")
+
+    assert await anyio.Path(path).read_bytes() == content
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open keeps its name there")
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_was_removed_or_replaced_is_not_written_any_more(path: Path, *, replaced: bool) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"))
+        with pytest.raises(InvalidDocument, match="removed or replaced"):
+            async with store.open(name) as conversation:
+                conversation.messages.tool("a").approve()
+                await anyio.Path(path).rename(path.with_suffix(".old"))
+                if replaced:
+                    await anyio.Path(path).touch()
+
+
+async def test_a_path_is_that_of_the_folder_in_which_the_store_was_made(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with SqliteStore(path.name) as store:
+        monkeypatch.chdir("/")
+        await store.create(paused("a"))
+
+    assert await anyio.Path(path).exists()
+
+
+async def test_a_folder_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "none" / "chats.db") as store:
+        with pytest.raises(OSError, match="cannot be read or written"):
+            await store.waiting()
+
+
+async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE chat_schema SET version = 7")
+        connection.commit()
+
+    async with SqliteStore(path) as store:
+        with pytest.raises(NewerVersion, match="version 7"):
+            await store.waiting()
+
+
+@pytest.mark.parametrize("name", ["", ":memory:"])
+async def test_a_store_without_a_file_is_another_one(name: str) -> None:
+    with pytest.raises(UsageError, match="MemoryStore"):
+        SqliteStore(name)
+
+
+async def test_any_text_is_a_legal_id_of_a_call(path: Path) -> None:
+    ids = ["", " ", "a/b", "\ud83d", "\x00", "'; --", "é"]
+    async with SqliteStore(path) as store:
+        name = await store.create(paused(*[call(id) for id in ids if id]))  # noqa: A001
+        assert {item.wait.tool_id for item in await store.waiting()} == set(ids) - {""}
+        async with store.open(name) as conversation:
+            for tool in conversation.messages.pending():
+                tool.reject("no")
+        assert await store.waiting() == []
+
+
+# --- Several at once ------------------------------------------------------------------------------------------------
+
+
+async def test_a_reader_does_not_wait_for_a_writer(path: Path) -> None:
+    async with SqliteStore(path, busy_seconds=0.05) as store:
+        name = await store.create(paused("a"))
+        with writing(path):
+            assert (await store.load(name)).messages.tool("a")
+            assert len(await store.waiting()) == 1
+            assert await store.due() == []
+            assert len(await store.history(name)) == 1
+            async with store.open(name):
+                pass
+
+
+async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(path: Path) -> None:
+    async with SqliteStore(path, busy_seconds=0.05) as store:
+        name = await store.create(paused("a"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            with writing(path):
+                with pytest.raises(TimeoutError, match="somebody else has been writing"):
+                    await conversation.save()
+                with pytest.raises(AlreadyClaimed, match="somebody else has been writing"):
+                    await conversation.claim()
+            await conversation.save()
+        assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
+
+
+async def test_a_file_that_somebody_writes_in_another_mode_is_a_timeout(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+    with writing(path):
+        async with SqliteStore(path, busy_seconds=0.05) as store:
+            with pytest.raises(TimeoutError, match="somebody else has been writing"):
+                await store.waiting()
+    async with SqliteStore(path, busy_seconds=0.05) as store:
+        assert await store.waiting() == []
+
+
+def test_a_place_where_processes_cannot_share_a_file_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(OSError, match="journal mode 'memory'"):
+        SqliteBackend(path, 1)._use_wal(connection)  # pyright: ignore[reportPrivateUsage] - such a place is hard to find
+
+
+async def test_threads_of_one_process_wait_for_each_other_too(path: Path) -> None:
+    backend = SqliteBackend(path, 0.05)
+    with backend.changing("a"), pytest.raises(TimeoutError, match="somebody else"):
+        await to_thread.run_sync(lambda: backend.changing("b").__enter__())
+    backend.close()
+
+
+async def test_many_conversations_are_written_at_the_same_time(path: Path) -> None:
+    async with SqliteStore(path) as store:
+
+        async def talk(number: int) -> None:
+            async with store.open(str(number)) as conversation:
+                for _ in range(5):
+                    conversation.messages.user("Hello.")
+                    await conversation.save()
+
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(talk, number)
+        assert len(await store.due()) == 20
+        assert [(await store.load(str(number))).revision for number in range(20)] == [5] * 20
+
+
+# --- What goes wrong ------------------------------------------------------------------------------------------------
+
+
+class FullDisk(Medium):
+    """Fails so many commits: before they are durable, or when they are, without saying so."""
+
+    def __init__(self, failures: int, *, durable: bool = False) -> None:
+        self.failures = failures
+        self.durable = durable
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        self.failures -= 1
+        if self.failures < 0 or self.durable:
+            super().commit(connection)
+        if self.failures >= 0:
+            msg = "database or disk is full"
+            raise sqlite3.OperationalError(msg)
+
+
+async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a", "b"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1))
+            with pytest.raises(OSError, match="disk is full"):
+                await conversation.claim()
+            assert not isinstance((await store.load(name)).messages.tool("a").status, Approved)
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.start()
+            await conversation.write_tool(tool)
+            tool.complete("paid")
+            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1))
+            with pytest.raises(OSError, match="disk is full"):
+                await conversation.write_tool(tool)
+            await conversation.write_tool(tool)
+        assert (await store.load(name)).messages.tool("a").status == Completed("paid")
+
+
+async def test_a_write_that_took_place_without_saying_so_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a", "b"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1, durable=True))
+            with pytest.raises(OSError, match="disk is full"):
+                await conversation.save()
+            conversation.messages.tool("b").approve()
+            await conversation.save()
+        assert [type(tool.status) for tool in (await store.load(name)).messages.pending()] == [Approved, Approved]
+
+
+async def test_a_store_that_was_closed_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.create(paused("a"), id="a")
+    await store.aclose()
+    with pytest.raises(UsageError, match="is closed"):
+        await store.load("a")
+
+
+async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"))
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("""UPDATE chat_entries SET entry = replace(entry, '"version":1', '"version":2')""")
+            connection.commit()
+        with pytest.raises(NewerVersion, match="later version"):
+            await store.load(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "told"),
+    [
+        ("DELETE FROM chat_entries", 1, r"entry 1 .* says that it is entry 2"),
+        ("DELETE FROM chat_entries", 2, r"it has 1 of 2 entries"),
+        ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\'', 2, r"line 2 of the journal cannot be read"),
+    ],
+)
+async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str, number: int, told: str) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"{change} WHERE number = {number}")
+            connection.commit()
+        with pytest.raises(InvalidDocument, match=told):
+            await store.load(name)
+
+
+def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:
+    backend = SqliteBackend(path, 1)
+    with backend.reading("a") as reading:
+        backend.close()
+        assert reading.head() is None
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_fork_is_refused_the_store_of_its_parent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = SqliteBackend(path, 1)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    with pytest.raises(UsageError, match="before this process was forked"), backend.reading("a"):
+        pass
+
+
+async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"))
+        with pytest.raises(UnknownConversation, match="was deleted"):
+            async with store.open(name) as conversation:
+                await store.delete(name)
+                conversation.messages.tool("a").approve()
+    assert rows(path, "SELECT count(*) FROM chat_entries") == [(0,)]
+    assert rows(path, "SELECT count(*) FROM chat_waits") == [(0,)]

@@ -1,0 +1,376 @@
+"""The scenarios find the faults that they name: stores that are wrong in one way each."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import anyio
+import pytest
+from chat_core._stored import Batch, Document
+from chat_core.errors import AlreadyClaimed
+from chat_core.messages import Messages
+from chat_store import Due, Waiting
+from chat_store._backed import BackedStore
+from chat_store._backend import Changing, Filter, Head, Reading
+from chat_store._ledger import Ledger
+from chat_store.memory import MemoryBackend
+from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
+
+# --- Ledgers that are wrong in one way ------------------------------------------------------------------------------
+
+
+class ForgetsCalls(Ledger):
+    def write(self, batch: Batch) -> None:
+        super().write(Batch(batch.known, batch.turns))
+
+
+class ForgetsTurns(Ledger):
+    def write(self, batch: Batch) -> None:
+        super().write(Batch(batch.known, (), batch.tools))
+
+
+class WritesAtTheEnd(Ledger):
+    """Fast, and nothing is durable before the run has ended."""
+
+    _later: list[Batch]
+
+    def write(self, batch: Batch) -> None:
+        if not hasattr(self, "_later"):
+            self._later = []
+        self._later.append(batch)
+        self.news.append(batch)
+
+    def release(self) -> None:
+        for batch in getattr(self, "_later", []):
+            super().write(batch)
+        super().release()
+
+
+class TakesAnyLease(Ledger):
+    def _require_no_live_run(self) -> None: ...
+
+
+class KeepsDeadRuns(Ledger):
+    def _require_no_live_run(self) -> None:
+        if self._head.until is not None:
+            raise AlreadyClaimed
+
+
+class KeepsTheLease(Ledger):
+    def release(self) -> None:
+        self._fence = None
+
+
+class RenewsNothing(Ledger):
+    def renew(self) -> None:
+        self._require_held()
+
+
+class WritesRenewNothing(Ledger):
+    _writing = False
+
+    def write(self, batch: Batch) -> None:
+        self._writing = True
+        super().write(batch)
+        self._writing = False
+
+    def _leased(self, fence: int) -> Head:
+        head = super()._leased(fence)
+        return replace(head, until=self._head.until) if self._writing else head
+
+
+class HasNoFence(Ledger):
+    def _overtaken(self) -> bool:
+        return False
+
+
+class DropsWhatIsLate(Ledger):
+    def _append_late(self, changing: Changing, batch: Batch) -> None: ...
+
+
+class LeavesDeadRunsTheirFence(Ledger):
+    """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
+
+    def _append(self, changing: Changing, more: Document, batch: Batch, head: Head) -> None:
+        given_up = not more and head.until is None and self._head.until is not None
+        super()._append(changing, more, batch, replace(head, fence=self._head.fence) if given_up else head)
+
+
+class ReleasesAnyLease(Ledger):
+    def release(self) -> None:
+        if self._fence is not None:
+            with self._reading():
+                self._fence = self._head.fence
+        super().release()
+
+
+class LastDecisionWins(Ledger):
+    def _require_unmoved(self, batch: Batch) -> None: ...
+
+
+class RefusesDecisionsDuringRuns(Ledger):
+    def save(self, batch: Batch) -> None:
+        with self._reading():
+            pass
+        if batch:
+            self._require_no_live_run()
+        super().save(batch)
+
+
+class DecidesWhatRuns(Ledger):
+    _turns = 0
+
+    def save(self, batch: Batch) -> None:
+        self._turns = len(batch.turns)
+        super().save(batch)
+
+    def _require_no_live_run(self) -> None:
+        if self._turns:
+            super()._require_no_live_run()
+
+
+class TakesTurnsDuringRuns(Ledger):
+    def save(self, batch: Batch) -> None:
+        self._turns = len(batch.turns)
+        super().save(batch)
+
+    _turns = 0
+
+    def _require_no_live_run(self) -> None:
+        if not self._turns:
+            super()._require_no_live_run()
+
+
+class CountsLeases(Ledger):
+    def _refresh(self, reading: Reading, revision: int | None = None) -> None:
+        super()._refresh(reading, revision)
+        self.stored.revision = self._head.entries
+
+
+class OpensWithAWrite(Ledger):
+    def open(self) -> Messages:
+        with self._changing() as changing:
+            if not self._head.entries:
+                self._begin(changing, Messages())
+        return super().open()
+
+
+class ForgetsTheEndOfRuns(Ledger):
+    def everything(self) -> list[Document]:
+        return [entry for entry in super().everything() if "released" not in str(entry.get("lease"))]
+
+
+class ForgetsWhatARunMissed(Ledger):
+    def release(self) -> None:
+        with self._reading():
+            super().release()
+
+
+class LosesDeadRuns(Ledger):
+    def _leased(self, fence: int) -> Head:
+        return replace(super()._leased(fence), due=None)
+
+
+class AnswersWithTheNewestRevision(Ledger):
+    def open_stored(self, revision: int | None = None) -> Messages:
+        del revision
+        return super().open_stored()
+
+
+class RefusesOldRevisions(Ledger):
+    """A compare-and-set of whole documents: nobody may decide one call while somebody decides another one."""
+
+    def open_stored(self, revision: int | None = None) -> Messages:
+        messages = super().open_stored(revision)
+        if revision is not None and self.stored.revision != self.saved_revision():
+            raise AlreadyClaimed
+        return messages
+
+    def saved_revision(self) -> int:
+        with self._backend.reading(self._id) as reading:
+            head = reading.head()
+        assert head is not None
+        return head.revision
+
+
+# --- Databases that are wrong in one way ----------------------------------------------------------------------------
+
+
+class ListsEverybody(MemoryBackend):
+    def waiting(self, which: Filter) -> list[Waiting]:
+        return super().waiting(replace(which, person=None))
+
+
+class ListsEveryKind(MemoryBackend):
+    def waiting(self, which: Filter) -> list[Waiting]:
+        return super().waiting(replace(which, kind=None))
+
+
+class ListsTheLastFirst(MemoryBackend):
+    def waiting(self, which: Filter) -> list[Waiting]:
+        return super().waiting(which)[::-1]
+
+
+class ForgetsTerms(MemoryBackend):
+    def waiting(self, which: Filter) -> list[Waiting]:
+        found = super().waiting(which)
+        return [replace(item, wait=replace(item.wait, expires_at=None, at=None)) for item in found]
+
+
+class ListsOuterCallsAlone(MemoryBackend):
+    def waiting(self, which: Filter) -> list[Waiting]:
+        return [item for item in super().waiting(which) if len(item.wait.path) == 1]
+
+
+class ListsWhatWasDecided(MemoryBackend):
+    """An index in which nothing is ever deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[tuple[str, ...], Waiting] = {}
+
+    def waiting(self, which: Filter) -> list[Waiting]:
+        return list(self.seen.values())[: which.limit]
+
+    @contextmanager
+    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
+        with super().changing(id) as transaction:
+            yield transaction
+        self.seen |= {(item.conversation, *item.wait.path): item for item in super().waiting(Filter())}
+
+
+class CallsDueTooEarly(MemoryBackend):
+    def due(self, now: datetime, which: Filter) -> list[Due]:
+        return super().due(now + timedelta(hours=1), which)
+
+
+class CallsLiveRunsDue(MemoryBackend):
+    def due(self, now: datetime, which: Filter) -> list[Due]:
+        free = MemoryBackend()
+        for id, rows in self._all.items():  # noqa: A001
+            with free.changing(id) as changing:
+                changing.put(replace(rows.head, until=None))
+        return free.due(now, which)
+
+
+class KeepsWhatWasDeleted(MemoryBackend):
+    @contextmanager
+    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
+        before = self._all.get(id)
+        with super().changing(id) as transaction:
+            yield transaction
+        if before is not None:
+            self._all.setdefault(id, before)
+
+
+class TakesIdsForTheSame(MemoryBackend):
+    """As a database does whose text has no case, and no spaces at its end."""
+
+    @contextmanager
+    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002
+        with super().reading(id.casefold().strip()) as transaction:
+            yield transaction
+
+    @contextmanager
+    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
+        with super().changing(id.casefold().strip()) as transaction:
+            yield transaction
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A fault, and the scenario that names it."""
+
+    scenario: str
+    ledger: type[Ledger] = Ledger
+    backend: type[MemoryBackend] = MemoryBackend
+
+    def __str__(self) -> str:
+        return self.ledger.__name__ if self.ledger is not Ledger else self.backend.__name__
+
+    def factory(self) -> StoreFactory:
+        backend = self.backend()
+
+        class Store(BackedStore):
+            _ledger_type = self.ledger
+
+        return lambda now: Store(backend, 30, now)
+
+
+ALL_WRONG = [
+    Wrong("a_call_is_durable_when_write_tool_returns", ForgetsCalls),
+    Wrong("a_turn_is_durable_when_write_turn_returns", ForgetsTurns),
+    Wrong("a_call_is_running_for_everybody_before_its_body_starts", WritesAtTheEnd),
+    Wrong("a_result_is_stored_before_the_model_is_asked_again", WritesAtTheEnd),
+    Wrong("a_live_run_keeps_others_out", TakesAnyLease),
+    Wrong("of_ten_that_claim_at_once_one_does", TakesAnyLease),
+    Wrong("a_lease_runs_out", KeepsDeadRuns),
+    Wrong("a_run_that_ended_lets_others_in", KeepsTheLease),
+    Wrong("a_sign_of_life_prolongs_a_lease", RenewsNothing),
+    Wrong("a_sign_of_life_prolongs_a_lease", WritesRenewNothing),
+    Wrong("a_run_that_was_overtaken_is_fenced", HasNoFence),
+    Wrong("a_late_result_is_recorded_as_late", DropsWhatIsLate),
+    Wrong("a_run_that_a_person_gave_up_is_fenced", LeavesDeadRunsTheirFence),
+    Wrong("a_run_that_was_overtaken_gives_nothing_back", ReleasesAnyLease),
+    Wrong("of_two_people_who_decide_one_call_the_first_holds", LastDecisionWins),
+    Wrong("of_two_saves_that_decide_one_call_the_first_holds", LastDecisionWins),
+    Wrong("turns_that_follow_an_old_revision_are_refused", LastDecisionWins),
+    Wrong("a_call_that_was_decided_meanwhile_does_not_start", LastDecisionWins),
+    Wrong("a_decision_made_during_a_run_meets_its_results", RefusesDecisionsDuringRuns),
+    Wrong("a_call_that_runs_cannot_be_decided", DecidesWhatRuns),
+    Wrong("nothing_is_said_during_a_run", TakesTurnsDuringRuns),
+    Wrong("a_save_on_an_old_revision_is_merged_call_by_call", AnswersWithTheNewestRevision),
+    Wrong("a_save_on_an_old_revision_is_merged_call_by_call", RefusesOldRevisions),
+    Wrong("messages_that_do_not_follow_a_revision_are_refused", AnswersWithTheNewestRevision),
+    Wrong("the_revision_counts_durable_changes", CountsLeases),
+    Wrong("what_is_not_stored_is_unknown", OpensWithAWrite),
+    Wrong("the_history_tells_everything", ForgetsTheEndOfRuns),
+    Wrong("a_decision_that_a_run_did_not_see_makes_due", ForgetsWhatARunMissed),
+    Wrong("a_dead_run_makes_due", LosesDeadRuns),
+    Wrong("what_waits_is_found_by_person", backend=ListsEverybody),
+    Wrong("what_waits_is_found_by_time_and_kind", backend=ListsEveryKind),
+    Wrong("what_waits_is_found_by_time_and_kind", backend=ListsTheLastFirst),
+    Wrong("what_waits_is_listed_with_its_terms", backend=ForgetsTerms),
+    Wrong("what_waits_inside_a_chat_is_listed_with_its_path", backend=ListsOuterCallsAlone),
+    Wrong("what_was_decided_waits_no_more", backend=ListsWhatWasDecided),
+    Wrong("a_time_that_has_come_makes_due", backend=CallsDueTooEarly),
+    Wrong("a_dead_run_makes_due", backend=CallsLiveRunsDue),
+    Wrong("a_deleted_conversation_is_gone", backend=KeepsWhatWasDeleted),
+    Wrong("an_id_names_one_conversation", backend=TakesIdsForTheSame),
+]
+
+
+@pytest.mark.parametrize("wrong", ALL_WRONG, ids=lambda wrong: f"{wrong}-{wrong.scenario}")
+def test_a_store_that_is_wrong_in_one_way_fails_at_the_scenario_that_names_it(wrong: Wrong) -> None:
+    with pytest.raises(AssertionError, match=wrong.scenario):
+        anyio.run(run, SCENARIOS[wrong.scenario], wrong.factory())
+
+
+def test_what_a_store_raises_is_told_with_the_scenario() -> None:
+    with pytest.raises(AssertionError, match=r"a_lease_runs_out: .*AlreadyClaimed") as caught:
+        anyio.run(run, SCENARIOS["a_lease_runs_out"], Wrong("", KeepsDeadRuns).factory())
+
+    assert isinstance(caught.value.__cause__, AlreadyClaimed)
+
+
+def test_what_several_tasks_raise_is_told_as_the_first_of_it() -> None:
+    async def a_group(_: Stores) -> None:
+        msg = "several"
+        raise ExceptionGroup(msg, [ExceptionGroup(msg, [ValueError("this one")]), ValueError("that one")])
+
+    with pytest.raises(AssertionError, match=r"a_group: the store raised .*this one"):
+        anyio.run(run, a_group, Wrong("").factory())
+
+
+def test_a_class_without_stores_says_what_it_needs() -> None:
+    with pytest.raises(NotImplementedError, match="StoreConformance needs a method stores"):
+        StoreConformance().stores()
+
+
+def test_every_scenario_is_a_test_of_the_class_and_says_what_it_is_about() -> None:
+    for name, scenario in SCENARIOS.items():
+        assert getattr(StoreConformance, f"test_{name}").__doc__ == scenario.__doc__
+        assert scenario.__doc__

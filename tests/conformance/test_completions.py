@@ -1,0 +1,141 @@
+"""The Chat Completions wire and the vendors that speak it keep every promise that they claim to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from chat_completions import (
+    PRESETS,
+    AzureBuilder,
+    CerebrasBuilder,
+    CompletionsBuilder,
+    DeepSeekBuilder,
+    FireworksBuilder,
+    GroqBuilder,
+    HuggingFaceBuilder,
+    LiteLLMBuilder,
+    LlamaCppServerBuilder,
+    MistralBuilder,
+    OllamaBuilder,
+    OllamaCloudBuilder,
+    OpenAIBuilder,
+    OpenRouterBuilder,
+    PerplexityBuilder,
+    TogetherBuilder,
+    VLLMBuilder,
+    XAIBuilder,
+)
+from chat_core import CompletionProvider
+from chat_core.testing import Capabilities, ProviderConformance, Subject, conformance_report
+from chat_core.transport import Transport
+
+from .completions_tapes import EMBEDDINGS, tapes
+
+EVERYTHING = Capabilities(
+    stream=True,
+    tools=True,
+    parallel_tools=True,
+    call_ids=True,
+    argument_text=True,
+    structured=True,
+    reasoning=True,
+    reasoning_replay=True,
+    files=True,
+    usage=True,
+    waits=True,
+    request_ids=True,
+    stream_errors=True,
+    embeddings=True,
+)
+
+
+class TestCompletions(ProviderConformance):
+    capabilities = EVERYTHING
+    tapes = tapes()
+
+    def make_provider(self, transport: Transport, /) -> CompletionProvider:
+        builder = CompletionsBuilder().with_model("a-model").with_api_key("sk-conformance").with_transport(transport)
+        return builder.build()
+
+
+class TestCompletionsWithReasoningByAnotherName(TestCompletions):
+    """Several servers call the field of thoughts `reasoning`."""
+
+    backends = ("asyncio",)
+    tapes = tapes(reasoning_field="reasoning")
+
+
+def simple(builder: Any) -> Callable[[Transport], CompletionProvider]:
+    def make(transport: Transport) -> CompletionProvider:
+        ready = builder().with_model("a-model").with_api_key("sk-conformance")
+        provider: CompletionProvider = ready.with_transport(transport).build()
+        return provider
+
+    return make
+
+
+def azure(transport: Transport) -> CompletionProvider:
+    builder = AzureBuilder().with_endpoint("https://us.azure.example").with_deployment("a-model")
+    return builder.with_api_key("sk-conformance").with_transport(transport).build()
+
+
+def ollama(transport: Transport) -> CompletionProvider:
+    return OllamaBuilder().with_model("a-model").with_transport(transport).build()
+
+
+MAKERS: dict[str, Callable[[Transport], CompletionProvider]] = {
+    "azure": azure,
+    "cerebras": simple(CerebrasBuilder),
+    "deepseek": simple(DeepSeekBuilder),
+    "fireworks": simple(FireworksBuilder),
+    "groq": simple(GroqBuilder),
+    "huggingface": simple(HuggingFaceBuilder),
+    "litellm": simple(LiteLLMBuilder),
+    "llamacpp": simple(LlamaCppServerBuilder),
+    "mistral": simple(MistralBuilder),
+    "ollama": ollama,
+    "ollama-cloud": simple(OllamaCloudBuilder),
+    "openai": simple(OpenAIBuilder),
+    "openrouter": simple(OpenRouterBuilder),
+    "perplexity": simple(PerplexityBuilder),
+    "together": simple(TogetherBuilder),
+    "vllm": simple(VLLMBuilder),
+    "xai": simple(XAIBuilder),
+}
+
+
+def subject(name: str) -> Subject:
+    """A vendor, with what its preset says that it has."""
+    preset = PRESETS[name]
+    tools, kinds = preset.dialect.tools, preset.dialect.files
+    images = kinds is None or "image" in kinds
+    claims = {
+        **dict.fromkeys(EVERYTHING.claimed, True),
+        **dict.fromkeys(("tools", "parallel_tools", "call_ids", "argument_text"), tools),
+        "files": images,
+        "embeddings": preset.embeddings != "none",
+    }
+    played = tapes(
+        tools=tools,
+        images=images,
+        embeddings=EMBEDDINGS if preset.embeddings != "none" else None,
+    )
+    return Subject(MAKERS[name], Capabilities(**claims), played)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_vendor_keeps_what_it_claims(name: str) -> None:
+    report = anyio.run(conformance_report, subject(name))
+
+    assert dict(report.broken) == {}
+
+
+def test_what_a_vendor_does_not_have_is_not_claimed() -> None:
+    missing = {name: set(subject(name).capabilities.claimed ^ EVERYTHING.claimed) for name in PRESETS}
+
+    assert missing["openai"] == set()
+    assert missing["deepseek"] == {"files", "embeddings"}
+    assert missing["perplexity"] == {"tools", "parallel_tools", "call_ids", "argument_text", "embeddings"}

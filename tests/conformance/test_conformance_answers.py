@@ -1,0 +1,14 @@
+"""What is made of answers: a provider that reads them wrong fails at the scenario that names it, and at no other."""
+
+from __future__ import annotations
+
+from chat_core.testing.conformance import answers
+
+from .judged import judged, wrong_by
+from .toy import Toy
+from .wrong import CASES
+
+
+@wrong_by(answers)
+def test_a_provider_that_reads_an_answer_wrong_fails_where_its_fault_is_named(kind: type[Toy]) -> None:
+    assert set(judged(kind).broken) == CASES[kind], judged(kind)

@@ -1,0 +1,74 @@
+"""A conversation that moves between providers: its words go along, and what is opaque waits at home."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from chat_core import Messages
+from chat_core.testing import ProviderConformance, Subject
+from chat_core.testing.conformance.answers import asking
+from chat_core.testing.conformance.subject import RESULT, Way, declared
+
+from .test_claude import TestClaude as Claude
+from .test_completions import TestCompletions as Completions
+from .test_gemini import TestGemini as Gemini
+from .test_responses import TestResponses as Responses
+
+pytestmark = pytest.mark.anyio
+
+WIRES: tuple[type[ProviderConformance], ...] = (Claude, Completions, Gemini, Responses)
+PAIRS = list(permutations(WIRES, 2))
+
+
+def name(kind: object) -> str:
+    return getattr(kind, "__name__", str(kind)).removeprefix("Test")
+
+
+async def thought_by(subject: Subject, way: Way, messages: Messages) -> Messages:
+    """The conversation, behind a turn in which this provider thought, spoke and called; its calls are resolved."""
+    tape = subject.tapes.reasoning
+    assert tape is not None
+    reply = tape.whole if way == "complete" else tape.stream
+    assert reply is not None
+    turn = (await subject.hear(way, reply, asking(tape))).said
+    for tool in turn.tools:
+        tool.start()
+        tool.complete(f"{RESULT} of {turn.metadata.provider if turn.metadata else ''}")
+    messages.append("model", turn)
+    return Messages.from_json(messages.to_json())
+
+
+@pytest.mark.parametrize("way", ["complete", "stream"])
+@pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
+async def test_what_is_opaque_stays_at_home_and_the_words_go_along(
+    home: type[ProviderConformance], abroad: type[ProviderConformance], way: Way
+) -> None:
+    one, other = home().subject(), abroad().subject()
+    tape = one.tapes.reasoning
+    assert tape is not None
+    messages = (await thought_by(one, way, Messages.from_user("What is there?"))).user("Go on.")
+    sent = await other.sends(messages, declared(tape), way)
+    (call,) = tape.calls
+
+    assert [words for words in tape.echo if sent.says(words)] == []
+    assert [words for words in (tape.text, call.name, "Lyon", RESULT, "Go on.") if not sent.says(words)] == []
+
+
+@pytest.mark.parametrize("way", ["complete", "stream"])
+@pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
+async def test_a_conversation_that_comes_home_has_lost_nothing(
+    home: type[ProviderConformance], abroad: type[ProviderConformance], way: Way
+) -> None:
+    one, other = home().subject(), abroad().subject()
+    mine, theirs = one.tapes.reasoning, other.tapes.reasoning
+    assert mine is not None
+    assert theirs is not None
+    messages = (await thought_by(one, way, Messages.from_user("What is there?"))).user("Go on.")
+    messages = (await thought_by(other, way, messages)).user("And back.")
+    sent = await one.sends(messages, declared(mine), way)
+    own = {words for words in theirs.echo if words not in (*mine.echo, mine.reasoning)}
+
+    assert [words for words in mine.echo if not sent.says(words)] == []
+    assert [words for words in own if sent.says(words)] == []
+    assert sent.place("What is there?") < sent.place("Go on.") < sent.place("And back.")

@@ -1,0 +1,78 @@
+"""What pytest says at its end of what was not claimed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+
+MODULE = """
+from dataclasses import replace
+
+from chat_core.testing import ProviderConformance
+from conformance.toy import Toy
+from conformance.toy_tapes import EVERYTHING, TAPES
+from conformance.wrong_answers import DropsUsage
+
+
+class TestToy(ProviderConformance):
+    capabilities = replace(EVERYTHING, embeddings=False)
+    tapes = replace(TAPES, embeddings=None)
+
+    def make_provider(self, transport):
+        return Toy(transport)
+
+
+class TestWrong(ProviderConformance):
+    capabilities = EVERYTHING
+    tapes = TAPES
+
+    def make_provider(self, transport):
+        return DropsUsage(transport)
+"""
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest prints where a provider does not claim everything, and another one breaks a promise."""
+    folder = tmp_path_factory.mktemp("kit")
+    (folder / "test_them.py").write_text(MODULE, encoding="utf-8")
+    arguments = ["-q", "-p", "no:cacheprovider", "-k", "claims or test_usage_on_asyncio"]
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_what_is_not_claimed_stands_in_a_section_of_its_own(output: str) -> None:
+    section = output.partition("conformance: not claimed, so not looked at")[2].partition("short test summary")[0]
+    lines = [line for line in section.splitlines() if line and not line.strip().startswith("=")]
+
+    assert lines[0].startswith("TestToy: ")
+    assert lines[1:] == ["not claimed: embeddings (embeddings, embeddings_usage, embeddings_missing)"]
+
+
+def test_a_provider_that_claims_everything_is_not_in_it(output: str) -> None:
+    assert "TestWrong: " not in output
+
+
+def test_it_is_neither_passed_nor_skipped(output: str) -> None:
+    assert "1 failed, 3 passed" in output
+    assert "skipped" not in output
+
+
+def test_a_failure_is_one_sentence_with_the_name_of_its_scenario(output: str) -> None:
+    assert "usage: the server counted Usage(input_tokens=11, output_tokens=7" in output
+    assert "conformance/answers.py" not in output.replace("\\", "/").partition("short test summary")[0]

@@ -1,0 +1,29 @@
+"""The default transport, held to the kit on both event loops."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
+from chat_core.transport import Transport
+from chat_transport_httpx import HttpxTransport
+
+# Reading the roots of trust takes longer than a scenario.
+TLS = ssl.create_default_context()
+
+
+class TestHttpxTransport(TransportConformance):
+    capabilities = TransportCapabilities(
+        pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
+    )
+
+    def make_transport(self, _peer: Peer, /) -> Transport:
+        return HttpxTransport(verify=TLS)
+
+    @asynccontextmanager
+    async def passed_in(self, _peer: Peer, /) -> AsyncGenerator[tuple[Transport, Callable[[], bool]]]:
+        async with httpx.AsyncClient(verify=TLS) as client:
+            yield HttpxTransport(client), lambda: not client.is_closed

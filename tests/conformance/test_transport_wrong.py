@@ -1,0 +1,737 @@
+"""Transports that are wrong in one way each: the kit fails them at the scenario that names their fault."""
+
+# ruff: noqa: ARG002 - a hook is given what any of them needs
+# What is wrong is put into the right transport from outside.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import aiohttp
+import anyio
+import pytest
+from chat_core.errors import TransportError
+from chat_core.testing.conformance.subject import Nonconforming
+from chat_core.testing.transport_conformance import (
+    TRANSPORT_SCENARIOS,
+    Peer,
+    TransportCapabilities,
+    TransportSubject,
+    loopback,
+    unreachable,
+)
+from chat_core.transport import Event, EventStream, Headers, Request, Response, Transport, never_last
+from chat_transport_aiohttp import AiohttpTransport
+from chat_transport_aiohttp._body import Body
+
+LIMIT = 200_000
+KEPT = Body._overtaken
+EVERYTHING = TransportCapabilities(
+    pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
+)
+
+Batches = AsyncGenerator[Sequence[Event]]
+
+
+class Right:
+    """Nothing is wrong with it: it goes through the fast transport."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+    patience: ClassVar[float] = 20.0
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        self.session = session
+        self.inner = self.made()
+
+    def made(self) -> AiohttpTransport:
+        return AiohttpTransport(self.session, max_event_bytes=LIMIT, trust_env=False)
+
+    def asked(self, request: Request) -> Request:
+        return request
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return error
+
+    async def send(self, request: Request, /) -> Response:
+        try:
+            return await self.inner.send(self.asked(request))
+        except TransportError as error:
+            raise self.told(error, request) from error.__cause__
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(self.inner.stream(self.asked(request)))
+            except TransportError as error:
+                raise self.told(error, request) from error.__cause__
+            batches = await stack.enter_async_context(aclosing(self.batches(request, stream)))
+            yield EventStream(stream.status, stream.headers, batches)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            yield batch
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def anew(
+    error: TransportError,
+    kind: str | None = None,
+    message: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> TransportError:
+    """The same error, but for this."""
+    return TransportError(
+        kind or error.kind,
+        message or str(error),
+        status=error.status,
+        headers=error.headers if headers is None else headers,
+        body=error.body,
+    )
+
+
+# Requests, and whole answers
+
+
+class LosesTheQuery(Right):
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, path=request.path.partition("?")[0])
+
+
+class RaisesForAStatus(Right):
+    names = ("any_status",)
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        if response.status >= 400:
+            raise TransportError("status", "refused", status=response.status)
+        return response
+
+
+class FollowsRedirects(Right):
+    names = ("redirect",)
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        if response.status == 307:
+            return await self.send(replace(request, path=response.headers["location"]))
+        return response
+
+
+class CutsLongBodies(Right):
+    names = ("body_of_any_length",)
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        return Response(response.status, response.headers, response.body[:250_000])
+
+
+def no_decoder(_headers: Headers) -> None:
+    """No decoder."""
+
+
+class DoesNotDecode(Right):
+    names = ("compressed",)
+
+    def made(self) -> AiohttpTransport:
+        made = super().made()
+        vars(made)["_decoder"] = no_decoder
+        return made
+
+
+class TakesACutForTheEnd(Right):
+    names = ("cut_answer",)
+
+    async def send(self, request: Request, /) -> Response:
+        try:
+            return await super().send(request)
+        except TransportError as error:
+            if "ClientPayloadError" in str(error):
+                return Response(200, Headers(), b"")
+            raise
+
+
+class CallsEveryFailureAStream(Right):
+    names = ("nobody_there",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, "stream") if error.kind == "connect" else error
+
+
+class CallsAHangUpNoConnection(Right):
+    names = ("hung_up",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, "connect") if "ServerDisconnectedError" in str(error) else error
+
+
+class TriesAgain(Right):
+    names = ("asked_once",)
+
+    async def send(self, request: Request, /) -> Response:
+        try:
+            return await super().send(request)
+        except TransportError as error:
+            if error.kind == "stream":
+                return await super().send(request)
+            raise
+
+
+class CallsNonsenseABreak(Right):
+    names = ("another_protocol",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, "stream") if "not the HTTP" in str(error) else error
+
+
+class WaitsForEverForAnAnswer(Right):
+    names = ("no_answer_in_time",)
+    patience = 1.5
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, timeouts=replace(request.timeouts, idle=None)) if len(request.body) < 1000 else request
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with self.inner.stream(request) as stream:
+            yield stream
+
+
+class WaitsForEverToBeHeard(Right):
+    names = ("deaf_peer",)
+    patience = 1.5
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, timeouts=replace(request.timeouts, idle=None)) if len(request.body) > 1000 else request
+
+
+class TellsTheUrl(Right):
+    names = ("secrets",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, message=f"{request.url}: {error}")
+
+
+class MendsHeaders(Right):
+    names = ("header_that_breaks_out",)
+
+    def asked(self, request: Request) -> Request:
+        fields = [(name, value.replace("\r\n", " ").strip()) for name, value in request.headers]
+        return replace(request, headers=tuple(fields))
+
+
+# Streams
+
+
+class DropsTheHeadersOfARefusal(Right):
+    names = ("refused",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, headers={}) if error.status != 307 else error
+
+
+class WantsAllOfARefusal(Right):
+    names = ("refused_and_cut",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, "stream") if error.body and not error.body.endswith(b"}") else error
+
+
+class SaysAlwaysTwoHundred(Right):
+    names = ("events",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            yield EventStream(200, stream.headers, stream.batches())
+
+
+class WaitsForTheFirstEvent(Right):
+    names = ("head_before_the_events", "event_too_long")
+    patience = 1.5
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            try:
+                first: list[Sequence[Event]] = [await anext(stream.batches(), list[Event]())]
+            except TransportError as error:
+                raise self.told(error, request) from error.__cause__
+            async with aclosing(self.rest(first, stream)) as batches:
+                yield EventStream(stream.status, stream.headers, batches)
+
+    async def rest(self, first: list[Sequence[Event]], stream: EventStream) -> Batches:
+        for batch in first:
+            yield batch
+        async for batch in stream.batches():
+            yield batch
+
+
+class HoldsAnEventBack(Right):
+    names = ("as_they_come", "broken_stream", "what_came_counts", "slow_reader")
+    patience = 1.5
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        held: Sequence[Event] = []
+        try:
+            async for batch in stream.batches():
+                if [event.data for event in batch] == [b"1"]:
+                    held = batch
+                    continue
+                yield [*held, *batch]
+                held = []
+        except TransportError:
+            if held:
+                yield held
+            raise
+        if held:
+            yield held
+
+
+class LosesWhatIsNotAscii(Right):
+    names = ("cut_anywhere",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            for event in batch:
+                if request.framing == "sse":
+                    event.data = event.data.decode("ascii", "replace").encode()
+            yield batch
+
+
+class WantsAnEvent(Right):
+    names = ("clean_end",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        empty = True
+        async for batch in stream.batches():
+            empty = False
+            yield batch
+        if empty:
+            raise TransportError("stream", "no event has come")
+
+
+class ReadsLinesAsEvents(Right):
+    names = ("json_lines",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, framing="sse") if request.framing == "json-lines" else request
+
+
+class ReadsAnArrayAsLines(Right):
+    names = ("json_array", "broken_framing")
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, framing="json-lines") if request.framing == "json-array" else request
+
+
+class PassesOverBrokenFrames(Right):
+    names = ("broken_framing",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        try:
+            async for batch in stream.batches():
+                yield batch
+        except TransportError:
+            if request.framing == "sse":
+                raise
+
+
+class KeepsWhateverComes(Right):
+    names = ("event_too_long",)
+    patience = 1.5
+
+    def made(self) -> AiohttpTransport:
+        return AiohttpTransport(self.session, trust_env=False)
+
+
+class TakesABreakForTheEnd(Right):
+    names = ("broken_stream",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        try:
+            async for batch in stream.batches():
+                yield batch
+        except TransportError as error:
+            if error.kind != "stream" or request.framing != "sse":
+                raise
+
+
+class LetsAnErrorOvertakeEvents(Right):
+    names = ("what_came_counts",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        with forgetful():
+            async with super().stream(request) as stream:
+                yield stream
+
+
+@contextmanager
+def forgetful() -> Generator[None]:
+    """The body of the transport below, without the part that keeps what came before an error."""
+
+    def nothing(_body: Body) -> bytes:
+        return b""
+
+    setattr(Body, "_overtaken", nothing)  # noqa: B010 - the checkers forbid the assignment, rightly
+    try:
+        yield
+    finally:
+        setattr(Body, "_overtaken", KEPT)  # noqa: B010 - as above
+
+
+class TakesAStallForTheEnd(Right):
+    names = ("stalled_stream",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        try:
+            async for batch in stream.batches():
+                yield batch
+        except TransportError as error:
+            if error.kind != "timeout":
+                raise
+
+
+class CountsTheWholeTime(Right):
+    names = ("slow_and_steady",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        begun = anyio.current_time()
+        async for batch in stream.batches():
+            if anyio.current_time() - begun > (request.timeouts.idle or 0):
+                raise TransportError("timeout", "that took too long")
+            yield batch
+
+
+# Leaving
+
+
+class ClosesLate(Right):
+    names = (
+        "left_early",
+        "nothing_left_open",
+        "slow_reader",
+        "no_end_behind_the_last_event",
+        "last_event",
+    )
+    patience = 1.5
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.late: list[AsyncExitStack] = []
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        stack = AsyncExitStack()
+        stream = await stack.enter_async_context(self.inner.stream(request))
+        self.late.append(stack)
+        yield stream
+
+    async def aclose(self) -> None:
+        while self.late:
+            await self.late.pop().aclose()
+        await super().aclose()
+
+
+class DoesNotCloseWhatNobodyRead(Right):
+    names = ("left_early", "nothing_left_open")
+    patience = 1.5
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.late: list[AsyncExitStack] = []
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        stack = AsyncExitStack()
+        stream = await stack.enter_async_context(super().stream(request))
+        read: list[int] = []
+        async with aclosing(self.noted(stream, read)) as batches:
+            try:
+                yield EventStream(stream.status, stream.headers, batches)
+            finally:
+                if read or request.body != b"{}":
+                    await stack.aclose()
+                else:
+                    self.late.append(stack)
+
+    async def noted(self, stream: EventStream, read: list[int]) -> Batches:
+        read.append(0)
+        async for batch in stream.batches():
+            yield batch
+
+    async def aclose(self) -> None:
+        while self.late:
+            await self.late.pop().aclose()
+        await super().aclose()
+
+
+class SwallowsErrors(Right):
+    names = ("errors_of_the_reader",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            try:
+                yield stream
+            except ArithmeticError:
+                raise
+            except Exception as error:
+                if not isinstance(error, TransportError | AssertionError):
+                    return
+                raise
+
+
+class LeavesAGenerator(Right):
+    names = ("nothing_left_open",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            yield EventStream(stream.status, stream.headers, self.more(stream))
+
+    async def more(self, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            yield batch
+
+
+class LeavesATask(Right):
+    names = ("nothing_left_open",)
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            yield stream
+        self.tasks.append(asyncio.create_task(asyncio.sleep(0.05)))
+
+
+class SwallowsACancellation(Right):
+    names = ("cancelled_reader",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        try:
+            async for batch in stream.batches():
+                yield batch
+        except asyncio.CancelledError:
+            return
+
+
+class GoesOnWhenCancelled(Right):
+    names = ("cancelled_before_the_answer",)
+    patience = 1.5
+
+    async def send(self, request: Request, /) -> Response:
+        task = asyncio.ensure_future(super().send(request))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda done: done.exception())
+            raise
+
+
+class KeepsTheRestForTheNext(Right):
+    names = ("nothing_for_the_next",)
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.rest: Sequence[Event] = []
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        if self.rest and request.is_last is never_last:
+            rest, self.rest = self.rest, []
+            yield rest
+        batch: Sequence[Event] = []
+        try:
+            async for batch in stream.batches():
+                yield batch
+        except GeneratorExit:
+            self.rest = batch
+            raise
+
+
+class ReadsAheadWithoutEnd(Right):
+    names = ("slow_reader",)
+
+    def made(self) -> AiohttpTransport:
+        made = super().made()
+        made._clients._make = lambda: aiohttp.ClientSession(read_bufsize=2**28, auto_decompress=False)
+        return made
+
+
+# Sharing
+
+
+class ServesOneAtATime(Right):
+    names = ("at_once",)
+    patience = 1.5
+
+    def made(self) -> AiohttpTransport:
+        return AiohttpTransport(self.session, max_event_bytes=LIMIT, trust_env=False, max_connections=1)
+
+
+class RemembersTheRequest(Right):
+    names = ("each_its_own",)
+
+    async def send(self, request: Request, /) -> Response:
+        self.request = request
+        await asyncio.sleep(0)
+        return await super().send(self.request)
+
+
+class BelongsToOneLoop(Right):
+    names = ("other_loops",)
+
+    def asked(self, request: Request) -> Request:
+        loop = asyncio.get_running_loop()
+        if vars(self).setdefault("loop", loop) is not loop:
+            raise RuntimeError("attached to a different loop")
+        return request
+
+
+class ClosesOnce(Right):
+    names = ("closing_twice", "closing", "passed_in")
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        if vars(self).setdefault("closed", self) is not self or "again" in vars(self):
+            raise RuntimeError("closed already")
+        self.again = True
+
+
+class NeverCloses(Right):
+    names = ("closing",)
+    patience = 1.5
+    all: ClassVar[list[NeverCloses]] = []
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.all.append(self)  # what is collected complains of itself
+
+    async def aclose(self) -> None:
+        """Left to the end of the loop."""
+
+
+class ClosesWhatIsNotItsOwn(Right):
+    names = ("passed_in",)
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self.session is not None:
+            await self.session.close()
+
+
+class OpensAConnectionEachTime(Right):
+    names = ("connection_used_again", "last_event")
+
+    def made(self) -> AiohttpTransport:
+        made = super().made()
+        made._clients._make = lambda: aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False
+        )
+        return made
+
+
+class DoesNotKnowTheLast(Right):
+    names = ("last_event",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, is_last=never_last)
+
+
+class WaitsForTheEndOfAnAnswer(Right):
+    names = ("no_end_behind_the_last_event",)
+    patience = 1.5
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        last = False
+        try:
+            async for batch in stream.batches():
+                last = request.is_last(batch[-1])
+                yield batch
+        except GeneratorExit:
+            if last:
+                async for _ in stream.batches():
+                    pass
+            raise
+
+
+WRONG = [kind for kind in vars().copy().values() if inspect.isclass(kind) and issubclass(kind, Right) and kind.names]
+
+
+def subject(kind: type[Right]) -> TransportSubject:
+    @asynccontextmanager
+    async def passed_in(_peer: Peer) -> AsyncGenerator[tuple[Transport, Callable[[], bool]]]:
+        async with aiohttp.ClientSession() as session:
+            yield kind(session), lambda: not session.closed
+
+    return TransportSubject(
+        make_transport=lambda _peer: kind(),
+        capabilities=EVERYTHING,
+        backend="asyncio",
+        serve=loopback,
+        unreachable=lambda listens: unreachable(listens=listens),
+        passed_in=passed_in,
+        max_event_bytes=LIMIT,
+        patience=20.0,
+    )
+
+
+ALONE = {"nothing_left_open", "slow_reader", "what_came_counts"}
+"""These count what goes on in the loop, or change what others stand on."""
+
+
+async def judged(kind: type[Right]) -> dict[str, str]:
+    """The scenarios that fail, each with its sentence. Those that mostly wait run side by side."""
+    broken: dict[str, str] = {}
+    bench, quick = subject(kind), replace(subject(kind), patience=kind.patience)
+
+    async def judge(scenario: Any) -> None:
+        try:
+            await scenario(quick if scenario.name in kind.names else bench)
+        except Nonconforming as error:
+            broken[scenario.name] = str(error)
+
+    async with anyio.create_task_group() as tasks:
+        for scenario in TRANSPORT_SCENARIOS:
+            if scenario.name not in ALONE:
+                tasks.start_soon(judge, scenario)
+    for scenario in TRANSPORT_SCENARIOS:
+        if scenario.name in ALONE:
+            await judge(scenario)
+    return broken
+
+
+def test_a_right_transport_fails_nowhere() -> None:
+    assert anyio.run(judged, Right) == {}
+
+
+@pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
+def test_a_wrong_transport_fails_at_the_scenario_that_names_its_fault_and_at_no_other(kind: type[Right]) -> None:
+    broken = anyio.run(judged, kind)
+
+    assert set(broken) == set(kind.names)
+    for name, sentence in broken.items():
+        assert sentence.startswith(f"{name}: ")
+        assert "\n" not in sentence
+
+
+def test_every_scenario_is_failed_by_a_transport_that_is_wrong_in_no_other_way() -> None:
+    first = {kind.names[0] for kind in WRONG}
+
+    assert first == {scenario.name for scenario in TRANSPORT_SCENARIOS}
+    assert len([kind for kind in WRONG if len(kind.names) == 1]) >= 15

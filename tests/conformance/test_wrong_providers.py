@@ -1,0 +1,51 @@
+"""The kit as a whole: a right provider fails nowhere, and no scenario lets every wrong one pass."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import anyio
+import pytest
+from chat_core.testing import SCENARIOS, Subject, conformance_report
+
+from .judged import MODULES, judged
+from .toy import Toy
+from .toy_tapes import EVERYTHING, TAPES
+from .wrong import CASES
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_right_provider_fails_nowhere(backend: str) -> None:
+    report = anyio.run(conformance_report, Subject(Toy, EVERYTHING, TAPES), backend=backend)
+
+    assert (dict(report.broken), dict(report.not_claimed)) == ({}, {})
+    assert set(report.kept) == {scenario.name for scenario in SCENARIOS}
+
+
+def test_every_scenario_is_failed_by_a_provider_that_is_wrong() -> None:
+    named = {name for names in CASES.values() for name in names}
+
+    assert named == {scenario.name for scenario in SCENARIOS}
+
+
+def test_every_wrong_provider_is_judged_by_a_module_of_its_own() -> None:
+    tests = Path(__file__).parent.glob("test_conformance_*.py")
+    text = "".join([test.read_text(encoding="utf-8") for test in tests])
+    modules = {scenario.run.__module__.rpartition(".")[2] for scenario in SCENARIOS}
+
+    assert {module for module in modules if f"wrong_by({module})" in text} == modules
+
+
+def test_there_are_enough_wrong_providers_and_each_says_what_is_wrong() -> None:
+    assert len(CASES) >= 15
+    assert {kind.__module__ for kind in CASES} == {module.__name__ for module in MODULES}
+    assert [kind.__name__ for kind in CASES if not inspect.getdoc(kind)] == []
+
+
+@pytest.mark.parametrize("kind", list(CASES)[::8], ids=lambda kind: kind.__name__)
+def test_a_fault_is_named_in_one_sentence(kind: type[Toy]) -> None:
+    for name, sentence in judged(kind).broken.items():
+        assert sentence.startswith(f"{name}: ")
+        assert "\n" not in sentence
+        assert len(sentence) > 40

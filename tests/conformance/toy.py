@@ -1,0 +1,321 @@
+"""A provider for a wire that was invented here, right in every way, of which the wrong ones inherit."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from chat_core import (
+    ChatError,
+    ChatOptions,
+    EmbeddingsResponse,
+    File,
+    FinishReason,
+    FunctionCall,
+    InvalidResponse,
+    Messages,
+    Metadata,
+    NamedTool,
+    Opaque,
+    OutputSchema,
+    Part,
+    PendingTools,
+    Provider,
+    ProviderMeta,
+    ProviderPart,
+    Reasoning,
+    ReasoningDelta,
+    StreamTruncated,
+    Structured,
+    Text,
+    TextDelta,
+    Tool,
+    ToolCallDelta,
+    ToolDeclarations,
+    TransportError,
+    Turn,
+    UnsupportedPart,
+    Usage,
+)
+from chat_core.provider import Delta
+from chat_core.transport import EventStream, Request, Timeouts, Transport
+from chat_core.transport.failure import class_of, refused, unreachable
+
+NAME = "toy"
+KEY = "toy-key-5f0c"
+FINISH: Mapping[str, FinishReason] = {"done": "stop", "full": "length", "calls": "tool_calls"}
+IMAGES = ("image/png", "image/jpeg")
+
+
+class Encoder:
+    """From a conversation to the items of a request."""
+
+    def items(self, messages: Messages) -> list[dict[str, Any]]:
+        return [item for content in messages for turn in content.turns for item in self.turn(content.role, turn)]
+
+    def turn(self, role: str, turn: Turn) -> list[dict[str, Any]]:
+        found = [item for part in turn.parts for item in self.part(role, part)]
+        return [*found, *[item for tool in turn.tools for item in (*self.result(tool), *self.beside(tool))]]
+
+    def part(self, role: str, part: Part) -> list[dict[str, Any]]:
+        match part:
+            case Text(text):
+                return [{"who": role, "say": text}]
+            case Reasoning():
+                return self.thought(part)
+            case Tool():
+                return self.call(part)
+            case ProviderPart():
+                return [dict(part.data)] if part.provider == NAME else []
+            case File():
+                return self.file(part)
+            case _:
+                msg = f"{NAME} has no place for {type(part).__name__}"
+                raise UnsupportedPart(msg)
+
+    def thought(self, part: Reasoning) -> list[dict[str, Any]]:
+        if part.opaque is None or part.opaque.provider != NAME:
+            return []
+        return [{"think": part.text, "proof": part.opaque.data["proof"]}]
+
+    def call(self, tool: Tool) -> list[dict[str, Any]]:
+        if not tool.resolved:
+            msg = f"{tool.id} waits"
+            raise PendingTools(msg, [tool.id])
+        return [{"call": tool.name, "input": tool.call.text, "id": tool.call_id or tool.id}]
+
+    def result(self, tool: Tool) -> list[dict[str, Any]]:
+        return [{"result": tool.result_text(), "of": tool.call_id or tool.id}]
+
+    def beside(self, tool: Tool) -> list[dict[str, Any]]:
+        return [item for file in tool.result_files for item in self.file(file)]
+
+    def file(self, file: File) -> list[dict[str, Any]]:
+        if file.mime not in IMAGES or (file.data is None and file.url is None):
+            msg = f"{NAME} can only see images, not {file!r}"
+            raise UnsupportedPart(msg)
+        return [{"look": file.url or base64.b64encode(file.data or b"").decode()}]
+
+
+class Decoder:
+    """From the server's events, or from the items of a whole answer, to a turn."""
+
+    def __init__(self) -> None:
+        self.pieces: list[dict[str, Any]] = []
+        self.tokens: dict[str, int] = {}
+        self.why: str | None = None
+        self.id: str | None = None
+
+    def read(self, event: Any) -> list[Delta]:
+        """One event."""
+        handler = getattr(self, f"on_{event['t']}", None)
+        return self.unknown(event) if handler is None else handler(event)
+
+    def unknown(self, _event: Any) -> list[Delta]:
+        return []
+
+    def on_begin(self, event: Any) -> list[Delta]:
+        self.id = event["id"]
+        self.count(event["tokens"])
+        return []
+
+    def count(self, tokens: dict[str, int]) -> None:
+        """Each count is that of the whole answer so far."""
+        self.tokens |= tokens
+
+    def on_think(self, event: Any) -> list[Delta]:
+        self.grow("think", event["text"])
+        return [ReasoningDelta(event["text"])]
+
+    def on_proof(self, event: Any) -> list[Delta]:
+        self.pieces[-1]["proof"] = event["proof"]
+        return []
+
+    def on_say(self, event: Any) -> list[Delta]:
+        self.grow("say", event["text"])
+        return [TextDelta(event["text"])]
+
+    def grow(self, kind: str, text: str) -> None:
+        if not self.pieces or self.pieces[-1]["t"] != kind:
+            self.pieces.append({"t": kind, "text": ""})
+        self.pieces[-1]["text"] += text
+
+    def on_call(self, event: Any) -> list[Delta]:
+        self.pieces.append({"t": "call", "n": event["n"], "id": event["id"], "name": event["name"], "input": ""})
+        return [ToolCallDelta("", event["n"], event["name"], event["id"])]
+
+    def on_input(self, event: Any) -> list[Delta]:
+        next(piece for piece in self.pieces if piece.get("n") == event["n"])["input"] += event["text"]
+        return [ToolCallDelta(event["text"], event["n"])]
+
+    def on_fault(self, event: Any) -> list[Delta]:
+        msg = f"{NAME} failed: {event['status']}"
+        raise class_of(event["status"])(msg, status=event["status"])
+
+    def on_end(self, event: Any) -> list[Delta]:
+        self.count(event["tokens"])
+        self.why = event["why"]
+        return []
+
+    def whole(self, answer: Any) -> Turn:
+        self.id, self.why, self.pieces = answer["id"], answer["why"], answer["items"]
+        self.count(answer["tokens"])
+        return self.turn()
+
+    def turn(self) -> Turn:
+        metadata = Metadata(NAME, "toy-1", self.id, self.why, self.usage())
+        return Turn(self.parts(), finish_reason=self.finish(), metadata=metadata)
+
+    def usage(self) -> Usage:
+        return Usage(self.tokens.get("in", 0), self.tokens.get("out", 0))
+
+    def finish(self) -> FinishReason | None:
+        return None if self.why is None else FINISH.get(self.why, "other")
+
+    def parts(self) -> list[Part]:
+        return [self.part(piece) for piece in self.pieces]
+
+    def part(self, piece: dict[str, Any]) -> Part:
+        match piece["t"]:
+            case "think":
+                return Reasoning(piece["text"], opaque=Opaque(NAME, {"proof": piece.get("proof", "")}))
+            case "call":
+                return self.call(piece)
+            case "value":
+                return Structured(piece["value"])
+            case _:
+                return Text(piece["text"])
+
+    def call(self, piece: dict[str, Any]) -> Tool:
+        return Tool(FunctionCall.parse(piece["name"], piece["input"]), call_id=piece["id"])
+
+
+class ToyStream:
+    """One streamed answer."""
+
+    def __init__(self, events: EventStream, decoder: Decoder) -> None:
+        self.events = events
+        self.decoder = decoder
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        try:
+            async for batch in self.events.batches():
+                yield [delta for event in batch for delta in self.read(event.data)]
+        except TransportError as error:
+            raise unreachable(error, NAME) from error
+
+    def read(self, data: bytes) -> list[Delta]:
+        try:
+            return self.decoder.read(json.loads(data))
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{NAME}: {data!r} is no event"
+            raise InvalidResponse(msg, raw=data) from error
+
+    def partial(self) -> Turn:
+        return self.decoder.turn()
+
+    def close(self) -> Turn:
+        if self.decoder.why is None:
+            msg = f"{NAME}: the stream has no end"
+            raise StreamTruncated(msg, partial=self.partial())
+        return self.decoder.turn()
+
+
+class Toy:
+    """The client."""
+
+    Encoding: ClassVar[type[Encoder]] = Encoder
+    Decoding: ClassVar[type[Decoder]] = Decoder
+    Streaming: ClassVar[type[ToyStream]] = ToyStream
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        return ProviderMeta(NAME, "toy-1")
+
+    async def complete(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
+    ) -> Turn:
+        body = self.body(messages, tools, options, structured_output)
+        answer = await self.send(self.patient(self.request("/ask", body), options))
+        try:
+            return self.Decoding().whole(answer)
+        except (KeyError, TypeError, AttributeError) as error:
+            msg = f"{NAME}: {answer!r} is no answer"
+            raise InvalidResponse(msg) from error
+
+    async def send(self, request: Request) -> Any:
+        try:
+            response = await self.transport.send(request)
+        except TransportError as error:
+            raise unreachable(error, NAME) from error
+        if response.status != 200:
+            raise self.refusal(response.status, response.headers, response.body)
+        try:
+            return json.loads(response.body)
+        except ValueError as error:
+            msg = f"{NAME}: the answer is no JSON"
+            raise InvalidResponse(msg, raw=response.body) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
+    ) -> AsyncGenerator[ToyStream]:
+        body = self.body(messages, tools, options, structured_output)
+        request = self.patient(self.request("/ask/slowly", body), options)
+        try:
+            async with self.transport.stream(request) as events:
+                yield self.Streaming(events, self.Decoding())
+        except TransportError as error:
+            raise self.failed(error) from error
+
+    def failed(self, error: TransportError) -> ChatError:
+        if error.kind == "status" and error.status is not None:
+            return self.refusal(error.status, error.headers, error.body)
+        return unreachable(error, NAME)
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        del options
+        answer = await self.send(self.request("/vectors", json.dumps({"texts": list(texts)}).encode()))
+        return self.vectors(answer, len(texts))
+
+    def vectors(self, answer: Any, count: int) -> EmbeddingsResponse:
+        rows = sorted(answer["rows"], key=lambda row: row["n"])
+        if len(rows) != count:
+            msg = f"{NAME}: {len(rows)} vectors for {count} texts"
+            raise InvalidResponse(msg)
+        return EmbeddingsResponse(tuple([tuple(row["vector"]) for row in rows]), Usage(answer["tokens"]))
+
+    def body(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
+    ) -> bytes:
+        options.extra(type(None), NAME)  # noqa: S610 - not Django
+        options.refuse(NAME, "top_p", "seed", "stop", "parallel_tool_calls", "reasoning")
+        declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
+        fields: dict[str, Any] = {"model": "toy-1", "items": self.Encoding().items(messages), "tools": declared}
+        choice = options.tool_choice
+        chosen: dict[str, Any] = {"heat": options.temperature, "most": options.max_tokens}
+        chosen["must"] = choice.name if isinstance(choice, NamedTool) else choice
+        fields |= {name: value for name, value in chosen.items() if value is not None}
+        if output is not None:
+            fields["schema"] = dict(output.schema)
+        return json.dumps(fields).encode()
+
+    def request(self, path: str, body: bytes) -> Request:
+        headers = (("content-type", "application/json"), ("authorization", f"Bearer {KEY}"))
+        return Request("POST", "https", "toy.example", path, headers, body)
+
+    def patient(self, request: Request, options: ChatOptions) -> Request:
+        return request if options.timeout is None else replace(request, timeouts=Timeouts(idle=options.timeout))
+
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+        return refused(self.kind(status), f"{NAME} refused with {status}", status=status, headers=headers, body=body)
+
+    def kind(self, status: int) -> type[Provider]:
+        return class_of(status)

@@ -1,0 +1,1 @@
+"""Real processes, ended by force at every step."""

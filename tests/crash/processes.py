@@ -1,0 +1,156 @@
+"""The parent's side: ordering runs, ending them, and doing what people do in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self, cast, final
+
+import anyio
+from chat_core.errors import AlreadyClaimed
+from chat_core.file_conversation import FileConversation, HistoryEntry
+from chat_core.messages import Messages, Pending, Tool, Unknown
+
+Event = dict[str, object]
+
+
+@final
+class Server:
+    """A process that forks a run for each order; another one than `worker.py` is named as a module."""
+
+    def __init__(self, *command: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *(command or [str(Path(__file__).with_name("worker.py"))])],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        assert self.event()["event"] == "serving"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        if self._process.wait(30) != 0:
+            raise AssertionError
+        self._process.stdout.close()
+
+    def order(self, **order: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({key: str_of(value) for key, value in order.items()}) + "\n")
+        self._process.stdin.flush()
+
+    def event(self) -> Event:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the worker died"
+        return cast("Event", json.loads(line))
+
+    def until(self, *names: str) -> Event:
+        """The next event of one of these names; a run that is gone without a word is a failure."""
+        while True:
+            event = self.event()
+            if event["event"] in names:
+                return event
+            assert event["event"] != "gone", event
+
+    def end(self, event: Event) -> None:
+        """`kill -9` the run that this event is from."""
+        os.kill(cast("int", event["pid"]), signal.SIGKILL)
+        assert self.until("gone")["status"] == signal.SIGKILL
+
+    def run(self, **order: object) -> Event:
+        """A run that nobody disturbs: its outcome."""
+        self.order(**order)
+        outcome = self.until("outcome")
+        assert self.until("gone")["status"] == 0
+        return outcome
+
+
+def str_of(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
+
+
+# --- What people do ---------------------------------------------------------------------------------------------------
+
+
+def messages_of(path: Path) -> Messages:
+    async def read() -> Messages:
+        async with FileConversation.open(path) as conversation:
+            return conversation.messages
+
+    return anyio.run(read)
+
+
+def history_of(path: Path) -> list[HistoryEntry]:
+    async def read() -> list[HistoryEntry]:
+        async with FileConversation.open(path) as conversation:
+            return await conversation.history()
+
+    return anyio.run(read)
+
+
+def effects(ledger: Path) -> Counter[str]:
+    """What was done outside, and how often."""
+    lines = ledger.read_text().splitlines() if ledger.exists() else []
+    return Counter([line.split()[0] for line in lines])
+
+
+def name_of(tool: Tool) -> str:
+    """What the ledger calls the effect of a call."""
+    (argument,) = tool.effective_arguments.values()
+    return f"{tool.name}-{argument}"
+
+
+def decide(path: Path, ledger: Path) -> list[str]:
+    """Approve what waits, and look up in the world what became of interrupted calls; their ids are returned."""
+
+    async def decide() -> list[str]:
+        interrupted: list[str] = []
+        async with FileConversation.open(path) as conversation:
+            for tool in conversation.messages.pending():
+                if isinstance(tool.status, Pending) and tool.status.kind == "approval":
+                    tool.approve(by="ana")
+                elif isinstance(tool.status, Unknown):
+                    interrupted.append(tool.id)
+                    if effects(ledger)[name_of(tool)]:
+                        tool.complete("looked up: it was done", by="ben")
+                    else:
+                        tool.retry(by="ben")
+        return interrupted
+
+    return anyio.run(decide)
+
+
+def overtake(path: Path) -> Messages:
+    """Claim a conversation by a clock that is a minute ahead, and let go of it again."""
+
+    async def claim() -> Messages:
+        async with FileConversation.open(path) as conversation:
+            try:
+                await conversation.claim()
+            except AlreadyClaimed:
+                pass
+            else:
+                msg = "the lease has not run out, and was taken"
+                raise AssertionError(msg)
+        async with FileConversation.open(path, now=lambda: datetime.now(UTC) + timedelta(minutes=1)) as conversation:
+            await conversation.claim()
+            for tool in conversation.messages.pending():
+                tool.lost("its process stands still")
+                await conversation.write_tool(tool)
+            await conversation.release()
+            return conversation.messages
+
+    return anyio.run(claim)

@@ -1,0 +1,210 @@
+"""The process that is killed: a server that forks itself for every run, so that a run costs no start of Python.
+
+It reads orders from its standard input, one JSON object in a line, and everybody writes events to its standard output.
+A run that has come to where its order tells it to stop says `reached`, and waits there for its end.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn, cast
+
+import anyio
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    Execute,
+    FunctionCall,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+    ToolContext,
+)
+from chat_core._journal import Disk, Journal
+from chat_core.errors import ChatError
+from chat_core.file_conversation import FileConversation
+from chat_core.testing import ScriptedProvider
+
+Order = dict[str, str | int | bool]
+"""What to run and where to stop.
+
+`path` of the conversation, `ledger` of the effects, `step` or `tool` with a `phase` to stop at, `resume` for a file
+whose appearance ends that stop, `gate` for one to wait for at the beginning, and the `backend`.
+"""
+
+FOREVER = threading.Event()
+
+
+def tell(**event: object) -> None:
+    """One line, in one write, so that those of several processes do not mix."""
+    os.write(1, json.dumps({"pid": os.getpid(), **event}).encode() + b"\n")
+
+
+def stop_here(gate: Path | None = None) -> None:
+    """Wait for the end, or for a gate to open."""
+    tell(event="reached")
+    while gate is None or not gate.exists():
+        FOREVER.wait(0.001 if gate else None)
+
+
+class StoppingDisk(Disk):
+    """Stops at one durable step: before it, in the middle of its line, behind it, or when it is on the disk."""
+
+    def __init__(self, step: int, phase: str) -> None:
+        self.step = step
+        self.phase = phase
+        self.steps = 0
+
+    def write(self, fd: int, data: bytes) -> None:
+        self.steps += 1
+        if self.steps != self.step:
+            super().write(fd, data)
+            return
+        if self.phase == "before":
+            stop_here()
+        if self.phase == "half":
+            super().write(fd, data[: len(data) // 2])
+            stop_here()
+        super().write(fd, data)
+        if self.phase == "written":
+            stop_here()
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        if self.steps == self.step and self.phase == "synced":
+            stop_here()
+
+
+@dataclass(frozen=True)
+class Risk:
+    ask: bool = False
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The world outside: whatever a tool did is a line in a file that no conversation knows of."""
+
+    path: Path
+    tool: object
+    phase: object
+    resume: Path | None
+
+    def enter(self, tool: str, context: ToolContext) -> str:
+        if (self.tool, self.phase) == (tool, "begun"):
+            self._stop()
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(fd, f"{tool} {context.idempotency_key} {context.attempt}\n".encode())
+        os.fsync(fd)
+        os.close(fd)
+        if (self.tool, self.phase) == (tool, "done"):
+            self._stop()
+        return f"{tool} done"
+
+    def _stop(self) -> None:
+        # Once: the next process, with the same order, goes on.
+        mark = self.path.with_name(f"{self.path.name}.stopped")
+        if not mark.exists():
+            mark.touch()
+            stop_here(self.resume)
+
+
+def policy(_: FunctionCall, risk: Risk) -> Execute | RequireApproval:
+    return RequireApproval() if risk.ask else Execute()
+
+
+def make_chat(ledger: Ledger) -> StreamingChat[ChatResponse, Paused]:
+    tools = ToolCollection(Risk)
+
+    @tools.tool(Risk(ask=True))
+    async def pay(cents: int, context: ToolContext) -> str:
+        return ledger.enter(f"pay-{cents}", context)
+
+    @tools.tool(Risk(), idempotent=True)
+    def note(text: str, context: ToolContext) -> str:
+        return ledger.enter(f"note-{text}", context)
+
+    @tools.tool(Risk())
+    def ship(item: str, context: ToolContext) -> str:
+        return ledger.enter(f"ship-{item}", context)
+
+    model = ScriptedProvider(
+        [FunctionCall("pay", {"cents": 1}, id="call_pay"), FunctionCall("note", {"text": "a"}, id="call_note")],
+        [
+            "Paid.",
+            FunctionCall("ship", {"item": "x"}, id="call_ship"),
+            FunctionCall("pay", {"cents": 2}, id="call_pay_2"),
+        ],
+        "Everything is done.",
+        by_history=True,
+    )
+    scope = ScopedCollection(tools, policy)
+    return ChatBuilder().with_model(model).with_scoped_tools(scope).with_interrupted(RequireApproval()).build()
+
+
+async def run(order: Order) -> None:
+    resume = Path(str(order["resume"])) if "resume" in order else None
+    chat = make_chat(Ledger(Path(str(order["ledger"])), order.get("tool"), order.get("phase"), resume))
+    path = str(order["path"])
+    try:
+        async with FileConversation.open(path) as conversation:
+            if not conversation.messages:
+                conversation.messages.user("Pay, and ship.")
+            if order.get("gate"):
+                tell(event="ready")
+                # The order to go on comes as the file's appearance, seen by every waiting process at once.
+                while not Path(str(order["gate"])).exists():  # noqa: ASYNC110, ASYNC240 - there is nothing to wait on
+                    await anyio.sleep(0.001)
+            outcome = await chat.complete(conversation)
+    except ChatError as error:
+        tell(event="outcome", kind=type(error).__name__, text=str(error))
+        return
+    if isinstance(outcome, Paused):
+        waiting = [[wait.kind, wait.tool_id] for wait in outcome.waiting]
+        tell(event="outcome", kind="Paused", reason=outcome.reason, waiting=waiting)
+    else:
+        tell(event="outcome", kind="Done", text=outcome.text)
+
+
+def main_of_child(order: Order) -> NoReturn:
+    code = 1
+    try:
+        if "step" in order:
+            Journal.disk = StoppingDisk(int(order["step"]), str(order["phase"]))
+        backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
+        anyio.run(run, order, backend=backend)
+        disk = Journal.disk
+        if isinstance(disk, StoppingDisk):
+            tell(event="steps", steps=disk.steps)
+        code = 0
+    finally:
+        sys.stderr.flush()
+        # Not sys.exit(): what the server would do at its end is not the child's to do.
+        os._exit(code)
+
+
+def serve() -> None:
+    """Fork for each order; say when a child is gone."""
+    # What a run imports on its way is imported here, once.
+    for name in ("anyio._backends._asyncio", "anyio._backends._trio"):
+        importlib.import_module(name)
+    make_chat(Ledger(Path(), None, None, None))
+    tell(event="serving")
+    for line in sys.stdin:
+        order = cast("Order", json.loads(line))
+        pid = os.fork()
+        if pid == 0:
+            main_of_child(order)
+        _, status = os.waitpid(pid, 0)
+        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,218 @@
+"""Puts mistakes back, one at a time, and demands that every test that is named beside a mistake fails.
+
+A mistake is an entry of a TOML file beside this one: a text in a source file, what to put in its place, and the tests
+that must notice. One that no longer applies, or that a named test does not notice, is a failure.
+
+Nothing is changed here: the workspace is copied, and a copy comes first on the path of the tests. Each mistake is put
+back in a process of its own, forked from this one when it has imported everything that is not ours: a run of a single
+test costs no start of Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import contextlib
+import importlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+COPIED = ("packages", "transports", "tests", "docs")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".hypothesis", "node_modules", "*.gguf")
+OTHERS = (
+    "anyio._backends._asyncio",
+    "anyio._backends._trio",
+    "anyio.pytest_plugin",
+    "docstring_parser",
+    "httpx",
+    "hypothesis.strategies",
+    "jsonschema",
+    "pydantic",
+    "trustme",
+)
+"""What tests import that is not ours."""
+LONGEST = 300
+"""Seconds after which a run of the tests counts as hanging."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake to put back.
+
+    Attributes:
+        file: the source file, from the root of the workspace.
+        find: a text that stands in it once.
+        put: what takes its place.
+        tests: all of them must fail then, as `path::name`; of one with parameters, some of its cases.
+    """
+
+    name: str
+    file: str
+    find: str
+    put: str
+    tests: tuple[str, ...]
+
+
+def load() -> list[Mutant]:
+    """All mutants, in the order of the files."""
+    return [
+        Mutant(entry["name"], entry["file"], entry["find"], entry["put"], tuple(entry["tests"]))
+        for file in sorted(HERE.glob("*.toml"))
+        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
+    ]
+
+
+class Copy:
+    """The workspace in a folder of its own, to be broken and mended again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._whole = ""
+        for name in COPIED:
+            shutil.copytree(ROOT / name, folder / name, ignore=LEFT_OUT)
+        for name in ("conftest.py", "pyproject.toml", "VERSION"):
+            shutil.copy(ROOT / name, folder)
+        self._sources = sorted(path for path in folder.glob("*/*/src") if path.is_dir())
+        # What is compiled is believed by the hash of its source, not by a time that two versions may share.
+        compileall.compile_dir(folder, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+    def begin(self, tests: Iterable[str], mutant: Mutant | None = None) -> int:
+        """Run these tests in another process, whose id is returned, with a mistake put back or with none."""
+        if mutant is not None:
+            self._whole = self._read(mutant)
+            self._write(mutant, self._whole.replace(mutant.find, mutant.put))
+        pid = os.fork()
+        if pid == 0:
+            self._test(tests)
+        return pid
+
+    def end(self, mutant: Mutant | None = None) -> str:
+        """What the tests have said; the mistake is mended."""
+        if mutant is not None:
+            self._write(mutant, self._whole)
+        return self._output.read_text(encoding="utf-8", errors="replace")
+
+    def count(self, mutant: Mutant) -> int:
+        """How often a mutant's text stands in its file."""
+        return self._read(mutant).count(mutant.find)
+
+    def _read(self, mutant: Mutant) -> str:
+        return (self._folder / mutant.file).read_text(encoding="utf-8")
+
+    def _write(self, mutant: Mutant, text: str) -> None:
+        (self._folder / mutant.file).write_text(text, encoding="utf-8")
+
+    @property
+    def _output(self) -> Path:
+        return self._folder / "output"
+
+    def _test(self, tests: Iterable[str]) -> NoReturn:
+        code = 1
+        try:
+            signal.alarm(LONGEST)
+            fd = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(fd, 1)
+            os.dup2(fd, 2)
+            os.chdir(self._folder)
+            # For the tests, and for the processes that they start. It stands before whatever is installed.
+            sources = [str(path) for path in self._sources]
+            sys.path[:0] = sources
+            sys.dont_write_bytecode = True
+            os.environ["PYTHONPATH"] = os.pathsep.join(sources)
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            os.environ.setdefault("CHAT_WIRE_DIR", str(ROOT.parent / "shared" / "wire"))
+            code = pytest.main(["-q", "--no-header", "--tb=line", "-rfE", "--assert=plain", *tests], [self])
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+
+    def pytest_sessionfinish(self) -> None:
+        """As a plugin: see that what was tested is the copy."""
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if name.startswith("chat_") and file and not Path(file).is_relative_to(self._folder):
+                msg = f"{name} was imported from {file}, which is not the copy"
+                raise RuntimeError(msg)
+
+
+def failed(test: str, output: str) -> bool:
+    """Whether pytest's summary names a test, or a case of it, as failed. An error before it began does not count."""
+    return any(f"{line} ".startswith((f"FAILED {test} ", f"FAILED {test}[")) for line in output.splitlines())
+
+
+def verdict(mutant: Mutant | None, status: int, output: str) -> str:
+    """What is wrong: nothing where everything passed unbroken, or where every test noticed what was broken."""
+    if mutant is None:
+        return f"tests fail although nothing is broken\n{output[-3000:]}" if status else ""
+    if os.WIFSIGNALED(status):
+        return f"ended by signal {os.WTERMSIG(status)}\n{output[-1500:]}"
+    unmoved = [test for test in mutant.tests if not failed(test, output)]
+    return f"not noticed by {', '.join(unmoved)}\n{output[-1500:]}" if unmoved else ""
+
+
+def judge(mutants: Sequence[Mutant], folder: Path, jobs: int) -> dict[str, str]:
+    """What is wrong, by the mutant's name. The tests must pass as long as nothing is broken."""
+    free = [Copy(folder / str(number)) for number in range(jobs)]
+    wrong = {mutant.name: "its text stands there not once" for mutant in mutants if free[0].count(mutant) != 1}
+    todo: deque[Mutant | None] = deque([None, *[mutant for mutant in mutants if mutant.name not in wrong]])
+    everything = sorted({test for mutant in mutants for test in mutant.tests})
+    live: dict[int, tuple[Copy, Mutant | None, float]] = {}
+    while todo or live:
+        while todo and free:
+            mutant, copy = todo.popleft(), free.pop()
+            pid = copy.begin(everything if mutant is None else mutant.tests, mutant)
+            live[pid] = copy, mutant, time.monotonic()
+        pid, status = os.wait()
+        copy, mutant, began = live.pop(pid)
+        problem = verdict(mutant, status, copy.end(mutant))
+        free.append(copy)
+        name = "nothing broken" if mutant is None else mutant.name
+        say(f"{time.monotonic() - began:5.1f} s  {name}: {problem or ('noticed' if mutant else 'all pass')}")
+        if problem:
+            wrong[name] = problem
+    return wrong
+
+
+def say(line: str) -> None:
+    """A line for whoever waits."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Judge the mutants that are named, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="mutants to put back; all where none is named")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
+    options = parser.parse_args()
+    mutants = [mutant for mutant in load() if not options.names or mutant.name in options.names]
+    if unknown := set(options.names) - {mutant.name for mutant in mutants}:
+        parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
+    began = time.monotonic()
+    for name in OTHERS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        wrong = judge(mutants, Path(folder).resolve(), options.jobs)
+    seconds = time.monotonic() - began
+    say(f"{len(mutants)} mutants in {seconds:.0f} s, {len(wrong)} wrong{': ' if wrong else ''}{', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

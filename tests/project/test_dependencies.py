@@ -1,0 +1,118 @@
+"""A package declares what it imports, imports what it declares, and is locked with hashes and without addresses."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .workspace import PACKAGES, ROOT, VERSION, Package, module_id, tree_of
+
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+DECLARING = [ROOT / "pyproject.toml", *(package.folder / "pyproject.toml" for package in PACKAGES)]
+PART_OF = {"pydantic-core": "pydantic", "referencing": "jsonschema", "jsonschema-specifications": "jsonschema"}
+"""What a declared package brings, and tells its users to import."""
+CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
+
+
+def declared(package: Package) -> dict[str, Requirement]:
+    """What an install of the package alone brings: no extras."""
+    requirements = [Requirement(text) for text in requires(package.name) or []]
+    return {canonicalize_name(r.name): r for r in requirements if r.marker is None or "extra" not in str(r.marker)}
+
+
+def imported(package: Package) -> set[str]:
+    """The distributions whose modules a package names, anywhere in its source."""
+    names: set[str] = set()
+    for module in package.modules:
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.split(".")[0])
+    names -= {package.import_name, *sys.stdlib_module_names}
+    own = {other.import_name: other.name for other in PACKAGES}
+    found = packages_distributions()
+    distributions = {canonicalize_name(own.get(name) or found.get(name, [name])[0]) for name in names}
+    return {PART_OF.get(name, name) for name in distributions}
+
+
+def pins(lock: Path) -> dict[str, list[str]]:
+    lines = [line for line in lock.read_text(encoding="utf-8").splitlines() if "==" in line]
+    found: dict[str, list[str]] = {}
+    for name, version in (re.split(r"==|[ ;\\]", line, maxsplit=2)[:2] for line in lines):
+        found.setdefault(canonicalize_name(name), []).append(version)
+    return found
+
+
+def met(requirement: Requirement, locked: dict[str, list[str]]) -> bool:
+    versions = locked.get(canonicalize_name(requirement.name), [])
+    return bool(versions) and all(version in requirement.specifier for version in versions)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_a_package_declares_what_it_imports_and_nothing_else(package: Package) -> None:
+    assert imported(package) == set(declared(package))
+
+
+def test_the_core_depends_on_five_packages() -> None:
+    assert set(declared(PACKAGES[[p.name for p in PACKAGES].index("chat-core")])) == CORE_DEPENDENCIES
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_packages_of_one_release_are_pinned_to_each_other(package: Package) -> None:
+    siblings = {name: r for name, r in declared(package).items() if name in {p.name for p in PACKAGES}}
+
+    assert {str(r.specifier) for r in siblings.values()} <= {f"=={VERSION}"}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_every_other_dependency_has_a_floor(package: Package) -> None:
+    others = [r for name, r in declared(package).items() if name not in {p.name for p in PACKAGES}]
+
+    assert [str(r) for r in others if not str(r.specifier).startswith(">=")] == []
+
+
+@pytest.mark.parametrize("file", DECLARING, ids=module_id)
+def test_every_dependency_gives_its_reason(file: Path) -> None:
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    dependencies = [line for line in lines if re.match(r'"[a-z][\w.\[\]-]*(>=|==)', line)]
+
+    assert dependencies
+    assert [line for line in dependencies if "# " not in line] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=module_id)
+def test_a_lock_has_a_hash_for_every_line_and_no_address(lock: Path) -> None:
+    text = lock.read_text(encoding="utf-8")
+    requirements = text.replace("\\\n", " ").strip().splitlines()
+
+    assert [line for line in requirements if "--hash=sha256:" not in line] == []
+    assert "://" not in text
+    assert "--index" not in text
+    assert not re.search(r"\.(org|com|net|io)\b", text)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_the_runtime_lock_satisfies_what_a_package_declares(package: Package) -> None:
+    locked = pins(ROOT / "requirements" / "runtime.txt")
+    others = {name: r for name, r in declared(package).items() if name not in {p.name for p in PACKAGES}}
+
+    assert [str(r) for r in others.values() if not met(r, locked)] == []
+
+
+def test_each_group_is_locked_in_its_own_file() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    unmet: list[str] = []
+    for group, lines in groups.items():
+        locked = pins(ROOT / "requirements" / f"{group}.txt")
+        unmet += [line for line in lines if not met(Requirement(line), locked)]
+
+    assert unmet == []

@@ -1,0 +1,107 @@
+"""Every page says what is true: its code runs, its links lead somewhere, its commands exist."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from .snippets import run, snippets
+from .workspace import PACKAGES, ROOT, kept_files, module_id, tree_of
+
+PAGES = [file for file in kept_files() if file.suffix == ".md"]
+RUNNING = [page for page in PAGES if any(snippets(page.read_text(encoding="utf-8")))]
+HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|npmjs[.]\w|yarnpkg[.]|crates[.]io|anaconda[.]org", re.IGNORECASE)
+MACHINE = re.compile(r"(?<![\w.~/])/(?:home|root|Users|mnt|srv|work)/\w")
+TALK = re.compile(r"\b(?:prototypes?|TODO|FIXME|XXX|HACK|issue #?\d+|(?:semantics|architecture|style|api)[.]md)\b")
+THIS = Path(__file__)
+
+
+def sessions() -> set[str]:
+    functions = [node for node in tree_of(ROOT / "noxfile.py").body if isinstance(node, ast.FunctionDef)]
+    return {function.name for function in functions if function.decorator_list}
+
+
+def headings(page: Path) -> set[str]:
+    lines = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=module_id)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    asyncio.run(run(page, page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=module_id)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
+    lost: list[str] = []
+    for link in links:
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (heading and target.suffix == ".md" and heading not in headings(target)):
+            lost.append(link)
+
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=module_id)
+def test_the_commands_of_a_page_name_sessions_that_exist(page: Path) -> None:
+    named = set(re.findall(r"python3? run\.py ([a-z]\w*)", page.read_text(encoding="utf-8")))
+
+    assert named <= sessions()
+
+
+def test_the_readme_has_the_two_commands_each_on_a_line() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+
+    assert lines.count("python3 run.py demo") == 1
+    assert lines.count("python3 run.py tests") == 1
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_the_readme_names_every_package(package: object) -> None:
+    assert f"`{getattr(package, 'name')}`" in (ROOT / "README.md").read_text(encoding="utf-8")  # noqa: B009
+
+
+def test_no_file_names_a_registry_a_machine_or_how_it_was_made() -> None:
+    found: list[str] = []
+    for file in kept_files():
+        if file in (THIS, ROOT / "uv.lock"):
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if HOSTS.search(line) or MACHINE.search(line) or TALK.search(line):
+                found.append(f"{module_id(file)}:{number}: {line.strip()[:100]}")
+
+    assert found == []
+
+
+PAGE = """<!-- python
+seen = []
+-->
+
+```python
+async def see():
+    seen.append(1)
+```
+
+```python
+await see()
+assert seen == [1]
+1 / 0
+```
+"""
+
+
+def test_a_page_is_one_program_and_its_errors_name_its_lines() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        asyncio.run(run(Path("page.md"), PAGE))
+
+    last = caught.traceback[-1]
+    assert (str(last.path), last.lineno + 1) == ("page.md", PAGE.splitlines().index("1 / 0") + 1)

@@ -1,0 +1,55 @@
+"""What a package offers is what its `__all__` says, and each of it promises something."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from .workspace import MODULES, PACKAGES, Package, module_id
+
+PUBLIC = [
+    (package, module)
+    for package, module in MODULES
+    if module.name == "__init__.py" and "__all__" in module.read_text(encoding="utf-8")
+]
+
+
+def dotted(package: Package, module: Path) -> str:
+    return ".".join(module.relative_to(package.source.parent).parent.parts)
+
+
+def public(front: ModuleType) -> set[str]:
+    """What a reader finds without an underscore; modules, and what helps to load others late, are not meant."""
+    helpers = {"TYPE_CHECKING", "annotations", "import_module"}
+    return {
+        name for name in dir(front) if not name.startswith("_") and not inspect.ismodule(getattr(front, name))
+    } - helpers
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_a_distribution_has_one_public_front(package: Package) -> None:
+    assert (package, package.source / "__init__.py") in PUBLIC
+
+
+@pytest.mark.parametrize(("package", "module"), PUBLIC, ids=module_id)
+def test_all_is_what_the_package_offers(package: Package, module: Path) -> None:
+    front = importlib.import_module(dotted(package, module))
+    names = list(front.__all__)  # sorted: a rule of the linter
+
+    assert len(names) == len(set(names))
+    assert set(names) == public(front)
+
+
+@pytest.mark.parametrize(("package", "module"), PUBLIC, ids=module_id)
+def test_every_public_name_says_what_it_promises(package: Package, module: Path) -> None:
+    front = importlib.import_module(dotted(package, module))
+    promising = {name: getattr(front, name) for name in front.__all__}
+    own = {name: value for name, value in promising.items() if inspect.isclass(value) or inspect.isfunction(value)}
+
+    assert [name for name, value in own.items() if not (value.__doc__ or "").strip()] == []
+    # A dataclass without a docstring is given its signature for one.
+    assert [name for name, value in own.items() if (value.__doc__ or "").startswith(f"{name}(")] == []

@@ -1,0 +1,63 @@
+"""Arrows run down only; the contracts are in the root's pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .workspace import PACKAGES, ROOT
+
+WRONG_ARROWS = [
+    ("chat_core/usage.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
+    ("chat_transport_httpx/wrong.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
+    ("chat_completions/wrong.py", "import chat_transport_httpx", "Only a builder's default names a transport"),
+    ("chat_core/usage.py", "import httpx", "No HTTP library outside a transport"),
+    ("chat_core/messages/parts.py", "import chat_core.engine.plan", "Inside the core"),
+    ("chat_core/transport/types.py", "import chat_core.tools.action", "Inside the core"),
+    ("chat_core/unplaced.py", "import json", "Inside the core"),
+    ("chat_core/messages/status.py", "import chat_core.messages.messages", "No two modules import each other"),
+]
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of every package, to do wrong in."""
+    for package in PACKAGES:
+        shutil.copytree(package.source, tmp_path / package.import_name)
+    return tmp_path
+
+
+def lint(sources: Path) -> tuple[int, str]:
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command as c; c()",
+        "--no-cache",
+        "--no-logo",
+    ]
+    command += ["--config", str(ROOT / "pyproject.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(sources), "COLUMNS": "200"}
+    answer = subprocess.run(command, cwd=sources, env=environment, check=False, capture_output=True, text=True)
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+def test_every_arrow_runs_down(sources: Path) -> None:
+    status, told = lint(sources)
+
+    assert status == 0, told
+
+
+@pytest.mark.parametrize(("file", "arrow", "contract"), WRONG_ARROWS)
+def test_a_wrong_arrow_breaks_its_contract(sources: Path, file: str, arrow: str, contract: str) -> None:
+    with (sources / file).open("a", encoding="utf-8") as module:
+        module.write(f"\n{arrow}\n")
+
+    status, told = lint(sources)
+
+    assert status == 1, told
+    assert any(line.startswith(contract) and "BROKEN" in line for line in told.splitlines()), told

@@ -1,0 +1,78 @@
+"""The README shows what happens, and tells the scores that are measured."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chat_core.testing import SCENARIOS as PROVIDERS
+from chat_core.testing.transport_conformance import TRANSPORT_SCENARIOS
+from chat_store.testing import SCENARIOS as STORES
+
+from .workspace import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|process \d+")
+
+
+def recorded() -> list[tuple[list[str], list[str]]]:
+    """The commands of the recording, and what each of them printed."""
+    text = README.partition("<!-- the pause -->")[2].partition("<!-- end -->")[0]
+    runs: list[tuple[list[str], list[str]]] = []
+    for line in (line.removeprefix("    ") for line in text.strip("\n").splitlines()):
+        if line.startswith("$ "):
+            runs.append((shlex.split(line), []))
+        elif line:
+            runs[-1][1].append(line)
+    return runs
+
+
+def lasting(lines: list[str]) -> list[str]:
+    """What is printed, but for the model's own words and the time."""
+    return [MOMENT.sub("…", line) for line in lines if not line.startswith("model") and " calls " not in line]
+
+
+def test_the_recording_of_the_pause_is_what_the_demo_prints(tmp_path: Path) -> None:
+    runs = recorded()
+
+    assert len(runs) == 2
+    for words, printed in runs:
+        assert words[:4] == ["$", "python3", "run.py", "demo"]
+        command = [
+            sys.executable,
+            str(ROOT / "docs" / "examples" / "approval"),
+            "--folder",
+            ".nox/approval",
+            "--script",
+        ]
+        answer = subprocess.run(
+            [*command, *words[4:]], check=False, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL
+        )
+        assert lasting(answer.stdout.splitlines()) == lasting(printed), answer.stderr
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ("differences.md", "differences-encode.md"),
+        *[(f"differences-{wire}.md",) for wire in ("claude", "gemini", "responses")],
+    ],
+    ids=lambda pages: pages[0],
+)
+def test_the_readme_tells_the_scores_of_the_pages(pages: tuple[str, ...]) -> None:
+    texts = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in pages]
+    scores = [found for text in texts for found in re.findall(r"^\| all \| (\d+) \| (\d+) \|$", text, re.MULTILINE)]
+    cells = [f"[{good} of {whole}](docs/{page})" for (good, whole), page in zip(scores, pages * 2, strict=False)]
+
+    assert len(scores) == 2
+    assert f"| {' | '.join(cells)} |" in README
+
+
+def test_the_readme_tells_how_many_scenarios_the_kits_have() -> None:
+    kits = (PROVIDERS, TRANSPORT_SCENARIOS, STORES)
+
+    assert "public kits of {}, {} and {} scenarios".format(*map(len, kits)) in README

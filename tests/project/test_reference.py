@@ -1,0 +1,61 @@
+"""The reference tells of everything there is, in the words of the code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from chat_core import errors
+
+from .reference import PAGES, PART, PARTS, error_classes, written
+from .workspace import module_id
+
+REFERENCE = sorted(PAGES.glob("*.md"))
+ERRORS = (PAGES / "errors.md").read_text(encoding="utf-8")
+
+
+def section(name: str) -> str:
+    found = re.search(rf"^### `{name}`\n(.*?)(?=^###? |\Z)", ERRORS, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=module_id)
+def test_the_tables_of_a_page_are_those_of_the_code(page: object) -> None:
+    text = getattr(page, "read_text")(encoding="utf-8")  # noqa: B009
+
+    assert text == written(text), "write it anew: python tests/project/reference.py"
+
+
+def test_every_table_that_can_be_written_stands_on_a_page() -> None:
+    found = [match["name"] for page in REFERENCE for match in PART.finditer(page.read_text(encoding="utf-8"))]
+
+    assert sorted(found) == sorted(PARTS)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_row_says_what_its_thing_is_for(part: str) -> None:
+    silent = [row for row in PARTS[part]().splitlines() if row.endswith("|  |")]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
+def test_every_error_has_its_section_with_code_that_meets_it_and_its_mend(kind: type[Exception]) -> None:
+    text = section(kind.__name__)
+
+    assert re.search(rf"^ *except \(?{kind.__name__}\b.* as error:$", text, re.MULTILINE)
+    assert "```text\n" in text
+    assert "**What to do.**" in text
+
+
+@pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
+def test_an_error_is_called_retryable_where_it_is(kind: type[Exception]) -> None:
+    says = "*Retryable.*" in section(kind.__name__)
+
+    assert says == bool(getattr(kind, "retryable", False))
+
+
+def test_the_tree_of_the_module_names_every_error() -> None:
+    drawn = set(re.findall(r"\b[A-Z]\w+", errors.__doc__ or ""))
+
+    assert {kind.__name__ for kind in error_classes()} <= drawn

@@ -1,0 +1,123 @@
+"""The maintainers' tables name tests and mutants that exist, and leave none out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .workspace import ROOT, tree_of
+
+PAGES: Final = {name: ROOT / "docs" / "maintainers" / f"{name}.md" for name in ("bugs", "promises")}
+MUTANTS: Final = {
+    entry["name"]: entry
+    for file in sorted((ROOT / "tests" / "mutants").glob("*.toml"))
+    for entry in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
+}
+NUMBERS: Final = [str(number) for number in range(1, 43)]
+ELSEWHERE: Final = {"29", "30"}
+"""Mistakes about what no package does yet; the page says so below the table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: its first cells, the tests and the mutants that it names."""
+
+    words: tuple[str, ...]
+    tests: tuple[str, ...]
+    mutants: tuple[str, ...]
+
+
+def rows(page: Path) -> list[Row]:
+    """The lines of a page's tables. The last two cells name tests and mutants; a dash stands for none."""
+    found: list[Row] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| "):
+            *words, tests, mutants = [cell.strip() for cell in line.strip("|").split("|")]
+            if tests == "-" or "`" in tests:
+                found.append(Row(tuple(words), tuple(names(tests)), tuple(names(mutants))))
+    return found
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+ROWS: Final = {name: rows(page) for name, page in PAGES.items()}
+ALL: Final = [row for table in ROWS.values() for row in table]
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    nodes = ast.walk(tree_of(file)) if file.is_file() else ()
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def classes_of(file: Path) -> frozenset[str]:
+    nodes = ast.walk(tree_of(file)) if file.is_file() else ()
+    return frozenset(node.name for node in nodes if isinstance(node, ast.ClassDef))
+
+
+@cache
+def scenarios() -> frozenset[str]:
+    """The functions of the kits, of which their classes make tests."""
+    kits = sorted(ROOT.glob("packages/*/src/*/testing/**/*.py"))
+    return frozenset(f"test_{name}" for file in kits for name in functions_of(file))
+
+
+def is_there(test: str) -> bool:
+    path, *name = test.split("::")
+    file = ROOT / path
+    if len(name) == 1:
+        return name[0] in functions_of(file)
+    return len(name) == 2 and name[0] in classes_of(file) and name[1] in functions_of(file) | scenarios()
+
+
+def missing(tests: tuple[str, ...]) -> list[str]:
+    return [test for test in tests if not is_there(test)]
+
+
+def test_every_test_that_a_table_names_is_there() -> None:
+    assert {row.words: lost for row in ALL if (lost := missing(row.tests))} == {}
+
+
+def test_every_known_mistake_has_a_row_with_a_test_and_a_mutant_or_is_explained() -> None:
+    table = ROWS["bugs"]
+
+    assert [row.words[0] for row in table] == NUMBERS
+    assert {row.words[0] for row in table if not (row.tests and row.mutants)} == ELSEWHERE
+    assert "29, 30: " in PAGES["bugs"].read_text(encoding="utf-8")
+
+
+def test_every_promise_has_a_test_or_says_that_it_is_not_built_yet() -> None:
+    table = ROWS["promises"]
+
+    assert len(table) > 150
+    assert [row.words for row in table if not row.tests and "not built yet" not in row.words[0]] == []
+
+
+def test_the_tables_name_every_mutant_and_no_other() -> None:
+    assert {name for row in ALL for name in row.mutants} == set(MUTANTS)
+
+
+def test_a_row_names_the_tests_that_its_mutants_must_fail() -> None:
+    left_out = {
+        (*row.words, name): lost
+        for row in ALL
+        for name in row.mutants
+        if (lost := set(MUTANTS[name]["tests"]) - set(row.tests))
+    }
+
+    assert left_out == {}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: mutant["name"])
+def test_a_mutant_applies_to_the_source_as_it_stands(mutant: dict[str, str]) -> None:
+    assert (ROOT / mutant["file"]).read_text(encoding="utf-8").count(mutant["find"]) == 1

@@ -1,0 +1,81 @@
+"""The Python of the pages under pyright, as strict as the rest: what a reader copies type-checks.
+
+`python -m tests.project.typed_pages`, which the session `types` runs. A line that ends in the comment below must be
+refused, and no other one may be.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from .snippets import snippets
+from .workspace import ROOT, kept_files
+
+REFUSED: Final = "# a type checker refuses this"
+# A page is run as a notebook is, and pyright knows no such thing.
+TOP_LEVEL: Final = (
+    '"await" allowed only within async function',
+    'Use of "async" not allowed outside of async function',
+)
+# A page is one program of many blocks: names come back in it, and a reader is not told what each of them needs.
+SETTINGS: Final = {
+    "typeCheckingMode": "strict",
+    "pythonVersion": "3.11",
+    "reportDuplicateImport": False,
+    "reportRedeclaration": False,
+    "reportUnusedImport": False,
+    "reportWildcardImportFromLibrary": False,
+}
+
+
+def program(text: str) -> list[str]:
+    """The code of a page, each line in its place; nothing where a page has none."""
+    lines = [""] * (text.count("\n") + 1)
+    for snippet in snippets(text):
+        for number, line in enumerate(snippet.code.splitlines(), snippet.line - 1):
+            lines[number] = line
+    return lines if any(lines) else []
+
+
+def check(programs: dict[str, list[str]]) -> list[str]:
+    """What is refused and should not be, and what should be and is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        names = {str(place.resolve() / f"page_{number}.py"): page for number, page in enumerate(programs)}
+        for name, page in names.items():
+            Path(name).write_text("\n".join([*programs[page], ""]), encoding="utf-8")
+        (place / "pyrightconfig.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
+        command = ["pyright", "--project", folder, "--pythonpath", sys.executable, "--outputjson"]
+        answer = subprocess.run(command, check=False, capture_output=True, text=True)
+    found: list[dict[str, Any]] = json.loads(answer.stdout)["generalDiagnostics"]
+    refused = {
+        (names[item["file"]], item["range"]["start"]["line"] + 1): f"{item['message']}"
+        for item in found
+        if not item["message"].startswith(TOP_LEVEL)
+    }
+    promised = {
+        (page, number)
+        for page, lines in programs.items()
+        for number, line in enumerate(lines, 1)
+        if line.endswith(REFUSED)
+    }
+    wrong = [f"{page}:{number}: {text}" for (page, number), text in refused.items() if (page, number) not in promised]
+    return wrong + [f"{page}:{number}: nothing refuses this" for page, number in sorted(promised - refused.keys())]
+
+
+def main() -> None:
+    """Check every page that has code."""
+    pages = [file for file in kept_files() if file.suffix == ".md"]
+    programs = {str(page.relative_to(ROOT)): program(page.read_text(encoding="utf-8")) for page in pages}
+    wrong = check({page: lines for page, lines in programs.items() if lines})
+    print("\n".join([*wrong, f"{len(wrong)} lines of the pages are not typed as they say"]))  # noqa: T201 - a script
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

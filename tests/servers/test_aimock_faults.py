@@ -1,0 +1,227 @@
+"""aimock refuses, falls silent, hangs up and talks nonsense."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from chat_core import ChatBuilder, ChatOptions, Messages, Retry
+from chat_core.errors import (
+    Authentication,
+    ChatError,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    InvalidResponse,
+    Network,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    Timeout,
+)
+from chat_core.events import AttemptReset
+from chat_transport_httpx import HttpxTransport
+
+from .asking import AT_ONCE, WAYS, Till, Way, listen, run, text_of
+from .peers import Aimock, Json
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "The Loire, the Seine and the Rhône are rivers in France."
+CALL: Json = {"toolCalls": [{"name": "pay", "arguments": {"cents": 123456789}}]}
+
+REFUSALS: list[tuple[int, Mapping[str, str], type[Provider]]] = [
+    (400, {"type": "invalid_request_error"}, InvalidRequest),
+    (400, {"type": "invalid_request_error", "code": "context_length_exceeded"}, ContextLength),
+    (400, {"type": "invalid_request_error", "code": "content_filter"}, ContentFiltered),
+    (401, {"type": "authentication_error", "code": "invalid_api_key"}, Authentication),
+    (403, {"type": "permission_error"}, PermissionDenied),
+    (404, {"type": "invalid_request_error", "code": "model_not_found"}, NotFound),
+    (429, {"type": "rate_limit_error", "code": "rate_limit_exceeded"}, RateLimited),
+    (429, {"type": "insufficient_quota", "code": "insufficient_quota"}, QuotaExceeded),
+    (500, {"type": "server_error"}, ServerFault),
+    (503, {"type": "overloaded_error"}, Overloaded),
+]
+
+CHAOS: list[tuple[str, type[ChatError]]] = [
+    ("drop", ServerFault),
+    ("malformed", InvalidResponse),
+    ("disconnect", Network),
+    ("ratelimit", RateLimited),
+]
+
+
+@pytest.mark.parametrize(("status", "words", "kind"), REFUSALS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - parametrized
+    aimock: Aimock, transport: HttpxTransport, way: Way, status: int, words: Mapping[str, str], kind: type[Provider]
+) -> None:
+    model = aimock.script(
+        {"response": {"error": {"message": "Not today.", **words}, "status": status, "retryAfter": 7}}
+    )
+    chat = ChatBuilder().with_model(aimock.model(transport, model).build()).with_retry(0).build()
+    messages = Messages.from_user("Hello?")
+
+    with pytest.raises(kind) as caught:
+        await run(chat, messages, way)
+
+    error = caught.value
+    assert type(error) is kind
+    assert (error.status, error.code, error.attempts) == (status, words.get("code", words["type"]), 1)
+    assert error.retryable is (kind in {RateLimited, ServerFault, Overloaded})
+    assert error.retry_after == (7 if status == 429 else None)
+    assert error.request_id is not None
+    assert "Not today." in str(error)
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_wrong_key_is_not_tried_again_and_not_told(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+    model = aimock.model(transport, aimock.says(content=TEXT)).with_api_key("sk-wrong-key-of-mine").build()
+
+    with pytest.raises(Authentication) as caught:
+        await run(ChatBuilder().with_model(model).build(), Messages.from_user("Hello?"), way)
+
+    assert (caught.value.status, caught.value.code, caught.value.attempts) == (401, "invalid_api_key", 1)
+    assert "sk-wrong-key-of-mine" not in f"{caught.value!r} {caught.value.body!r}"
+
+
+@pytest.mark.parametrize(("path", "name"), [("/v1", "a-model-that-nobody-scripted"), ("/nowhere", "any")])
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_does_not_exist_is_not_found(
+    aimock: Aimock, transport: HttpxTransport, way: Way, path: str, name: str
+) -> None:
+    with pytest.raises(NotFound):
+        await run(
+            ChatBuilder().with_model(aimock.model(transport, name, path=path).build()).build(),
+            Messages.from_user("Hello?"),
+            way,
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_rate_limit_passes(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+    model = aimock.script(
+        {
+            "match": {"sequenceIndex": 0},
+            "response": {
+                "error": {"message": "Slow down.", "type": "rate_limit_error"},
+                "status": 429,
+                "retryAfter": 1,
+            },
+        },
+        {"match": {"sequenceIndex": 1}, "response": {"content": TEXT}},
+    )
+    waits: list[float] = []
+
+    def note(wait: float) -> float:
+        waits.append(wait)
+        return 0.0
+
+    retry = Retry(strategy=lambda attempt: note(attempt.delay))
+    chat = ChatBuilder().with_model(aimock.model(transport, model).build()).with_retry(retry).build()
+
+    assert (await run(chat, Messages.from_user("Rivers?"), way)).text == TEXT
+    assert waits == [1.0]
+
+
+@pytest.mark.parametrize(("chaos", "kind"), CHAOS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_chaos_ends_in_its_error(
+    aimock: Aimock, transport: HttpxTransport, way: Way, chaos: str, kind: type[ChatError]
+) -> None:
+    name = aimock.says(**CALL)
+    model = aimock.model(transport, name).with_headers({f"x-aimock-chaos-{chaos}": "1"}).build()
+    till = Till()
+
+    with pytest.raises(kind) as caught:
+        await run(till.chat(model), Messages.from_user("Pay."), way)
+
+    assert type(caught.value) is kind
+    assert caught.value.retryable is (kind is not InvalidResponse)
+    assert till.paid == []
+
+
+async def test_chaos_in_the_place_of_vectors_is_no_vector(aimock: Aimock, transport: HttpxTransport) -> None:
+    for chaos, kind in CHAOS:
+        model = aimock.model(transport, "any").with_headers({f"x-aimock-chaos-{chaos}": "1"}).build()
+        with pytest.raises(kind):
+            await ChatBuilder().with_model(model).with_embeddings().with_retry(0).build().embed(["a"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_answer_that_is_late_is_a_timeout(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+    name = aimock.says(content=TEXT)
+    model = aimock.model(transport, name).with_headers({"x-aimock-chaos-latency": "30000"}).build()
+    chat = ChatBuilder().with_model(model).with_retry(0).build()
+
+    with pytest.raises(Timeout):
+        await run(chat, Messages.from_user("Rivers?"), way, options=ChatOptions(timeout=0.2))
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_a_connection_that_is_cut_after_some_words_is_no_answer(
+    aimock: Aimock, transport: HttpxTransport, after: int
+) -> None:
+    name = aimock.script({"response": {"content": TEXT}, "truncateAfterChunks": after, "latency": 20})
+    heard: list[object] = []
+
+    with pytest.raises(Network) as caught:
+        await listen(
+            ChatBuilder().with_model(aimock.model(transport, name).build()).with_retry(0).build(),
+            Messages.from_user("Rivers?"),
+            heard,
+        )
+
+    assert type(caught.value) is Network
+    partial = caught.value.partial
+    assert (partial.text if partial is not None else "") == text_of(heard)
+    assert TEXT.startswith(text_of(heard))
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+async def test_a_call_whose_arguments_are_cut_does_not_run(
+    aimock: Aimock, transport: HttpxTransport, after: int
+) -> None:
+    name = aimock.script({"response": CALL, "truncateAfterChunks": after, "latency": 20, "chunkSize": 5})
+    till = Till()
+    messages = Messages.from_user("Pay.")
+    before = messages.to_json()
+
+    with pytest.raises(Network):
+        await run(till.chat(aimock.model(transport, name).build()), messages)
+
+    assert till.paid == []
+    assert messages.to_json() == before
+
+
+async def test_an_answer_that_begins_anew_says_so_and_is_whole(aimock: Aimock, transport: HttpxTransport) -> None:
+    name = aimock.script(
+        {"match": {"sequenceIndex": 0}, "response": {"content": TEXT}, "truncateAfterChunks": 3, "latency": 20},
+        {"match": {"sequenceIndex": 1}, "response": {"content": TEXT}},
+    )
+    again = Retry(after_delivery=True, jitter=lambda _low, _high: 0)
+    heard: list[object] = []
+
+    response = await listen(
+        ChatBuilder().with_model(aimock.model(transport, name).build()).with_retry(again).build(),
+        Messages.from_user("Rivers?"),
+        heard,
+    )
+
+    assert response.text == text_of(heard) == TEXT
+    assert len([event for event in heard if isinstance(event, AttemptReset)]) == 1
+
+
+async def test_a_stream_that_pauses_for_breath_is_not_given_up(aimock: Aimock, transport: HttpxTransport) -> None:
+    name = aimock.script(
+        {"response": {"content": TEXT}, "streamingProfile": {"ttft": 200, "tps": 25, "jitter": 0.3}, "chunkSize": 10}
+    )
+    chat = ChatBuilder().with_model(aimock.model(transport, name).build()).with_retry(AT_ONCE).build()
+
+    assert (await run(chat, Messages.from_user("Rivers?"), options=ChatOptions(timeout=2))).text == TEXT
+    assert len(aimock.asked(name)) == 1

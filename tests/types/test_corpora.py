@@ -1,0 +1,68 @@
+"""The corpora at run time: what types promise is kept, and what they forbid fails with a sentence."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import anyio
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def load(pattern: str) -> list[ModuleType]:
+    sys.path.insert(0, str(HERE))
+    try:
+        return [importlib.import_module(source.stem) for source in sorted(HERE.glob(pattern))]
+    finally:
+        sys.path.remove(str(HERE))
+
+
+def legal_cases() -> Iterator[Any]:
+    for module in load("legal_*.py"):
+        for name, case in vars(module).items():
+            if re.match(r"l\d+_", name) and case.__module__ == module.__name__:
+                yield pytest.param(case, id=name)
+
+
+def illegal_cases() -> Iterator[Any]:
+    for module in load("illegal_*.py"):
+        source = Path(module.__file__ or "").read_text(encoding="utf-8")
+        for name, pattern in re.findall(r"^(?:async )?def (\w+)\(.*# R: (.+)$", source, re.MULTILINE):
+            yield pytest.param(getattr(module, name), pattern, id=name)
+
+
+def call(case: Callable[[], object]) -> None:
+    result = case()
+    if inspect.iscoroutine(result):
+
+        async def finish() -> None:
+            await result
+
+        anyio.run(finish)
+
+
+@pytest.mark.parametrize("case", list(legal_cases()))
+def test_a_legal_program_does_what_its_types_say(case: Callable[[], object]) -> None:
+    call(case)
+
+
+@pytest.mark.parametrize(("case", "pattern"), list(illegal_cases()))
+def test_an_illegal_program_fails_at_run_time_too(case: Callable[[], object], pattern: str) -> None:
+    with pytest.raises(Exception) as caught:
+        call(case)
+    assert re.match(pattern, f"{type(caught.value).__name__}: {caught.value}")
+
+
+def test_the_corpora_only_grow() -> None:
+    marked = sum(source.read_text(encoding="utf-8").count("  # E: ") for source in HERE.glob("illegal_*.py"))
+    assert len(list(legal_cases())) >= 60
+    assert len(list(illegal_cases())) >= 60
+    assert marked >= 105

@@ -1,0 +1,210 @@
+"""What was answered, in every recording of the Messages wire, and what its official client understood of it."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+
+from chat_claude.codec import StreamDecoder, decode, decode_count
+from chat_claude.errors import refusal
+from chat_core.errors import ChatError
+from chat_core.events import ReasoningDelta, TextDelta
+from chat_core.messages import ProviderPart, Reasoning, Text, Tool, Turn
+from chat_core.provider import Delta
+from chat_core.transport import Event, SseParser
+
+from ..normalise import Object
+from ..recordings import Recorded, recorded
+
+PROVIDER: Final = "claude"
+BINARY: Final = b"\x00"
+
+ERROR_CLASSES: Final = {
+    "AuthenticationError": {"Authentication"},
+    "PermissionDeniedError": {"PermissionDenied"},
+    "NotFoundError": {"NotFound"},
+    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered", "QuotaExceeded"},
+    "RequestTooLargeError": {"InvalidRequest"},
+    "UnprocessableEntityError": {"InvalidRequest"},
+    "RateLimitError": {"RateLimited", "QuotaExceeded"},
+    "ConflictError": {"ServerFault"},
+    "InternalServerError": {"ServerFault", "Overloaded"},
+    "ServiceUnavailableError": {"Overloaded", "ServerFault"},
+    "OverloadedError": {"Overloaded"},
+    "DeadlineExceededError": {"ServerFault"},
+    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    "APIStatusError": {"InvalidRequest", "ServerFault", "Overloaded", "RateLimited", "QuotaExceeded"},
+    "APIError": {"InvalidRequest", "ServerFault", "Overloaded", "RateLimited", "QuotaExceeded"},
+}
+"""Which of our errors tell what the official client's class tells, or more."""
+
+
+@functools.cache
+def answers() -> tuple[Recorded, ...]:
+    """Every recorded answer of this wire, in the order of the index."""
+    return recorded("messages")
+
+
+@functools.cache
+def counts() -> tuple[Recorded, ...]:
+    """Every recorded count of tokens of this wire: other vendors count on wires of their own."""
+    return tuple([item for item in recorded("count-tokens") if item.path.endswith("/messages/count_tokens")])
+
+
+@functools.cache
+def streams() -> tuple[Recorded, ...]:
+    """The answers that are streams of text."""
+    return tuple([item for item in answers() if item.streamed and not item.body.startswith(BINARY)])
+
+
+def events_of(item: Recorded) -> list[Event]:
+    """The events of a stream, whichever way the platform frames them."""
+    return list(_frames(item.body)) if item.body.startswith(BINARY) else SseParser().feed(item.body)
+
+
+def _frames(body: bytes) -> Iterator[Event]:
+    """The events in frames of AWS: lengths, headers, and the event in base64 in a payload of JSON."""
+    while body:
+        total, headers = struct.unpack(">II", body[:8])
+        payload = cast("Object", json.loads(body[12 + headers : total - 4]))
+        kind = "error" if b"exception" in body[12 : 12 + headers] else "message"
+        inner = payload.get("bytes")
+        yield Event(kind, base64.b64decode(inner) if isinstance(inner, str) else json.dumps(payload).encode())
+        body = body[total:]
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def read(item: Recorded) -> Turn | int | ChatError:
+    """What the library makes of an answer that came whole."""
+    try:
+        if not item.accepted:
+            return refusal(item.status, item.headers, item.body, PROVIDER)
+        if item.api == "count-tokens":
+            return decode_count(item.body, PROVIDER)
+        if not item.stream:
+            return decode(item.body, PROVIDER)
+        return read_events([events_of(item)])
+    except ChatError as error:
+        return error
+
+
+def read_stream(chunks: Sequence[bytes]) -> Turn:
+    """The turn in a stream of text that comes in chunks."""
+    parser = SseParser()
+    return read_events([parser.feed(chunk) for chunk in chunks])
+
+
+def read_events(batches: Sequence[Sequence[Event]]) -> Turn:
+    """The turn in events; the deltas must say what the turn says.
+
+    Raises:
+        ChatError: the library cannot make a turn of them.
+    """
+    decoder = StreamDecoder(PROVIDER)
+    deltas = list[Delta]()
+    for events in batches:
+        if events:
+            deltas += decoder.feed(events)
+    turn = decoder.close()
+    assert "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)]) == turn.text
+    assert "".join([delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]) == reasoning_of(turn)
+    return turn
+
+
+def reasoning_of(turn: Turn) -> str:
+    """What the model thought."""
+    return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
+
+
+# --- Comparing ----------------------------------------------------------------------------------------------
+
+
+def differences(item: Recorded, got: Turn | int | ChatError) -> list[str]:
+    """Where the library and the official client differ, as `field: ours | theirs`."""
+    expected = item.expected
+    if expected is None or "oracle_failed" in expected:
+        return []
+    if isinstance(error := expected.get("error"), dict):
+        wanted = ERROR_CLASSES[str(error["class"])]
+        return [] if type(got).__name__ in wanted else [f"error: {type(got).__name__} | {error['class']}"]
+    if isinstance(got, ChatError):
+        return [f"failure: {got} | an answer"]
+    assert isinstance(got, Turn)
+    ours, theirs = summary(got), _expected(expected)
+    return [f"{name}: {ours[name]!r} | {theirs[name]!r}" for name in theirs if ours[name] != theirs[name]]
+
+
+def _kind(part: object) -> str:
+    match part:
+        case Text():
+            return "text"
+        case Reasoning():
+            return "thinking"
+        case Tool():
+            return "tool_use"
+        case ProviderPart():
+            return part.kind
+        case _:
+            return type(part).__name__
+
+
+def summary(turn: Turn) -> dict[str, object]:
+    """What the official client tells of an answer, told of a turn."""
+    metadata, usage = turn.metadata, turn.usage
+    assert metadata is not None
+    signatures = [part.signature or "" for part in turn.parts if isinstance(part, Reasoning)]
+    return {
+        "text": turn.text,
+        "reasoning": reasoning_of(turn),
+        "tool_calls": [(tool.call_id, tool.name, dict(tool.call.arguments)) for tool in turn.tools],
+        "finish_reason": metadata.finish_reason or "",
+        "model": metadata.model or "",
+        "response_id": metadata.id or "",
+        "blocks": [kind for part in turn.parts if (kind := _kind(part)) != "refusal"],
+        "signatures": [hashlib.sha1(text.encode()).hexdigest()[:12] for text in signatures if text],  # noqa: S324 - a name
+        "usage.input": usage.input_tokens,
+        "usage.output": usage.output_tokens,
+        "usage.cache_read": usage.cache_read_tokens,
+        "usage.cache_write": usage.cache_write_tokens,
+        "usage.reasoning": usage.reasoning_tokens,
+    }
+
+
+def _expected(expected: Object) -> dict[str, object]:
+    usage = object_of(expected.get("usage"))
+    read = _number(usage.get("cache_read_input_tokens"))
+    written = _number(usage.get("cache_creation_input_tokens"))
+    calls = cast("list[Object]", expected.get("tool_calls") or [])
+    told: dict[str, object] = {
+        "text": expected["text"] or "",
+        "reasoning": expected.get("reasoning") or "",
+        "tool_calls": [(call["id"], call["name"], call["arguments"]) for call in calls],
+        "finish_reason": expected["finish_reason"] or "",
+        "model": expected["model"] or "",
+        "response_id": expected["response_id"] or "",
+        "usage.input": _number(usage.get("input_tokens")) + read + written,
+        "usage.output": _number(usage.get("output_tokens")),
+        "usage.cache_read": read,
+        "usage.cache_write": written,
+        "usage.reasoning": _number(object_of(usage.get("output_tokens_details")).get("thinking_tokens")),
+    }
+    if "block_types" in expected:
+        told["blocks"] = expected["block_types"]
+        told["signatures"] = expected["signature_sha1"]
+    return told
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def object_of(value: object) -> Object:
+    """The object, or an empty one in the place of anything else."""
+    return cast("Object", value) if isinstance(value, dict) else {}

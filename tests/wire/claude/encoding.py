@@ -1,0 +1,145 @@
+"""Each accepted request of the Messages wire, rebuilt, encoded, and held against what was recorded."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from chat_claude.codec import encode, encode_count
+from chat_core.errors import ChatError
+from chat_core.messages import Messages, Role, Turn
+
+from ..normalise import Object
+from ..recordings import Recorded, conversations
+from .answers import answers, counts, object_of, read
+from .forms import differences, form
+from .rebuild import Rebuilt, rebuild
+
+
+@functools.cache
+def accepted() -> tuple[Recorded, ...]:
+    """The requests that the API took, of those that are known."""
+    return tuple([item for item in (*answers(), *counts()) if item.accepted and item.asked is not None])
+
+
+def encoded(item: Recorded) -> Object:
+    """The request that the library sends for what the recorded one says.
+
+    Raises:
+        ChatError: the library refuses to send it.
+    """
+    assert item.asked is not None
+    said = rebuild(item.asked)
+    return cast("Object", json.loads(counted(said) if item.api == "count-tokens" else sent(said)))
+
+
+def sent(said: Rebuilt) -> bytes:
+    """The body that the library sends for this."""
+    return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream).body
+
+
+def counted(said: Rebuilt) -> bytes:
+    """The body by which the library asks for its tokens."""
+    return encode_count(said.messages, said.tools, said.options, said.output, dialect=said.dialect).body
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    """Where the library's request is unlike the recorded one, by exchange."""
+    result = dict[str, Sequence[str]]()
+    for item in accepted():
+        assert item.asked is not None
+        try:
+            result[item.id] = [str(difference) for difference in differences(item.asked, encoded(item))]
+        except ChatError as error:
+            result[item.id] = [f"refused: {error}"]
+    return result
+
+
+# --- Answers that go back -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """An exchange whose answer stands in a later request, as the message at `place` of its form."""
+
+    before: Recorded
+    after: Recorded
+    place: int
+
+    @property
+    def id(self) -> str:
+        """The exchange of the later request, and which answer is in it."""
+        return f"{self.after.id}<{self.before.index}"
+
+
+def continuations() -> Iterator[tuple[Continuation, list[str]]]:
+    """Each recorded request that goes on from an earlier one, and where ours would be unlike it."""
+    for group in conversations("messages"):
+        for position, after in enumerate(group):
+            pairs = list[tuple[Continuation, list[str]]]()
+            for before in reversed(group[:position]):
+                if (place := _place(before, after)) is not None:
+                    continuation = Continuation(before, after, place)
+                    pairs.append((continuation, unlike(continuation)))
+            if pairs:
+                yield min(pairs, key=lambda item: len(item[1]))
+
+
+def _said(item: Recorded) -> list[Object]:
+    return [object_of(message) for message in cast("list[Object]", form(item.asked or {})["messages"])]
+
+
+def _place(before: Recorded, after: Recorded) -> int | None:
+    """Where the answer to one request stands in the other, if that goes on from it."""
+    first, second = [_bare(message) for message in _said(before)], [_bare(message) for message in _said(after)]
+    place = len(first)
+    if len(second) <= place or second[place].get("role") != "assistant" or first != second[:place]:
+        return None
+    return place
+
+
+def _bare(message: Object) -> Object:
+    """A message without the cache points, which move."""
+    return cast("Object", json.loads(json.dumps(message), object_hook=_unmarked))
+
+
+def _unmarked(value: Object) -> Object:
+    return {key: item for key, item in value.items() if key != "cache_control"}
+
+
+def unlike(continuation: Continuation) -> list[str]:
+    """Where the answer goes back otherwise than its recorded client sent it."""
+    own = f"messages[{continuation.place}]"
+    after = continuation.after
+    assert after.asked is not None
+    try:
+        got = differences(after.asked, _replayed(continuation))
+    except (ChatError, IndexError) as error:
+        return [f"{own}: {error}"]
+    return [str(item) for item in got if item.path.startswith(own) or item.path == "messages"]
+
+
+def _replayed(continuation: Continuation) -> Object:
+    """The later request, with the decoded answer in place of what its client sent back."""
+    assert continuation.after.asked is not None
+    said = rebuild(continuation.after.asked)
+    turn = read(continuation.before)
+    assert isinstance(turn, Turn)
+    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in said.messages for turn in content.turns]
+    models = [index for index, (role, _) in enumerate(turns) if role == "model"]
+    place = sum(message["role"] == "assistant" for message in _said(continuation.after)[: continuation.place])
+    recorded = turns[models[place]][1]
+    for tool in turn.tools:
+        for known in recorded.tools:
+            if known.call_id == tool.call_id:
+                tool.status = known.status
+    turns[models[place]] = ("model", turn)
+    messages = Messages()
+    for role, each in turns:
+        messages.append(role, each)
+    body = encode(messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream).body
+    return cast("Object", json.loads(body))

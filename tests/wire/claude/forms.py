@@ -1,0 +1,244 @@
+"""When two request bodies of the Messages wire mean the same to the API that reads them.
+
+`form()` gives a body its one canonical form; two bodies are equivalent exactly when their forms are equal. Whatever is
+not named in `EQUIVALENCES` makes a difference: the order of messages, blocks, tools and of a schema's properties, every
+name, number and unknown field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Final, cast
+
+from ..normalise import ABSENT, Difference, Equivalence, Json, Object
+
+EQUIVALENCES: Final = (
+    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: an object is unordered"),
+    Equivalence("number", "`1` and `1.0`", "JSON has one kind of number"),
+    Equivalence("null", "a member that is null, and none", "null is the default of every optional field"),
+    Equivalence(
+        "content-string",
+        '`"x"` and `[{"type": "text", "text": "x"}]` as a content, a system text or a result',
+        "the API reference calls the string short for one text block",
+    ),
+    Equivalence(
+        "joined-messages",
+        "consecutive messages of one role, and one message with all their blocks",
+        "the API reference: consecutive turns of a role are combined",
+    ),
+    Equivalence(
+        "no-result", "a result without content, with an empty text, and with an empty list", "none says anything"
+    ),
+    Equivalence("not-an-error", "`is_error: false`, and none", "false is the documented default"),
+    Equivalence("five-minutes", '`ttl: "5m"`, and none', "five minutes are the documented default"),
+    Equivalence("base64", "two base64 texts of the same bytes", "the data is the bytes (RFC 4648)"),
+    Equivalence("parallel", "`disable_parallel_tool_use: false`, and none", "false is the documented default"),
+    Equivalence("auto", '`tool_choice: {"type": "auto"}` beside tools, and none', "auto is the documented default"),
+    Equivalence("no-stream", "`stream: false`, and none", "false is the documented default"),
+    Equivalence("custom", '`type: "custom"` of a tool with an `input_schema`, and none', "custom is the default"),
+    Equivalence("not-strict", "`strict: false` and `defer_loading: false`, and none", "both are the default"),
+    Equivalence(
+        "native-order",
+        "tools of the API before, between and behind the caller's own",
+        "a tool is known by its name; the API gives their order no meaning",
+    ),
+    Equivalence("no-description", '`description: ""` of a tool, and none', "both describe nothing"),
+    Equivalence(
+        "output-format", "`output_format`, and `output_config.format`", "the first is the older name of the second"
+    ),
+    Equivalence("no-citations", "`citations: []` or `{enabled: false}`, and none", "both are the default"),
+    Equivalence("no-lists", "`tools`, `stop_sequences`, `system` that are empty, and none", "they hold nothing"),
+    Equivalence("schema-dialect", "`$schema` at the root of a schema, and none", "it constrains nothing"),
+    Equivalence(
+        "required-set", "`required` in any order; `[]`, and none", "JSON Schema: unique names, by default none"
+    ),
+)
+"""Everything that may differ between equivalent bodies."""
+
+
+def form(body: Object) -> Object:
+    """The canonical form of a body. The body itself is left as it is."""
+    found = {key: _numbers(value) for key, value in body.items() if value is not None}
+    for key in ("stream", "tools", "stop_sequences", "system"):
+        if found.get(key) in (False, [], ""):
+            del found[key]
+    if "system" in found:
+        found["system"] = _content(found["system"])
+    if isinstance(messages := found.get("messages"), list):
+        found["messages"] = _messages(messages)
+    if isinstance(tools := found.get("tools"), list):
+        declared = [_tool(tool) if isinstance(tool, dict) else tool for tool in tools]
+        found["tools"] = sorted(declared, key=lambda tool: not isinstance(tool, dict) or "input_schema" not in tool)
+    _tool_choice(found)
+    _output(found)
+    for key, value in found.items():
+        if key not in {"messages", "tools", "system", "output_config"}:
+            found[key] = _without_nulls(value)
+    return found
+
+
+def differences(left: Object, right: Object) -> list[Difference]:
+    """Where two bodies do not mean the same, path by path of their canonical forms."""
+    return list(_compare("", form(left), form(right)))
+
+
+def _tool_choice(found: Object) -> None:
+    choice = found.get("tool_choice")
+    if isinstance(choice, dict):
+        if choice.get("disable_parallel_tool_use") is False:
+            choice = {key: value for key, value in choice.items() if key != "disable_parallel_tool_use"}
+            found["tool_choice"] = choice
+        if choice == {"type": "auto"} and "tools" in found:
+            del found["tool_choice"]
+
+
+def _output(found: Object) -> None:
+    config = found.pop("output_config", None)
+    output: Object = _plain(config) if isinstance(config, dict) else {}
+    if isinstance(named := found.pop("output_format", None), dict):
+        output["format"] = named
+    if isinstance(named := output.get("format"), dict) and "schema" in named:
+        output["format"] = {**named, "schema": _root(named["schema"])}
+    if output:
+        found["output_config"] = output
+
+
+# --- What was said --------------------------------------------------------------------------------------------
+
+
+def _messages(messages: list[Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in messages:
+        if not isinstance(message, dict):
+            found.append(message)
+            continue
+        mine: Object = {key: value for key, value in message.items() if value is not None}
+        blocks = _content(mine.get("content"))
+        last = found[-1] if found else None
+        if isinstance(last, dict) and last.get("role") == mine.get("role") and last.keys() == mine.keys():
+            cast("list[Json]", last["content"]).extend(cast("list[Json]", blocks))
+        else:
+            found.append({**mine, "content": blocks})
+    return found
+
+
+def _content(content: Json) -> Json:
+    if isinstance(content, str):
+        block: Object = {"type": "text", "text": content}
+        return [block]
+    if isinstance(content, list):
+        return [_block(block) if isinstance(block, dict) else block for block in content]
+    return content
+
+
+def _block(block: Object) -> Object:
+    found = _plain(block)
+    if isinstance(point := found.get("cache_control"), dict):
+        found["cache_control"] = {key: value for key, value in point.items() if (key, value) != ("ttl", "5m")}
+    if found.get("citations") in ([], {"enabled": False}):
+        del found["citations"]
+    if isinstance(source := found.get("source"), dict) and source.get("type") == "base64":
+        found["source"] = {**source, "data": _bytes(source.get("data"))}
+    if found.get("type") == "tool_result":
+        if found.get("is_error") is False:
+            del found["is_error"]
+        result = _content(found.get("content"))
+        if result in (None, [], [{"type": "text", "text": ""}]):
+            found.pop("content", None)
+        else:
+            found["content"] = result
+    return found
+
+
+def _bytes(text: Json) -> Json:
+    if not isinstance(text, str):
+        return text
+    try:
+        return base64.b64decode("".join(text.split())).hex()
+    except binascii.Error:
+        return text
+
+
+# --- Tools and schemas ----------------------------------------------------------------------------------------
+
+
+def _tool(tool: Object) -> Object:
+    found = _plain(tool)
+    for key, value in (("strict", False), ("defer_loading", False), ("description", "")):
+        if key in found and found[key] == value:
+            del found[key]
+    if "input_schema" in found:
+        if found.get("type") == "custom":
+            del found["type"]
+        found["input_schema"] = _root(found["input_schema"])
+    if isinstance(point := found.get("cache_control"), dict):
+        found["cache_control"] = {key: value for key, value in point.items() if (key, value) != ("ttl", "5m")}
+    return found
+
+
+def _root(schema: Json) -> Json:
+    found = _schema(schema)
+    if isinstance(found, dict):
+        found.pop("$schema", None)
+    return found
+
+
+def _schema(schema: Json) -> Json:
+    """A schema whose properties keep their order. Null is a value here."""
+    if isinstance(schema, list):
+        return [_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: Object = {}
+    for key, value in schema.items():
+        if key in {"properties", "$defs", "definitions"} and isinstance(value, dict):
+            pairs: Json = [[name, _schema(item)] for name, item in value.items()]
+            found[key] = pairs
+        elif key == "required" and isinstance(value, list):
+            if value:
+                found[key] = sorted(value, key=str)
+        elif key in {"const", "enum", "default", "examples"}:
+            found[key] = value
+        else:
+            found[key] = _schema(value)
+    return found
+
+
+# --- Values ---------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Object) -> Object:
+    return {key: item for key, item in value.items() if item is not None}
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _numbers(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _compare(path: str, left: Json, right: Json) -> Iterator[Difference]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in [*left, *[key for key in right if key not in left]]:
+            where = f"{path}.{key}" if path else key
+            if key in left and key in right:
+                yield from _compare(where, left[key], right[key])
+            else:
+                yield Difference(where, left.get(key, ABSENT), right.get(key, ABSENT))
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, (one, other) in enumerate(zip(left, right, strict=True)):
+            yield from _compare(f"{path}[{index}]", one, other)
+    elif type(left) is not type(right) or left != right:
+        yield Difference(path, left, right)

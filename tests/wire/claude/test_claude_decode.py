@@ -1,0 +1,124 @@
+"""Every recorded answer of the Messages wire says to this library what it said to the official client library."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_core.errors import ChatError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ..exchanges import ROOT, require_wire
+from ..listed import judge, read_listed, read_rows
+from ..recordings import Recorded
+from .answers import answers, counts, differences, read, read_stream, streams, summary
+
+require_wire()
+
+PAGE = ROOT / "docs" / "differences-claude.md"
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    return {item.id: differences(item, read(item)) for item in answers()}
+
+
+def score() -> list[list[str]]:
+    """How many answers are understood alike, of those whose meaning is known, by platform and feature."""
+    whole, good = Counter[str](), Counter[str]()
+    known = [item for item in answers() if item.expected is not None and "oracle_failed" not in item.expected]
+    for item in known:
+        for feature in {"all", item.provider, *item.features}:
+            whole[feature] += 1
+            good[feature] += not found()[item.id]
+    first = ["all", "anthropic", "azure", "bedrock", "vertex"]
+    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
+
+
+def cuts(body: bytes, random: Random) -> Iterator[bytes]:
+    """The body in pieces of random sizes, most of them small."""
+    start = 0
+    while start < len(body):
+        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
+        yield body[start:end]
+        start = end
+
+
+def outcome(chunks: Sequence[bytes]) -> object:
+    """What a stream comes to, in a form that compares."""
+    try:
+        return summary(read_stream(chunks))
+    except ChatError as error:
+        return type(error), str(error)
+
+
+def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Answers", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+
+
+def test_the_page_states_the_score_of_the_answers() -> None:
+    table = score()
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score of the answers", PAGE) == table, f"the score is now:\n{lines}"
+
+
+def test_the_recordings_are_all_here() -> None:
+    assert len(answers()) > 200
+    assert len(streams()) >= 78
+
+
+def test_what_a_gateway_adds_behind_the_end_does_no_harm() -> None:
+    """The official client fails on a `[DONE]`; its text is the answer all the same."""
+    ended = [item for item in streams() if item.body.rstrip().endswith(b"[DONE]")]
+    assert ended
+    for item in ended:
+        turn = read_stream([item.body])
+        assert turn.text
+        assert turn.metadata is not None
+        assert turn.metadata.finish_reason == "max_tokens"
+
+
+def test_every_count_of_tokens_is_read() -> None:
+    assert len(counts()) >= 6
+    for item in counts():
+        got = read(item)
+        assert isinstance(got, int) if item.accepted else isinstance(got, ChatError), item.id
+
+
+def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+    for item in streams():
+        single = [item.body[index : index + 1] for index in range(len(item.body))]
+        assert outcome(single) == outcome([item.body]), item.id
+
+
+def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+    for item in streams():
+        random = Random(item.id)  # noqa: S311 - reproducible
+        for _ in range(3):
+            assert outcome([*cuts(item.body, random)]) == outcome([item.body]), item.id
+
+
+def examples() -> list[Recorded]:
+    """A few streams that hold most of what there is."""
+    wanted = (b"thinking_delta", b"redacted_thinking", b"citations_delta", b"input_json_delta", b"server_tool_use")
+    return [next(item for item in streams() if text in item.body) for text in wanted]
+
+
+@pytest.mark.parametrize("item", examples(), ids=lambda item: item.recording.rpartition("/")[2])
+def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(item: Recorded) -> None:
+    whole = outcome([item.body])
+    size = len(item.body)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.sets(st.integers(1, size - 1), max_size=30))
+    def cut(points: set[int]) -> None:
+        bounds = [0, *sorted(points), size]
+        assert outcome([item.body[a:b] for a, b in pairwise(bounds)]) == whole
+
+    cut()

@@ -1,0 +1,76 @@
+"""What was recorded is rebuilt and encoded, and means to the API what the recorded request meant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from chat_claude.codec import encode_turns
+from chat_core.messages import Messages
+
+from ..exchanges import ROOT, require_wire
+from ..listed import judge, read_listed, read_rows
+from .encoding import accepted, continuations, found, sent
+from .forms import EQUIVALENCES
+from .rebuild import rebuild
+
+require_wire()
+
+PAGE = ROOT / "docs" / "differences-claude.md"
+
+
+def score() -> list[list[str]]:
+    """How many requests are equivalent, of how many, by platform and feature."""
+    whole, good = Counter[str](), Counter[str]()
+    for item in accepted():
+        for feature in {"all", item.api, item.provider, *item.features}:
+            whole[feature] += 1
+            good[feature] += not found()[item.id]
+    first = ["all", "messages", "count-tokens", "anthropic", "azure", "bedrock", "vertex"]
+    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
+
+
+def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Requests", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+    assert len(found()) >= 180
+
+
+def test_every_recorded_answer_goes_back_as_the_api_wants_it_but_for_what_is_listed() -> None:
+    unlike = {continuation.id: differences for continuation, differences in continuations()}
+    wrong = judge(unlike, read_listed("Answers that go back", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+    assert len(unlike) >= 46
+
+
+def test_the_page_states_the_score_of_the_requests() -> None:
+    table = score()
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score of the requests", PAGE) == table, f"the score is now:\n{lines}"
+
+
+def test_the_page_lists_what_means_the_same() -> None:
+    rows = [[equivalence.name, equivalence.same, equivalence.reason] for equivalence in EQUIVALENCES]
+    lines = "\n".join([f"| `{name}` | {same} | {reason} |" for name, same, reason in rows])
+    shown = [[cell.replace("`", "") for cell in row] for row in read_rows("What means the same", PAGE)]
+    assert shown == [[cell.replace("`", "") for cell in row] for row in rows], f"the rows are now:\n{lines}"
+
+
+def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+    for item in accepted():
+        said = rebuild(item.asked or {})
+        first = sent(said)
+        assert first == sent(said), item.id
+        stored = Messages.from_json(said.messages.to_json())
+        assert first == sent(replace(said, messages=stored)), item.id
+
+
+def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+    """The API caches prompts by prefix."""
+    for item in accepted():
+        said = rebuild(item.asked or {})
+        system, before = encode_turns(said.messages, said.dialect)
+        said.messages.user("And now?")
+        longer = encode_turns(said.messages, said.dialect)
+        assert longer[0] == system, item.id
+        assert longer[1].startswith(before), item.id

@@ -1,0 +1,109 @@
+"""Every recorded answer of the Messages wire, served on the loopback interface, through the default transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_claude import ClaudeBuilder, ClaudeProvider
+from chat_core.errors import ChatError, Network, StreamTruncated
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.testing import Exchange, LoopbackServer
+from chat_transport_httpx import HttpxTransport
+
+from ..exchanges import require_wire
+from ..recordings import Recorded
+from .answers import BINARY, answers, counts, read, streams, summary
+
+require_wire()
+
+
+def served() -> list[Recorded]:
+    """The answers that travel as text: AWS frames those of Bedrock's streams in its own way."""
+    return [item for item in (*answers(), *counts()) if not item.body.startswith(BINARY)]
+
+
+def chunks(body: bytes, seed: str) -> Iterator[bytes]:
+    """The body, cut at a few random points."""
+    random = Random(seed)  # noqa: S311 - reproducible
+    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
+    for start, end in pairwise([0, *points, len(body)]):
+        if start < end:
+            yield body[start:end]
+
+
+def serve(exchange: Exchange) -> None:
+    """Answer `/<number>/…` with the recorded answer of that number."""
+    item = served()[int(exchange.path.split("/")[1])]
+    kind = "text/event-stream" if item.streamed else "application/json"
+    headers = {name: value for name, value in item.headers.items() if name.lower() in {"retry-after", "request-id"}}
+    exchange.head(item.status, {"content-type": kind, **headers})
+    for chunk in chunks(item.body, item.id):
+        exchange.chunk(chunk)
+    exchange.end()
+
+
+async def ask(provider: ClaudeProvider, item: Recorded) -> Turn | int | ChatError:
+    messages = Messages.from_user("Hi")
+    try:
+        if item.api == "count-tokens":
+            return await provider.count_tokens(messages)
+        if not item.stream:
+            return await provider.complete(messages, NO_TOOLS, ChatOptions(), None)
+        async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+            async for _ in stream:
+                pass
+            return stream.close()
+    except ChatError as error:
+        return error
+
+
+def alike(one: Turn | int | ChatError, other: Turn | int | ChatError) -> bool:
+    if isinstance(one, Turn) and isinstance(other, Turn):
+        return summary(one) == summary(other)
+    if isinstance(one, ChatError):
+        return (type(one), str(one), one.retryable) == (type(other), str(other), getattr(other, "retryable", None))
+    return one == other
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_every_answer_is_the_same_over_http(anyio_backend: str) -> None:
+    assert anyio_backend
+    with LoopbackServer(serve) as server:
+        transport = HttpxTransport()
+        try:
+            for number, item in enumerate(served()):
+                builder = ClaudeBuilder().with_base_url(f"http://{server.host}/{number}")
+                provider = builder.with_model("claude-opus-5").with_transport(transport).build()
+                got = await ask(provider, item)
+                assert alike(got, read(item)), f"{item.id}: {got} | {read(item)}"
+        finally:
+            await transport.aclose()
+        assert server.connections < 20, "answers that were read to their end keep their connection"
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> None:
+    some = streams()[::13]
+
+    def cut(exchange: Exchange) -> None:
+        item = streams()[int(exchange.path.split("/")[1])]
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(item.body[: len(item.body) // 3])
+        if exchange.path.split("/")[2] == "clean":
+            exchange.end()
+
+    with LoopbackServer(cut) as server:
+        for item in some:
+            for how, kind in (("clean", StreamTruncated), ("broken", Network)):
+                base = f"http://{server.host}/{streams().index(item)}/{how}"
+                async with ClaudeBuilder().with_base_url(base).with_model("claude-opus-5").build() as provider:
+                    got = await ask(provider, item)
+                assert isinstance(got, kind), f"{item.id}: {got}"
+                assert got.retryable
+                assert got.partial is not None

@@ -1,0 +1,245 @@
+"""What was answered, in every recording of this wire, and what its official client library understood of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from chat_completions.codec import StreamDecoder, decode, decode_embeddings
+from chat_completions.errors import refusal
+from chat_core.errors import ChatError
+from chat_core.events import ReasoningDelta, TextDelta
+from chat_core.messages import ProviderPart, Reasoning, Turn
+from chat_core.provider import Delta, EmbeddingsResponse
+from chat_core.transport import Event, SseParser
+
+from .exchanges import APIS, WIRE
+from .normalise import Json, Object
+
+PROVIDER: Final = "recorded"
+
+ERROR_CLASSES: Final = {
+    "AuthenticationError": {"Authentication"},
+    "PermissionDeniedError": {"PermissionDenied"},
+    "NotFoundError": {"NotFound"},
+    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered"},
+    "RateLimitError": {"RateLimited", "QuotaExceeded"},
+    "InternalServerError": {"ServerFault", "Overloaded"},
+    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    "APIError": {"InvalidRequest", "ContextLength", "ServerFault", "Overloaded", "RateLimited"},
+}
+"""Which of our errors tell what the official client's class tells, or more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One recorded answer, and what is expected of it; `None` where nothing is known."""
+
+    id: str
+    api: str
+    features: tuple[str, ...]
+    stream: bool
+    status: int
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    expected: Object | None = field(repr=False)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it is a stream that began."""
+        return self.stream and self.status == 200 and self.api == "chat-completions"
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of the stream."""
+        return SseParser().feed(self.body)
+
+    @property
+    def vectors(self) -> int:
+        """How many embeddings it holds."""
+        data = cast("Object", json.loads(self.body)).get("data")
+        return len(data) if isinstance(data, list) else 0
+
+
+@functools.cache
+def answers() -> tuple[Answer, ...]:
+    """Every recorded answer of this wire, in the order of the index."""
+    found = list[Answer]()
+    for line in (WIRE / "index.jsonl").read_text().splitlines():
+        row = cast("Object", json.loads(line))
+        if row["api"] in APIS:
+            found += _answers_of(row)
+    return tuple(found)
+
+
+def streams() -> tuple[Answer, ...]:
+    """Those that are streams."""
+    return tuple([answer for answer in answers() if answer.streamed])
+
+
+def _answers_of(row: Object) -> Iterator[Answer]:
+    path = cast("str", row["path"])
+    recording = cast("Object", json.loads((WIRE / path).read_text()))
+    page = WIRE / path.replace("recordings/", "expected/", 1)
+    told = cast("Object", json.loads(page.read_text()))["interactions"] if page.exists() else []
+    for index, item in enumerate(cast("list[Object]", recording["interactions"])):
+        response = cast("Object", item["response"])
+        body = body_of(response)
+        expected = cast("list[Object | None]", told)[index] if told else None
+        if item["api"] in APIS and (item["api"] == "chat-completions" or _speaks(response, expected)):
+            yield Answer(
+                id=f"{path.removeprefix('recordings/').removesuffix('.json')}#{index}",
+                api=str(item["api"]),
+                features=tuple(cast("list[str]", row["features"])),
+                stream=bool(item["stream"]),
+                status=cast("int", response.get("status") or 200),
+                headers=cast("dict[str, str]", response.get("headers") or {}),
+                body=body,
+                expected=expected,
+            )
+
+
+def body_of(response: Object) -> bytes:
+    """The body as it came, or JSON of the same value where only that was kept."""
+    if isinstance(text := response.get("text_body"), str):
+        return text.encode("utf-8", "surrogatepass")
+    return json.dumps(response.get("json_body")).encode()
+
+
+def _speaks(response: Object, expected: Object | None) -> bool:
+    """Whether an answer about embeddings has the shape of this wire: several vendors have one of their own."""
+    if cast("int", response.get("status") or 200) >= 400:
+        return expected is not None
+    body = response.get("json_body")
+    return isinstance(body, dict) and isinstance(body.get("data"), list)
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def read(answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
+    """What the library makes of an answer that came whole."""
+    try:
+        if answer.status != 200:
+            return refusal(answer.status, answer.headers, answer.body, PROVIDER)
+        if answer.api == "embeddings":
+            return decode_embeddings(answer.body, answer.vectors, PROVIDER)
+        return read_stream([answer.body]) if answer.stream else decode(answer.body, PROVIDER)
+    except ChatError as error:
+        return error
+
+
+def read_stream(chunks: Sequence[bytes]) -> Turn:
+    """The turn in a stream that comes in chunks; its deltas must say what the turn says.
+
+    Raises:
+        ChatError: the library cannot make a turn of it.
+    """
+    parser, decoder = SseParser(), StreamDecoder(PROVIDER)
+    deltas = list[Delta]()
+    for chunk in chunks:
+        if events := parser.feed(chunk):
+            deltas += decoder.feed(events)
+    turn = decoder.close()
+    assert "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)]) == turn.text
+    assert "".join([delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]) == reasoning_of(turn)
+    return turn
+
+
+def reasoning_of(turn: Turn) -> str:
+    """What the model thought."""
+    return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
+
+
+def refusal_words(turn: Turn) -> str:
+    """The words of a refusal."""
+    words = [part.data["refusal"] for part in turn.parts if isinstance(part, ProviderPart) and part.kind == "refusal"]
+    return "".join([str(word) for word in words])
+
+
+# --- Comparing ----------------------------------------------------------------------------------------------
+
+
+def differences(answer: Answer, got: Turn | EmbeddingsResponse | ChatError) -> list[str]:
+    """Where the library and the official client differ, as `field: ours | theirs`."""
+    expected = answer.expected
+    if expected is None:
+        return []
+    if isinstance(error := expected.get("error"), dict):
+        wanted = ERROR_CLASSES[str(error["class"])]
+        return [] if type(got).__name__ in wanted else [f"error: {type(got).__name__} | {error['class']}"]
+    if isinstance(got, ChatError):
+        return [f"failure: {got} | an answer"]
+    ours = _of_vectors(got) if isinstance(got, EmbeddingsResponse) else summary(got)
+    theirs = _expected_vectors(expected) if isinstance(got, EmbeddingsResponse) else _expected_turn(expected)
+    return [f"{name}: {ours[name]!r} | {theirs[name]!r}" for name in theirs if ours[name] != theirs[name]]
+
+
+def summary(turn: Turn) -> dict[str, object]:
+    """What the official client tells of an answer, told of a turn."""
+    metadata, usage = turn.metadata, turn.usage
+    assert metadata is not None
+    return {
+        "text": turn.text,
+        "reasoning": reasoning_of(turn),
+        "refusal": refusal_words(turn),
+        "tool_calls": [(tool.call_id, tool.name, _arguments(tool.call.raw or "")) for tool in turn.tools],
+        "finish_reason": metadata.finish_reason or "",
+        "model": metadata.model or "",
+        "response_id": metadata.id or "",
+        "usage.input": usage.input_tokens,
+        "usage.output": usage.output_tokens,
+        "usage.cache_read": usage.cache_read_tokens,
+        "usage.reasoning": usage.reasoning_tokens,
+    }
+
+
+def _expected_turn(expected: Object) -> dict[str, object]:
+    usage = _object(expected.get("usage"))
+    calls = cast("list[Object]", expected["tool_calls"])
+    return {
+        "text": expected["text"],
+        "reasoning": expected.get("reasoning") or "",
+        "refusal": expected.get("refusal") or "",
+        "tool_calls": [(call["id"], call["name"], call["arguments"]) for call in calls],
+        "finish_reason": expected["finish_reason"] or "",
+        "model": expected["model"] or "",
+        "response_id": expected["response_id"] or "",
+        "usage.input": usage.get("prompt_tokens", 0),
+        "usage.output": usage.get("completion_tokens", 0),
+        "usage.cache_read": _object(usage.get("prompt_tokens_details")).get("cached_tokens", 0),
+        "usage.reasoning": _object(usage.get("completion_tokens_details")).get("reasoning_tokens", 0),
+    }
+
+
+def _of_vectors(response: EmbeddingsResponse) -> dict[str, object]:
+    return {
+        "count": len(response.vectors),
+        "dims": sorted({len(vector) for vector in response.vectors}),
+        "head": [[round(number, 6) for number in vector[:3]] for vector in response.vectors[:4]],
+        "usage.input": response.usage.input_tokens,
+    }
+
+
+def _expected_vectors(expected: Object) -> dict[str, object]:
+    return {
+        "count": expected["count"],
+        "dims": sorted(set(cast("list[int]", expected["dims"]))),
+        "head": cast("list[Json]", expected["head"])[:4],
+        "usage.input": expected["input_tokens"] or 0,
+    }
+
+
+def _arguments(text: str) -> object:
+    """Arguments as the expectations write them: parsed where that can be done, else the text."""
+    try:
+        return cast("object", json.loads(text))
+    except ValueError:
+        return text
+
+
+def _object(value: object) -> Object:
+    return cast("Object", value) if isinstance(value, dict) else {}

@@ -1,0 +1,129 @@
+"""The recorded exchanges of the Completions wire: what was asked, and what came of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+
+from .normalise import Json, Object
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+WIRE: Final = Path(os.environ.get("CHAT_WIRE_DIR", str(ROOT.parent / "shared" / "wire")))
+APIS: Final = ("chat-completions", "embeddings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One recorded request of this wire, and the answer it got.
+
+    Attributes:
+        id: of the recording and, where it holds several exchanges, the number of this one.
+        recording: the path of the recording.
+    """
+
+    id: str
+    recording: str
+    index: int
+    provider: str
+    api: str
+    features: tuple[str, ...]
+    path: str
+    stream: bool
+    body: Object = field(repr=False)
+    status: int
+    answer: Object = field(repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the vendor took the request."""
+        return 200 <= self.status < 300
+
+    @property
+    def answer_body(self) -> bytes:
+        """The body of the answer as it came."""
+        if isinstance(text := self.answer.get("text_body"), str):
+            return text.encode("utf-8", "surrogatepass")
+        return json.dumps(self.answer.get("json_body")).encode()
+
+
+def require_wire() -> None:
+    """Skip the calling module where the recordings are absent, or fail where it is CI that lacks them."""
+    if WIRE.is_dir():
+        return
+    message = f"the recordings are not at {WIRE}: set CHAT_WIRE_DIR to where they are"
+    if os.environ.get("CI"):
+        raise FileNotFoundError(message)
+    pytest.skip(message, allow_module_level=True)
+
+
+def rows(name: str) -> list[Object]:
+    """The rows of a suite that belong to this wire."""
+    text = (WIRE / "suites" / name).read_text()
+    found = [cast("Object", json.loads(line)) for line in text.splitlines()]
+    return [row for row in found if row["api"] in APIS]
+
+
+@functools.cache
+def exchanges() -> tuple[Exchange, ...]:
+    """Every exchange of this wire whose request is known, in the order of the index."""
+    found = list[Exchange]()
+    for line in (WIRE / "index.jsonl").read_text().splitlines():
+        row = cast("Object", json.loads(line))
+        if row["api"] in APIS:
+            found += _exchanges_of(row)
+    return tuple(found)
+
+
+def accepted() -> tuple[Exchange, ...]:
+    """Those that got a 2xx."""
+    return tuple([exchange for exchange in exchanges() if exchange.accepted])
+
+
+def conversations() -> Iterator[tuple[Exchange, ...]]:
+    """The accepted exchanges of each recording that holds several."""
+    groups = dict[str, list[Exchange]]()
+    for exchange in accepted():
+        groups.setdefault(exchange.recording, []).append(exchange)
+    for group in groups.values():
+        if len(group) > 1:
+            yield tuple(group)
+
+
+def _exchanges_of(row: Object) -> Iterator[Exchange]:
+    path = cast("str", row["path"])
+    recording = cast("Object", json.loads((WIRE / path).read_text()))
+    name = path.removeprefix("recordings/").removesuffix(".json")
+    for index, item in enumerate(cast("list[Object]", recording.get("interactions", []))):
+        request, response = item["request"], item["response"]
+        if not isinstance(request, dict) or not isinstance(response, dict):
+            continue
+        body = request.get("json_body")
+        if not isinstance(body, dict) or not _speaks(str(request["url_path"]), body):
+            continue
+        yield Exchange(
+            id=f"{name}#{index}",
+            recording=path,
+            index=index,
+            provider=cast("str", row["provider"]),
+            api="embeddings" if "messages" not in body else "chat-completions",
+            features=tuple(cast("list[str]", row["features"])),
+            path=str(request["url_path"]),
+            stream=bool(item.get("stream")),
+            body=body,
+            status=cast("int", response["status"]),
+            answer=response,
+        )
+
+
+def _speaks(path: str, body: dict[str, Json]) -> bool:
+    """Whether a request has the shape of this wire: several vendors have an embeddings API of their own."""
+    if path.endswith("/chat/completions"):
+        return "messages" in body
+    return path.endswith("/embeddings") and "input" in body and "model" in body

@@ -1,0 +1,78 @@
+"""Each accepted exchange, rebuilt, encoded, and held against what was recorded."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from chat_core.errors import ChatError
+from chat_core.provider import ToolDeclarations
+from chat_gemini.codec import encode, encode_count, encode_embeddings
+
+from ..normalise import Object
+from ..recordings import Recorded, recorded
+from .decoding import VENDORS
+from .normalise import differences
+from .rebuild import Rebuilt, rebuild, rebuild_embeddings
+
+
+@functools.cache
+def accepted() -> tuple[Recorded, ...]:
+    """Every accepted request of this wire that is known."""
+    found = [*recorded("generate-content"), *recorded("embeddings", "count-tokens")]
+    return tuple([item for item in found if item.accepted and item.asked is not None and item.provider in VENDORS])
+
+
+def encoded(exchange: Recorded) -> Object:
+    """The request that the library sends for what the recorded one says.
+
+    Raises:
+        ChatError: the library refuses to send it.
+    """
+    asked = exchange.asked or {}
+    if exchange.api == "embeddings":
+        method = exchange.path.rpartition(":")[2]
+        wanted = rebuild_embeddings(asked, exchange.provider, method)
+        return _json(encode_embeddings(wanted.texts, wanted.options, dialect=wanted.dialect))
+    said = rebuild(asked, exchange.provider)
+    if exchange.api == "count-tokens":
+        flat = exchange.provider == "vertex"
+        return _json(encode_count(said.messages, ToolDeclarations(said.tools), dialect=said.dialect, flat=flat))
+    return _json(sent(said))
+
+
+def sent(said: Rebuilt) -> bytes:
+    """The body that the library sends for this."""
+    return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect)
+
+
+def _json(body: bytes) -> Object:
+    return cast("Object", json.loads(body))
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    """Where the library's request is unlike the recorded one, by exchange."""
+    result = dict[str, Sequence[str]]()
+    for exchange in accepted():
+        try:
+            unlike = differences(exchange.asked or {}, encoded(exchange))
+            result[exchange.id] = [str(difference) for difference in unlike]
+        except ChatError as error:
+            result[exchange.id] = [f"refused: {error}"]
+    return result
+
+
+def score(found: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """How many requests are equivalent, of how many, by wire and by feature."""
+    whole, good = Counter[str](), Counter[str]()
+    for exchange in accepted():
+        for feature in {"all", exchange.api, *exchange.features}:
+            whole[feature] += 1
+            good[feature] += not found.get(exchange.id)
+    first = ["all", "generate-content", "embeddings", "count-tokens"]
+    names = [*first, *sorted(whole.keys() - set(first))]
+    return [[name, str(good[name]), str(whole[name])] for name in names if whole[name]]

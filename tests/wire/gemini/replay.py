@@ -1,0 +1,109 @@
+"""Recorded conversations of several requests: the answer to one goes back in the next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from chat_core.errors import ChatError, PendingTools
+from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.transport.framing import framer
+from chat_gemini.codec import StreamDecoder, decode, encode
+
+from ..normalise import Json, Object
+from ..recordings import Recorded, conversations
+from .decoding import framing_of
+from .normalise import differences, normalise
+from .rebuild import rebuild
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """An exchange whose answer stands in a later request, as the model's content of that number."""
+
+    before: Recorded
+    after: Recorded
+    place: int
+
+    @property
+    def id(self) -> str:
+        """The exchange of the later request, and which answer is in it."""
+        return f"{self.after.id}<{self.before.index}"
+
+
+def continuations() -> Iterator[tuple[Continuation, list[str]]]:
+    """Each recorded request that goes on from an earlier one, and where ours would be unlike it."""
+    for group in conversations("generate-content"):
+        for position, after in enumerate(group):
+            found = list[tuple[Continuation, list[str]]]()
+            for before in reversed(group[:position]):
+                if (place := _place(before, after)) is not None:
+                    continuation = Continuation(before, after, place)
+                    found.append((continuation, unlike(continuation)))
+            if found:
+                yield min(found, key=lambda item: len(item[1]))
+
+
+def _place(before: Recorded, after: Recorded) -> int | None:
+    """Which of the model's contents in the later request is the answer to the other, if it goes on from that."""
+    first, second = _contents(before), _contents(after)
+    place = len(first)
+    if not first or len(second) <= place or cast("Object", second[place]).get("role") != "model":
+        return None
+    if json.dumps(first, sort_keys=True) != json.dumps(second[:place], sort_keys=True):
+        return None
+    return sum(cast("Object", item).get("role") == "model" for item in first)
+
+
+def _contents(item: Recorded) -> list[Json]:
+    return cast("list[Json]", normalise(item.asked or {}).get("contents", []))
+
+
+def answer(exchange: Recorded) -> Turn:
+    """The turn in a recorded answer, streamed or whole."""
+    if not exchange.stream:
+        return decode(exchange.body, exchange.provider)
+    decoder, cutter = StreamDecoder(exchange.provider), framer(framing_of(exchange))
+    decoder.feed(cutter.feed(exchange.body))
+    decoder.feed(cutter.end())
+    return decoder.close()
+
+
+def replayed(continuation: Continuation) -> Object:
+    """The later request, with the decoded answer in place of what its client sent back."""
+    after = continuation.after
+    said = rebuild(after.asked or {}, after.provider)
+    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in said.messages for turn in content.turns]
+    places = [index for index, (role, _) in enumerate(turns) if role == "model"]
+    place = places[continuation.place]
+    turn = answer(continuation.before)
+    known = turns[place][1].tools
+    for tool in turn.tools:
+        if (same := _same(tool, known)) is not None:
+            known.remove(same)
+            tool.status = same.status
+    turns[place] = ("model", turn)
+    messages = Messages()
+    for role, each in turns:
+        messages.append(role, each)
+    body = encode(messages, said.tools, said.options, said.output, dialect=said.dialect)
+    return cast("Object", json.loads(body))
+
+
+def _same(tool: Tool, known: list[Tool]) -> Tool | None:
+    """The recorded call that this one is."""
+    alike = [item for item in known if item.name == tool.name]
+    return next((item for item in alike if item.call.arguments == tool.call.arguments), alike[0] if alike else None)
+
+
+def unlike(continuation: Continuation) -> list[str]:
+    """Where the answer goes back otherwise than its recorded client sent it."""
+    try:
+        found = differences(continuation.after.asked or {}, replayed(continuation))
+    except PendingTools as error:
+        return [f"calls: the recorded client answers other calls than {', '.join(error.tool_ids)}"]
+    except ChatError as error:
+        return [f"refused: {error}"]
+    return [str(difference) for difference in found]

@@ -1,0 +1,124 @@
+"""Every recorded answer of the Gemini wire says to this library what it said to the official client library."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_core.errors import ChatError
+from chat_core.transport import Framing
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ..exchanges import ROOT, require_wire
+from ..listed import judge, read_listed, read_rows
+from ..recordings import Recorded
+from .decoding import answers, differences, framing_of, read, read_stream, streams, summary
+
+require_wire()
+
+PAGE = ROOT / "docs" / "differences-gemini.md"
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    return {answer.id: differences(answer, read(answer)) for answer in answers()}
+
+
+def score() -> list[list[str]]:
+    """How many answers are understood alike, of those whose meaning is known, by wire and by feature."""
+    whole, good = Counter[str](), Counter[str]()
+    for answer in answers():
+        if answer.expected is None:
+            continue
+        for feature in {"all", answer.api, *answer.features}:
+            whole[feature] += 1
+            good[feature] += not found()[answer.id]
+    first = [name for name in ("all", "generate-content", "embeddings") if whole[name]]
+    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
+
+
+def cuts(body: bytes, random: Random) -> Iterator[bytes]:
+    """The body in pieces of random sizes, most of them small."""
+    start = 0
+    while start < len(body):
+        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
+        yield body[start:end]
+        start = end
+
+
+def outcome(chunks: Sequence[bytes], framing: Framing) -> object:
+    """What a stream comes to, in a form that compares."""
+    try:
+        return summary(read_stream(chunks, framing))
+    except ChatError as error:
+        return type(error), str(error)
+
+
+def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Answers", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+
+
+def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+    table = score()
+    with capsys.disabled():
+        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table[:3]]))  # noqa: T201
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score", PAGE) == table, f"the score is now:\n{lines}"
+
+
+def test_the_recordings_are_all_here() -> None:
+    assert sum(answer.api == "generate-content" for answer in answers()) >= 190
+    assert sum(answer.api == "embeddings" for answer in answers()) >= 15
+    assert sum(answer.api == "count-tokens" for answer in answers()) >= 6
+    assert len(streams()) >= 80
+    assert sum(framing_of(answer) == "json-array" for answer in streams()) >= 7
+
+
+def test_every_count_of_tokens_is_a_number() -> None:
+    counted = [answer for answer in answers() if answer.api == "count-tokens" and answer.accepted]
+    assert all(isinstance(read(answer), int) for answer in counted)
+
+
+def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+    for answer in streams():
+        framing = framing_of(answer)
+        # Some hold an image of a megabyte: its inside is cut elsewhere.
+        if len(answer.body) < 200_000:
+            single = [answer.body[index : index + 1] for index in range(len(answer.body))]
+            assert outcome(single, framing) == outcome([answer.body], framing), answer.id
+
+
+def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+    for answer in streams():
+        random, framing = Random(answer.id), framing_of(answer)  # noqa: S311 - reproducible
+        for _ in range(2):
+            assert outcome([*cuts(answer.body, random)], framing) == outcome([answer.body], framing), answer.id
+
+
+FEATURES = ("parallel-tool-calls", "reasoning", "gemini-json-array", "sse-crlf", "non-ascii-stream", "citations")
+
+
+def examples() -> list[Recorded]:
+    """A few streams that hold everything there is."""
+    return [next(answer for answer in streams() if feature in answer.features) for feature in FEATURES]
+
+
+@pytest.mark.parametrize("answer", examples(), ids=FEATURES)
+def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: Recorded) -> None:
+    framing = framing_of(answer)
+    whole = outcome([answer.body], framing)
+    size = len(answer.body)
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.sets(st.integers(1, size - 1), max_size=30))
+    def cut(points: set[int]) -> None:
+        bounds = [0, *sorted(points), size]
+        assert outcome([answer.body[a:b] for a, b in pairwise(bounds)], framing) == whole
+
+    cut()

@@ -1,0 +1,111 @@
+"""Every recorded answer, served by a real server on the loopback interface and read through the default transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_core.errors import ChatError, ContentFiltered, InvalidResponse, Network, StreamTruncated
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.testing import Exchange, LoopbackServer
+from chat_core.transport.protocol import Transport
+from chat_gemini import GeminiBuilder
+from chat_transport_httpx import HttpxTransport
+
+from ..exchanges import require_wire
+from ..recordings import Recorded
+from .decoding import PROVIDER, Answer, answers, framing_of, read, streams, summary, vectors_of
+
+require_wire()
+
+
+def chunks(body: bytes, seed: str) -> Iterator[bytes]:
+    """The body, cut at a few random points."""
+    random = Random(seed)  # noqa: S311 - reproducible
+    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
+    for start, end in pairwise([0, *points, len(body)]):
+        if start < end:
+            yield body[start:end]
+
+
+def serve(exchange: Exchange) -> None:
+    """Answer `/<number>/…` with the recorded answer of that number."""
+    answer = answers()[int(exchange.path.split("/")[1])]
+    sse = answer.streamed and framing_of(answer) == "sse"
+    exchange.head(answer.status, {"content-type": "text/event-stream" if sse else "application/json"})
+    for chunk in chunks(answer.body, answer.id):
+        exchange.chunk(chunk)
+    exchange.end()
+
+
+async def ask(answer: Recorded, base: str, transport: Transport) -> Answer:
+    builder = GeminiBuilder().with_base_url(base).with_provider_name(PROVIDER).with_transport(transport)
+    messages = Messages.from_user("Hi")
+    ready = builder.with_model("gemini-3")
+    if answer.stream and framing_of(answer) == "json-array":
+        ready = ready.with_json_array_streams()
+    try:
+        if answer.api == "embeddings":
+            count = vectors_of(answer) if answer.accepted else 1
+            return await builder.with_embedding_model("e").build().embed(["text"] * count, ChatOptions())
+        if answer.api == "count-tokens":
+            return await ready.build().count_tokens(messages)
+        if not answer.stream:
+            return await ready.build().complete(messages, NO_TOOLS, ChatOptions(), None)
+        async with ready.build().stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+            async for _ in stream:
+                pass
+            return stream.close()
+    except ChatError as error:
+        return error
+
+
+def alike(one: Answer, other: Answer) -> bool:
+    if isinstance(one, Turn) and isinstance(other, Turn):
+        return summary(one) == summary(other)
+    if isinstance(one, ChatError):
+        return (type(one), str(one), one.retryable) == (type(other), str(other), getattr(other, "retryable", None))
+    return one == other
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_every_answer_is_the_same_over_http(anyio_backend: str) -> None:
+    assert anyio_backend
+    with LoopbackServer(serve) as server:
+        transport = HttpxTransport()
+        try:
+            for number, answer in enumerate(answers()):
+                got = await ask(answer, f"http://{server.host}/{number}", transport)
+                assert alike(got, read(answer)), f"{answer.id}: {got} | {read(answer)}"
+        finally:
+            await transport.aclose()
+        assert server.connections < 20, "answers that were read to their end keep their connection"
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> None:
+    some = [answer for answer in streams() if not isinstance(read(answer), ChatError)][::9]
+
+    def cut(exchange: Exchange) -> None:
+        answer = answers()[int(exchange.path.split("/")[1])]
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(answer.body[: min(len(answer.body) // 3, 200)])
+        if exchange.path.split("/")[2] == "clean":
+            exchange.end()
+
+    with LoopbackServer(cut) as server:
+        transport = HttpxTransport()
+        for answer in some:
+            for how in ("clean", "broken"):
+                base = f"http://{server.host}/{answers().index(answer)}/{how}"
+                got = await ask(answer, base, transport)
+                assert isinstance(got, (StreamTruncated, Network)), f"{answer.id}: {got}"
+                assert not isinstance(got, (ContentFiltered, InvalidResponse))
+                assert got.retryable
+                assert got.partial is not None
+        await transport.aclose()

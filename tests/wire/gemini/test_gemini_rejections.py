@@ -1,0 +1,102 @@
+"""Real refusals of this wire become the right errors: which class, another try or none, how long to wait."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, cast
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.types import Headers
+from chat_gemini.errors import translate
+
+from ..exchanges import require_wire
+from ..normalise import Object
+from ..recordings import suite
+from .decoding import VENDORS
+
+require_wire()
+
+RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
+    ("4..", r"API_KEY_INVALID|API_KEY_EXPIRED", Authentication),
+    ("429", r"PerDay|limit: 0\b", QuotaExceeded),
+    ("429", "", RateLimited),
+    ("401", "", Authentication),
+    ("402", "", QuotaExceeded),
+    ("403", "", PermissionDenied),
+    ("404", "", NotFound),
+    ("400", r"input token count|exceeds the maximum number of tokens", ContextLength),
+    ("400", r"PROHIBITED_CONTENT|blocked by safety", ContentFiltered),
+    ("503|529", "", Overloaded),
+    ("408|409|425|499|5..", "", ServerFault),
+    ("4..", "", InvalidRequest),
+)
+"""Status, words in the body, class; the first that fits holds. Written from the vendor's references."""
+
+ROWS: Final = [
+    row
+    for row in suite("rejections.jsonl", "generate-content", "embeddings", "count-tokens", "models")
+    if row["provider"] in VENDORS
+]
+
+
+def _text(row: Object) -> str:
+    body = row["body"]
+    return body if isinstance(body, str) else json.dumps(body)
+
+
+def _error(row: Object) -> Provider:
+    headers = Headers(cast("dict[str, str]", row["headers"]))
+    status = cast("int", row["status"])
+    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
+    error = translate(refused, str(row["provider"]))
+    assert isinstance(error, Provider)
+    return error
+
+
+def _expected(status: int, text: str) -> type[Provider]:
+    return next(
+        kind for statuses, words, kind in RULES if re.fullmatch(statuses, str(status)) and re.search(words, text)
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_is_of_the_class_that_its_status_and_details_say(row: Object) -> None:
+    error = _error(row)
+    status = cast("int", row["status"])
+    wanted = _expected(status, _text(row))
+    assert type(error) is wanted, str(error)
+    assert error.retryable is (wanted in {RateLimited, Overloaded, ServerFault})
+    assert error.status == status
+    assert error.body == _text(row).encode()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_says_how_long_to_wait_and_is_told_in_the_words_of_its_vendor(row: Object) -> None:
+    error = _error(row)
+    headers = cast("dict[str, str]", row["headers"])
+    delay = re.search(r'"retryDelay": "([\d.]+)s"', _text(row))
+    seconds = headers.get("retry-after")
+    assert error.retry_after == (float(seconds) if seconds else float(delay[1]) if delay else None)
+    said = cast("Object", json.loads(_text(row)))
+    status = cast("Object", said["error"])
+    assert " ".join(str(status["message"]).split())[:60] in str(error)
+    assert error.code == status["status"]
+
+
+def test_the_rows_are_all_here() -> None:
+    assert len(ROWS) >= 34

@@ -1,0 +1,104 @@
+"""A stream that is cut before its end is never an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core.errors import ChatError, ContentFiltered, Network, Provider, StreamTruncated, TransportError
+from chat_core.events import TextDelta
+from chat_core.messages import Pending
+from chat_core.provider import Delta
+from chat_core.transport import Event
+from chat_core.transport.framing import framer
+from chat_gemini.codec import StreamDecoder
+from chat_gemini.errors import translate
+
+from ..exchanges import require_wire
+from ..recordings import Recorded
+from .decoding import PROVIDER, events_of, framing_of, read, reasoning_of, streams
+
+require_wire()
+
+
+def ends(event: Event) -> bool:
+    """Whether a stream may end behind this event: its first candidate has a finish reason."""
+    chunk: Any = json.loads(event.data)
+    return any(item.get("finishReason") and not item.get("index") for item in chunk.get("candidates") or ())
+
+
+def broken_off(decoder: StreamDecoder) -> ChatError:
+    """The failure of a stream that ends here."""
+    with pytest.raises(ChatError) as failure:
+        decoder.close()
+    return failure.value
+
+
+def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> None:
+    for answer in streams():
+        decoder = StreamDecoder(PROVIDER)
+        said = list[Delta]()
+        for event in events_of(answer):
+            failure = broken_off(decoder)
+            assert isinstance(failure, (StreamTruncated, ContentFiltered)), (answer.id, failure)
+            partial = failure.partial
+            assert partial is not None
+            assert partial.text == "".join([delta.text for delta in said if isinstance(delta, TextDelta)])
+            assert all(isinstance(tool.status, Pending) for tool in partial.tools)
+            assert failure.usage == partial.usage
+            try:
+                said += decoder.feed([event])
+            except Provider:
+                break  # the server itself said that it failed, and so it stays
+            if ends(event):
+                break
+        else:
+            assert isinstance(read(answer), ChatError), f"{answer.id} has no end"
+
+
+def test_a_cut_is_worth_another_try() -> None:
+    for answer in streams():
+        decoder = StreamDecoder(PROVIDER)
+        first = events_of(answer)[:1]
+        decoder.feed(first)
+        if not any(map(ends, first)) and not isinstance(read(answer), ContentFiltered):
+            assert broken_off(decoder).retryable, answer.id
+
+
+def test_an_array_cut_anywhere_before_its_end_is_never_an_answer() -> None:
+    for answer in streams():
+        if framing_of(answer) == "json-array":
+            body = answer.body.rstrip()
+            for size in range(0, len(body) - 1, 97):
+                cutter, decoder = framer("json-array"), StreamDecoder(PROVIDER)
+                decoder.feed(cutter.feed(body[:size]))
+                with pytest.raises(TransportError) as failure:
+                    cutter.end()
+                assert isinstance(translate(failure.value, PROVIDER), Network)
+
+
+def test_a_cut_stream_says_how_far_it_came() -> None:
+    answer = next(item for item in streams() if "parallel-tool-calls" in item.features and len(events_of(item)) > 2)
+    decoder = StreamDecoder(PROVIDER)
+    events = events_of(answer)
+    last = next(index for index, event in enumerate(events) if ends(event))
+    decoder.feed(events[:last])
+    failure = broken_off(decoder)
+    assert f"ended after {sum(len(event.data) for event in events[:last])} bytes without a finish reason" in str(
+        failure
+    )
+    assert "usage so far" in str(failure)
+
+
+def thinks_before_it_ends(answer: Recorded) -> bool:
+    return "reasoning" in answer.features and len(events_of(answer)) > 2
+
+
+def test_what_was_thought_before_the_cut_is_in_the_failure() -> None:
+    answer = next(filter(thinks_before_it_ends, streams()))
+    decoder = StreamDecoder(PROVIDER)
+    decoder.feed(events_of(answer)[:1])
+    failure = broken_off(decoder)
+    assert failure.partial is not None
+    assert reasoning_of(failure.partial)

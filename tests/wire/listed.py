@@ -1,0 +1,86 @@
+"""The page that lists the differences that are kept, and why: read, held against what is found, and scored."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .exchanges import ROOT, Exchange
+
+PAGE: Final = ROOT / "docs" / "differences-encode.md"
+INDEX: Final = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One row: which exchanges differ where, how many places that are, and why it is kept."""
+
+    exchanges: str
+    path: str
+    places: int
+    reason: str
+
+    def covers(self, exchange: str, path: str) -> bool:
+        """Whether a difference is one of these."""
+        return fnmatch.fnmatchcase(exchange, self.exchanges) and fnmatch.fnmatchcase(path, self.path)
+
+
+def read_rows(heading: str, page: Path = PAGE) -> list[list[str]]:
+    """The cells of the table under a heading."""
+    section = page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[_cell(text) for text in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def _cell(text: str) -> str:
+    """What a cell says, without the marks of a cell that is code as a whole."""
+    text = text.strip()
+    return text[1:-1] if text.count("`") == 2 and text[0] == text[-1] == "`" else text
+
+
+def read_listed(heading: str, page: Path = PAGE) -> list[Listed]:
+    """The listed differences under a heading."""
+    return [
+        Listed(exchanges, path.replace("[]", "[[]]"), int(places), reason)
+        for exchanges, path, places, reason in read_rows(heading, page)
+    ]
+
+
+def judge(found: Mapping[str, Sequence[str]], listed: Sequence[Listed]) -> list[str]:
+    """What is wrong between the differences that were found, by exchange, and those that are listed.
+
+    A difference belongs to the first row that covers it. A row must count exactly the differences that belong to it.
+    """
+    wrong = list[str]()
+    counts = Counter[int]()
+    for exchange, differences in found.items():
+        for difference in differences:
+            path = INDEX.sub("[]", difference.partition(": ")[0])
+            place = next((index for index, row in enumerate(listed) if row.covers(exchange, path)), None)
+            if place is None:
+                wrong.append(f"not listed: {exchange} | {difference}")
+            else:
+                counts[place] += 1
+    for index, row in enumerate(listed):
+        if counts[index] != row.places:
+            wrong.append(f"listed {row.places} times, found {counts[index]}: {row.exchanges} | {row.path}")
+        if not row.reason:
+            wrong.append(f"no reason: {row.exchanges} | {row.path}")
+    return wrong
+
+
+def score(exchanges: Iterable[Exchange], found: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """How many exchanges are equivalent, of how many, by feature."""
+    whole, good = Counter[str](), Counter[str]()
+    for exchange in exchanges:
+        for feature in {"all", exchange.api, *exchange.features}:
+            whole[feature] += 1
+            good[feature] += not found.get(exchange.id)
+    first = ["all", "chat-completions", "embeddings"]
+    rest = sorted(feature for feature in whole if feature not in first)
+    return [[name, str(good[name]), str(whole[name])] for name in [*first, *rest] if whole[name]]

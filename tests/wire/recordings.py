@@ -1,0 +1,164 @@
+"""Every recorded exchange, of any wire: what was asked, what came back, and what the official client understood."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from .exchanges import WIRE
+from .normalise import Object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """One exchange.
+
+    Attributes:
+        id: of the recording, and the number of this exchange in it.
+        recording: the recording that it belongs to.
+        provider, api: who was asked, and over which wire; what the exchange itself says, not what the file says.
+        host, path, query: where it was asked; empty where the request is not known.
+        asked: the body of the request, where it is a JSON object.
+        stream: whether a stream was asked for.
+        body: the body of the answer as it came, or JSON of the same value where only that was kept.
+        expected: what the official client understood; `None` where nothing is known.
+    """
+
+    id: str
+    recording: str
+    index: int
+    provider: str
+    api: str
+    features: tuple[str, ...]
+    host: str
+    path: str
+    query: str
+    asked_headers: dict[str, str] = field(repr=False)
+    asked: Object | None = field(repr=False)
+    stream: bool
+    status: int
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    expected: Object | None = field(repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the vendor took the request."""
+        return 200 <= self.status < 300
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it is a stream that began."""
+        return self.stream and self.accepted
+
+
+@functools.cache
+def recorded(*apis: str) -> tuple[Recorded, ...]:
+    """Every exchange over HTTP of these wires, in the order of the index."""
+    found = list[Recorded]()
+    for line in (WIRE / "index.jsonl").read_text().splitlines():
+        row = cast("Object", json.loads(line))
+        found += [item for item in _exchanges_of(row) if item.api in apis]
+    return tuple(found)
+
+
+def conversations(*apis: str) -> Iterator[tuple[Recorded, ...]]:
+    """The accepted exchanges of each recording that holds several, whose requests are known."""
+    groups = dict[str, list[Recorded]]()
+    for item in recorded(*apis):
+        if item.accepted and item.asked is not None:
+            groups.setdefault(item.recording, []).append(item)
+    for group in groups.values():
+        if len(group) > 1:
+            yield tuple(group)
+
+
+def suite(name: str, *apis: str) -> list[Object]:
+    """The rows of a suite that belong to these wires."""
+    text = (WIRE / "suites" / name).read_text()
+    return [row for row in map(_row, text.splitlines()) if row["api"] in apis]
+
+
+def _row(line: str) -> Object:
+    return cast("Object", json.loads(line))
+
+
+def _exchanges_of(row: Object) -> Iterator[Recorded]:
+    path = cast("str", row["path"])
+    recording = _file(path)
+    page = path.replace("recordings/", "expected/", 1)
+    told = cast("list[Object | None]", _file(page)["interactions"]) if (WIRE / page).exists() else []
+    name = path.removeprefix("recordings/").removesuffix(".json")
+    for index, item in enumerate(cast("list[Object]", recording.get("interactions", []))):
+        response = item.get("response")
+        if not isinstance(response, dict):
+            continue
+        request = cast("Object", item.get("request") or {})
+        asked = request.get("json_body")
+        yield Recorded(
+            id=f"{name}#{index}",
+            recording=name,
+            index=index,
+            provider=str(item.get("provider") or row["provider"]),
+            api=str(item.get("api") or row["api"]),
+            features=tuple(cast("list[str]", row["features"])),
+            host=str(request.get("host") or ""),
+            path=str(request.get("url_path") or ""),
+            query=str(request.get("query") or ""),
+            asked_headers=cast("dict[str, str]", request.get("headers") or {}),
+            asked=asked if isinstance(asked, dict) else None,
+            stream=bool(item.get("stream")),
+            status=cast("int", response.get("status") or 200),
+            headers=cast("dict[str, str]", response.get("headers") or {}),
+            body=body_of(response),
+            expected=told[index] if index < len(told) else None,
+        )
+
+
+@functools.cache
+def _file(path: str) -> Object:
+    return cast("Object", json.loads((WIRE / path).read_text()))
+
+
+def body_of(response: Object) -> bytes:
+    """The body as it came, or JSON of the same value where only that was kept."""
+    if isinstance(text := response.get("text_body"), str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text := response.get("base64_body"), str):
+        return base64.b64decode(text)
+    return json.dumps(response.get("json_body")).encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One recorded connection that outlives its answers: frames that went out and came in, in order."""
+
+    id: str
+    features: tuple[str, ...]
+    frames: tuple[tuple[str, Object], ...] = field(repr=False)
+    expected: Object | None = field(repr=False)
+
+
+def sessions(*apis: str) -> Iterator[Session]:
+    """Every recorded WebSocket session of these wires."""
+    for line in (WIRE / "index.jsonl").read_text().splitlines():
+        row = _row(line)
+        if row["api"] not in apis:
+            continue
+        path = cast("str", row["path"])
+        page = path.replace("recordings/", "expected/", 1)
+        told = cast("list[Object | None]", _file(page)["interactions"]) if (WIRE / page).exists() else []
+        for index, item in enumerate(cast("list[Object]", _file(path).get("interactions", []))):
+            if isinstance(frames := item.get("frames"), list):
+                yield Session(
+                    id=f"{path.removeprefix('recordings/').removesuffix('.json')}#{index}",
+                    features=tuple(cast("list[str]", row["features"])),
+                    frames=tuple(
+                        [(str(frame["dir"]), cast("Object", frame["json"])) for frame in cast("list[Object]", frames)]
+                    ),
+                    expected=told[index] if index < len(told) else None,
+                )

@@ -1,0 +1,1 @@
+"""The Responses wire, held to what was recorded of it."""

@@ -1,0 +1,254 @@
+"""What was answered, in every recording of this wire, and what its official client library understood of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from chat_core.errors import ChatError
+from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import ProviderPart, Reasoning, Turn
+from chat_core.provider import Delta
+from chat_core.transport import Event, SseParser
+from chat_responses.codec import StreamDecoder, decode
+from chat_responses.errors import refusal
+
+from ..normalise import Json, Object
+from ..recordings import Recorded, recorded, sessions
+
+PROVIDER: Final = "recorded"
+
+TERMINAL: Final = {"response.completed", "response.incomplete", "response.failed", "error"}
+
+ERROR_CLASSES: Final = {
+    "AuthenticationError": {"Authentication"},
+    "PermissionDeniedError": {"PermissionDenied"},
+    "NotFoundError": {"NotFound"},
+    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered", "NotFound", "Authentication"},
+    "ConflictError": {"ServerFault"},
+    "UnprocessableEntityError": {"InvalidRequest", "ContextLength", "ContentFiltered"},
+    "RateLimitError": {"RateLimited", "QuotaExceeded"},
+    "InternalServerError": {"ServerFault", "Overloaded"},
+    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    "APIError": {"InvalidRequest", "ContextLength", "ContentFiltered", "ServerFault", "Overloaded", "RateLimited"}
+    | {"QuotaExceeded"},
+}
+"""Which of our errors tell what the official client's class tells, or more."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answer:
+    """One recorded answer, and what is expected of it; `None` where nothing is known."""
+
+    id: str
+    api: str
+    features: tuple[str, ...]
+    stream: bool
+    status: int
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    frames: tuple[Object, ...] = field(repr=False)
+    expected: Object | None = field(repr=False)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it is a stream that began."""
+        return self.stream and 200 <= self.status < 300
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of the stream, as a transport would hand them over."""
+        if self.frames:
+            return [Event("message", json.dumps(frame).encode()) for frame in self.frames]
+        parser = SseParser()
+        return [*parser.feed(self.body), *parser.end()]
+
+
+@functools.cache
+def answers() -> tuple[Answer, ...]:
+    """Every recorded answer of this wire, in the order of the index."""
+    return (*map(_of_http, recorded("responses", "responses-ws")), *_of_sockets())
+
+
+def streams() -> tuple[Answer, ...]:
+    """Those that are streams over HTTP."""
+    return tuple([answer for answer in answers() if answer.streamed and not answer.frames])
+
+
+def _of_http(item: Recorded) -> Answer:
+    return Answer(
+        id=item.id,
+        api=item.api,
+        features=item.features,
+        stream=item.stream,
+        status=item.status,
+        headers=item.headers,
+        body=item.body,
+        frames=(),
+        expected=item.expected,
+    )
+
+
+def _of_sockets() -> Iterator[Answer]:
+    """Each response of each socket: what the server said between two questions."""
+    for session in sessions("responses-ws"):
+        told = cast("list[Object]", (session.expected or {}).get("responses") or [])
+        for index, frames in enumerate(_responses(session.frames)):
+            yield Answer(
+                id=f"{session.id}.{index}",
+                api="responses-ws",
+                features=session.features,
+                stream=True,
+                status=200,
+                headers={},
+                body=b"",
+                frames=tuple(frames),
+                expected=told[index] if index < len(told) else None,
+            )
+
+
+def _responses(frames: Sequence[tuple[str, Object]]) -> Iterator[list[Object]]:
+    current = list[Object]()
+    for direction, frame in frames:
+        if direction != "server":
+            continue
+        current.append(frame)
+        if frame.get("type") in TERMINAL:
+            yield current
+            current = []
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def read(answer: Answer) -> Turn | ChatError:
+    """What the library makes of an answer that came whole."""
+    try:
+        if not 200 <= answer.status < 300:
+            return refusal(answer.status, answer.headers, answer.body, PROVIDER)
+        if answer.frames:
+            return read_frames(answer.frames)
+        return read_stream([answer.body]) if answer.stream else decode(answer.body, PROVIDER)
+    except ChatError as error:
+        return error
+
+
+def read_frames(frames: Sequence[Object]) -> Turn:
+    """The turn in events that came without framing, one by one.
+
+    Raises:
+        ChatError: the library cannot make a turn of it.
+    """
+    decoder = StreamDecoder(PROVIDER)
+    deltas = list[Delta]()
+    for frame in frames:
+        deltas += decoder.feed_json([frame])
+    return _agreeing(decoder.close(), deltas)
+
+
+def read_stream(chunks: Sequence[bytes]) -> Turn:
+    """The turn in a stream that comes in chunks; its deltas must say what the turn says.
+
+    Raises:
+        ChatError: the library cannot make a turn of it.
+    """
+    parser, decoder = SseParser(), StreamDecoder(PROVIDER)
+    deltas = list[Delta]()
+    for chunk in chunks:
+        if events := parser.feed(chunk):
+            deltas += decoder.feed(events)
+    return _agreeing(decoder.close(), deltas)
+
+
+def _agreeing(turn: Turn, deltas: Sequence[Delta]) -> Turn:
+    said = "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)])
+    # A recording that was shortened by hand has pieces that are not those of its text, but the text still ends so.
+    assert said == turn.text or len(said) >= len(turn.text)
+    assert "".join([delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]) == reasoning_of(turn)
+    for index, tool in enumerate(turn.tools):
+        pieces = [delta for delta in deltas if isinstance(delta, ToolCallDelta) and delta.index == index]
+        assert "".join([piece.arguments for piece in pieces]) == tool.call.text
+        assert pieces[0].name == tool.name
+    return turn
+
+
+def reasoning_of(turn: Turn) -> str:
+    """What the model thought."""
+    return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
+
+
+def refusal_words(turn: Turn) -> str:
+    """The words of a refusal."""
+    words = [part.data["refusal"] for part in turn.parts if isinstance(part, ProviderPart) and part.kind == "refusal"]
+    return "".join([str(word) for word in words])
+
+
+# --- Comparing ----------------------------------------------------------------------------------------------
+
+
+def differences(answer: Answer, got: Turn | ChatError) -> list[str]:
+    """Where the library and the official client differ, as `field: ours | theirs`."""
+    expected = answer.expected
+    if expected is None:
+        return []
+    if isinstance(error := expected.get("error"), dict):
+        wanted = ERROR_CLASSES[str(error["class"])]
+        return [] if type(got).__name__ in wanted else [f"error: {type(got).__name__} | {error['class']}"]
+    if isinstance(got, ChatError):
+        return [f"failure: {got} | an answer"]
+    ours, theirs = summary(got), _expected_turn(expected)
+    return [f"{name}: {ours[name]!r} | {theirs[name]!r}" for name in theirs if ours[name] != theirs[name]]
+
+
+def summary(turn: Turn) -> dict[str, object]:
+    """What the official client tells of an answer, told of a turn."""
+    metadata, usage = turn.metadata, turn.usage
+    assert metadata is not None
+    return {
+        "text": turn.text,
+        "reasoning": reasoning_of(turn),
+        "refusal": refusal_words(turn),
+        "tool_calls": [(tool.call_id, tool.name, _arguments(tool.call.raw or "")) for tool in turn.tools],
+        "finish_reason": metadata.finish_reason or "",
+        "incomplete_reason": _object(metadata.extra.get("incomplete_details")).get("reason"),
+        "model": metadata.model or "",
+        "response_id": metadata.id or "",
+        "usage.input": usage.input_tokens,
+        "usage.output": usage.output_tokens,
+        "usage.cache_read": usage.cache_read_tokens,
+        "usage.reasoning": usage.reasoning_tokens,
+    }
+
+
+def _expected_turn(expected: Object) -> dict[str, object]:
+    usage = _object(expected.get("usage"))
+    calls = cast("list[Object]", expected["tool_calls"])
+    return {
+        "text": expected["text"],
+        "reasoning": expected.get("reasoning") or "",
+        "refusal": expected.get("refusal") or "",
+        "tool_calls": [(call["id"], call["name"], call["arguments"]) for call in calls],
+        "finish_reason": expected["finish_reason"] or "",
+        "incomplete_reason": expected.get("incomplete_reason"),
+        "model": expected["model"] or "",
+        "response_id": expected["response_id"] or "",
+        "usage.input": usage.get("input_tokens", 0),
+        "usage.output": usage.get("output_tokens", 0),
+        "usage.cache_read": _object(usage.get("input_tokens_details")).get("cached_tokens", 0),
+        "usage.reasoning": _object(usage.get("output_tokens_details")).get("reasoning_tokens", 0),
+    }
+
+
+def _arguments(text: str) -> object:
+    """Arguments as the expectations write them: parsed where that can be done, else the text."""
+    try:
+        return cast("object", json.loads(text))
+    except ValueError:
+        return text
+
+
+def _object(value: object) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,83 @@
+"""Each accepted exchange, rebuilt, encoded, and held against what was recorded."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from chat_core.errors import ChatError
+from chat_responses.codec import encode, encode_count
+
+from ..normalise import Object
+from ..recordings import Recorded, recorded, sessions
+from .canonical import differences
+from .rebuild import Rebuilt, rebuild
+
+
+def sent(said: Rebuilt) -> bytes:
+    """The body that the library sends for this."""
+    return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream)
+
+
+def counted(said: Rebuilt) -> bytes:
+    """The body of the library's question for the number of tokens."""
+    return encode_count(said.messages, said.tools, said.options, said.output, dialect=said.dialect)
+
+
+def asked() -> tuple[Recorded, ...]:
+    """The exchanges whose request is known and was accepted, and asks a model for something."""
+    return tuple(
+        [
+            item
+            for item in (*recorded("responses"), *recorded("count-tokens"))
+            if item.accepted and item.asked is not None and speaks(item)
+        ]
+    )
+
+
+def speaks(item: Recorded) -> bool:
+    """Whether a request is of this wire. To compact a conversation is another one."""
+    if item.api == "count-tokens":
+        return item.path.endswith("/responses/input_tokens")
+    return "input" in (item.asked or {}) and not item.path.endswith("/compact")
+
+
+def questions() -> dict[str, tuple[str, Object]]:
+    """Each body, with its vendor, by a name; those that went over a socket too."""
+    found = {item.id: (item.provider, item.asked or {}) for item in asked()}
+    for session in sessions("responses-ws"):
+        for index, (direction, frame) in enumerate(session.frames):
+            if direction == "client" and frame.get("type") == "response.create":
+                body = {key: value for key, value in frame.items() if key not in {"type", "generate"}}
+                found[f"{session.id}.{index}"] = ("openai", body)
+    return found
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    """Where the library's request is unlike the recorded one, by exchange."""
+    counts = {item.id for item in asked() if item.api == "count-tokens"}
+    result = dict[str, Sequence[str]]()
+    for name, (provider, body) in questions().items():
+        try:
+            said = rebuild(body, provider)
+            ours = cast("Object", json.loads(counted(said) if name in counts else sent(said)))
+            result[name] = [str(difference) for difference in differences(body, ours)]
+        except ChatError as error:
+            result[name] = [f"refused: {error}"]
+    return result
+
+
+def score() -> list[list[str]]:
+    """How many requests are equivalent, of how many, by feature."""
+    whole, good = Counter[str](), Counter[str]()
+    features = {item.id: (item.api, *item.features) for item in asked()}
+    for name, unlike in found().items():
+        for feature in {"all", *features.get(name, ("responses-ws",))}:
+            whole[feature] += 1
+            good[feature] += not unlike
+    first = [name for name in ("all", "responses", "responses-ws", "count-tokens") if whole[name]]
+    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]

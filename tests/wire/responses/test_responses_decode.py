@@ -1,0 +1,127 @@
+"""Every recorded answer of the Responses wire says to this library what it said to the official client library."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_core.errors import ChatError
+from chat_responses.codec import decode_count
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ..exchanges import ROOT, require_wire
+from ..listed import judge, read_listed, read_rows
+from ..recordings import recorded
+from .decoding import Answer, answers, differences, read, read_stream, streams, summary
+
+require_wire()
+
+PAGE = ROOT / "docs" / "differences-responses.md"
+
+
+@functools.cache
+def found() -> dict[str, Sequence[str]]:
+    return {answer.id: differences(answer, read(answer)) for answer in answers()}
+
+
+def score() -> list[list[str]]:
+    """How many answers are understood alike, of those whose meaning is known, by api and feature."""
+    whole, good = Counter[str](), Counter[str]()
+    for answer in answers():
+        if answer.expected is None:
+            continue
+        for feature in {"all", answer.api, *answer.features}:
+            whole[feature] += 1
+            good[feature] += not found()[answer.id]
+    first = ["all", "responses", "responses-ws"]
+    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
+
+
+def cuts(body: bytes, random: Random) -> Iterator[bytes]:
+    """The body in pieces of random sizes, most of them small."""
+    start = 0
+    while start < len(body):
+        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
+        yield body[start:end]
+        start = end
+
+
+def outcome(chunks: Sequence[bytes]) -> object:
+    """What a stream comes to, in a form that compares."""
+    try:
+        return summary(read_stream(chunks))
+    except ChatError as error:
+        return type(error), str(error)
+
+
+@functools.cache
+def whole(answer: Answer) -> object:
+    """What a stream comes to that comes in one piece."""
+    return outcome([answer.body])
+
+
+def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Answers", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+
+
+def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+    table = score()
+    with capsys.disabled():
+        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))  # noqa: T201
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score of answers", PAGE) == table, f"the score is now:\n{lines}"
+
+
+def test_the_recordings_are_all_here() -> None:
+    assert sum(answer.api == "responses" for answer in answers()) >= 216
+    assert sum(answer.api == "responses-ws" for answer in answers()) >= 4
+    assert len(streams()) >= 84
+
+
+def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+    for answer in streams():
+        if len(answer.body) < 200_000:
+            single = [answer.body[index : index + 1] for index in range(len(answer.body))]
+            assert outcome(single) == whole(answer), answer.id
+
+
+def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+    for answer in streams():
+        random = Random(answer.id)  # noqa: S311 - reproducible
+        for _ in range(3):
+            assert outcome([*cuts(answer.body, random)]) == whole(answer), answer.id
+
+
+FEATURES = ("parallel-tool-calls", "reasoning", "image-out", "sse-comment", "non-ascii-stream", "error-in-stream")
+
+
+def examples() -> list[Answer]:
+    """A few streams that hold everything there is."""
+    return [next(answer for answer in streams() if feature in answer.features) for feature in FEATURES]
+
+
+@pytest.mark.parametrize("answer", examples(), ids=FEATURES)
+def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: Answer) -> None:
+    size = len(answer.body)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.sets(st.integers(1, size - 1), max_size=30))
+    def cut(points: set[int]) -> None:
+        bounds = [0, *sorted(points), size]
+        assert outcome([answer.body[a:b] for a, b in pairwise(bounds)]) == whole(answer)
+
+    cut()
+
+
+def test_every_count_of_tokens_is_read() -> None:
+    counts = [item for item in recorded("count-tokens") if item.path.endswith("/responses/input_tokens")]
+    assert len(counts) >= 3
+    for item in counts:
+        if item.accepted:
+            assert decode_count(item.body, item.provider) > 0, item.id

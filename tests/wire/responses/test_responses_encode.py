@@ -1,0 +1,56 @@
+"""What was recorded is rebuilt and encoded, and means to the vendor what the recorded request meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chat_core.messages import Messages
+
+from ..exchanges import ROOT, require_wire
+from ..listed import judge, read_listed, read_rows
+from .encoding import found, questions, score, sent
+from .rebuild import rebuild
+from .replay import continuations
+
+require_wire()
+
+PAGE = ROOT / "docs" / "differences-responses.md"
+
+
+def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Requests", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+    assert len(found()) >= 180
+
+
+def test_every_recorded_answer_goes_back_as_its_vendor_wants_it_but_for_what_is_listed() -> None:
+    unlike = {continuation.id: differences for continuation, differences in continuations()}
+    wrong = judge(unlike, read_listed("Answers that go back", PAGE))
+    assert not wrong, "\n".join(wrong[:60])
+    assert len(unlike) >= 44
+
+
+def test_the_page_states_the_score() -> None:
+    table = score()
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score of requests", PAGE) == table, f"the score is now:\n{lines}"
+
+
+def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+    for name, (provider, body) in questions().items():
+        said = rebuild(body, provider)
+        first = sent(said)
+        assert first == sent(said), name
+        stored = Messages.from_json(said.messages.to_json())
+        assert first == sent(replace(said, messages=stored)), name
+
+
+def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+    """Vendors cache prompts by prefix."""
+    for name, (provider, body) in questions().items():
+        said = rebuild(body, provider)
+        before = (
+            sent(said).partition(b'"input":[')[2].partition(b'],"tools":[' if b'],"tools":[' in sent(said) else b"]")
+        )
+        said.messages.user("And now?")
+        assert sent(said).partition(b'"input":[')[2].startswith(before[0]), name

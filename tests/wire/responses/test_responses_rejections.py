@@ -1,0 +1,94 @@
+"""Real refusals of this wire become the right errors: which class, another try or none, how long to wait."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, cast
+
+import pytest
+from chat_core.errors import (
+    Authentication,
+    InvalidRequest,
+    NotFound,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.types import Headers
+from chat_responses.errors import forgotten, translate
+
+from ..exchanges import require_wire
+from ..normalise import Object
+from ..recordings import suite
+
+require_wire()
+
+RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
+    ("402", "", QuotaExceeded),
+    ("4..", r"insufficient_quota", QuotaExceeded),
+    ("429", "", RateLimited),
+    ("4..", r"Incorrect API key", Authentication),
+    ("401", "", Authentication),
+    ("404", "", NotFound),
+    ("400", r"model_not_found", NotFound),
+    ("4..", "", InvalidRequest),
+    ("5..", "", ServerFault),
+)
+"""Status, words in the body, class; the first that fits holds. Written from the vendors' references."""
+
+ROWS: Final = suite("rejections.jsonl", "responses", "responses-ws")
+
+
+def _text(row: Object) -> str:
+    body = row["body"]
+    return body if isinstance(body, str) else json.dumps(body)
+
+
+def _error(row: Object) -> Provider:
+    headers = Headers(cast("dict[str, str]", row["headers"]))
+    status = cast("int", row["status"])
+    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
+    error = translate(refused, str(row["provider"]))
+    assert isinstance(error, Provider)
+    return error
+
+
+def _expected(status: int, text: str) -> type[Provider]:
+    return next(
+        kind
+        for statuses, words, kind in RULES
+        if re.fullmatch(statuses, str(status)) and re.search(words, text, re.IGNORECASE)
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Object) -> None:
+    error = _error(row)
+    status = cast("int", row["status"])
+    assert type(error) is _expected(status, _text(row)), str(error)
+    assert error.retryable is (status in {408, 409, 429} or status >= 500)
+    assert error.status == status
+    assert error.body == _text(row).encode()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_says_which_request_it_was_in_the_words_of_its_vendor(row: Object) -> None:
+    error = _error(row)
+    headers = cast("dict[str, str]", row["headers"])
+    assert error.request_id == headers.get("x-request-id", headers.get("apim-request-id"))
+    assert error.retry_after is None
+    said = cast("Object", row["error"])
+    words = str(said.get("message") or "refused")
+    if not words.startswith("{"):  # one recording holds the body as a text in place of the message
+        assert " ".join(words.split())[:60] in str(error) or "…" in str(error)
+    assert str(row["provider"]) in str(error)
+    if isinstance(code := said.get("code"), str):
+        assert error.code == code
+
+
+def test_a_response_that_the_server_has_forgotten_is_told_from_other_refusals() -> None:
+    for row in ROWS:
+        assert forgotten(_error(row)) is ("previous_response_not_found" in _text(row)), row["from"]

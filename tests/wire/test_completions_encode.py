@@ -1,0 +1,54 @@
+"""What was recorded is rebuilt and encoded, and means to the vendor what the recorded request meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chat_completions.codec import encode_turns
+from chat_core.messages import Messages
+
+from .encoding import found, sent
+from .exchanges import accepted, require_wire
+from .listed import judge, read_listed, read_rows, score
+from .rebuild import rebuild
+from .replay import continuations
+
+require_wire()
+
+
+def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+    wrong = judge(found(), read_listed("Requests"))
+    assert not wrong, "\n".join(wrong[:60])
+
+
+def test_every_recorded_answer_goes_back_as_its_vendor_wants_it_but_for_what_is_listed() -> None:
+    unlike = {continuation.id: differences for continuation, differences in continuations()}
+    wrong = judge(unlike, read_listed("Answers that go back"))
+    assert not wrong, "\n".join(wrong[:60])
+    assert len(unlike) > 90
+
+
+def test_the_page_states_the_score() -> None:
+    table = score(accepted(), found())
+    lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
+    assert read_rows("Score") == table, f"the score is now:\n{lines}"
+
+
+def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+    for exchange in accepted():
+        if exchange.api == "chat-completions":
+            said = rebuild(exchange.body, exchange.provider)
+            first = sent(said)
+            assert first == sent(said), exchange.id
+            stored = Messages.from_json(said.messages.to_json())
+            assert first == sent(replace(said, messages=stored)), exchange.id
+
+
+def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+    """Vendors cache prompts by prefix."""
+    for exchange in accepted():
+        if exchange.api == "chat-completions":
+            said = rebuild(exchange.body, exchange.provider)
+            before = encode_turns(said.messages, said.dialect)
+            said.messages.user("And now?")
+            assert encode_turns(said.messages, said.dialect).startswith(before), exchange.id

@@ -1,0 +1,104 @@
+"""Every recorded answer, served by a real server on the loopback interface and read through the default transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+from chat_completions import CompletionsBuilder, CompletionsProvider
+from chat_core.errors import ChatError, Network, StreamTruncated
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, EmbeddingsResponse
+from chat_core.testing import Exchange, LoopbackServer
+from chat_transport_httpx import HttpxTransport
+
+from .decoding import PROVIDER, Answer, answers, read, streams, summary
+from .exchanges import require_wire
+
+require_wire()
+
+
+def chunks(body: bytes, seed: str) -> Iterator[bytes]:
+    """The body, cut at a few random points."""
+    random = Random(seed)  # noqa: S311 - reproducible
+    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
+    for start, end in pairwise([0, *points, len(body)]):
+        if start < end:
+            yield body[start:end]
+
+
+def serve(exchange: Exchange) -> None:
+    """Answer `/<number>/…` with the recorded answer of that number."""
+    answer = answers()[int(exchange.path.split("/")[1])]
+    kind = "text/event-stream" if answer.streamed else "application/json"
+    headers = {name: value for name, value in answer.headers.items() if name.lower() in {"retry-after", "x-request-id"}}
+    exchange.head(answer.status, {"content-type": kind, **headers})
+    for chunk in chunks(answer.body, answer.id):
+        exchange.chunk(chunk)
+    exchange.end()
+
+
+async def ask(provider: CompletionsProvider, answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
+    messages = Messages.from_user("Hi")
+    try:
+        if answer.api == "embeddings":
+            count = answer.vectors if answer.status == 200 else 1
+            return await provider.embed(["text"] * count, ChatOptions())
+        if not answer.stream:
+            return await provider.complete(messages, NO_TOOLS, ChatOptions(), None)
+        async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+            async for _ in stream:
+                pass
+            return stream.close()
+    except ChatError as error:
+        return error
+
+
+def alike(one: Turn | EmbeddingsResponse | ChatError, other: Turn | EmbeddingsResponse | ChatError) -> bool:
+    if isinstance(one, Turn) and isinstance(other, Turn):
+        return summary(one) == summary(other)
+    if isinstance(one, ChatError):
+        return (type(one), str(one), one.retryable) == (type(other), str(other), getattr(other, "retryable", None))
+    return one == other
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_every_answer_is_the_same_over_http(anyio_backend: str) -> None:
+    assert anyio_backend
+    with LoopbackServer(serve) as server:
+        transport = HttpxTransport()
+        try:
+            for number, answer in enumerate(answers()):
+                builder = CompletionsBuilder().with_base_url(f"http://{server.host}/{number}")
+                provider = builder.with_provider_name(PROVIDER).with_model("m").with_transport(transport).build()
+                got = await ask(provider, answer)
+                assert alike(got, read(answer)), f"{answer.id}: {got} | {read(answer)}"
+        finally:
+            await transport.aclose()
+        assert server.connections < 20, "answers that were read to their end keep their connection"
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> None:
+    some = streams()[::23]
+
+    def cut(exchange: Exchange) -> None:
+        answer = answers()[int(exchange.path.split("/")[1])]
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(answer.body[: len(answer.body) // 3])
+        if exchange.path.split("/")[2] == "clean":
+            exchange.end()
+
+    with LoopbackServer(cut) as server:
+        for answer in some:
+            for how, kind in (("clean", StreamTruncated), ("broken", Network)):
+                base = f"http://{server.host}/{answers().index(answer)}/{how}"
+                async with CompletionsBuilder().with_base_url(base).with_model("m").build() as provider:
+                    got = await ask(provider, answer)
+                assert isinstance(got, kind), f"{answer.id}: {got}"
+                assert got.retryable
+                assert got.partial is not None

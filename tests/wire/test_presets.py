@@ -1,0 +1,287 @@
+"""Each preset is held to the recorded traffic of its vendor: where it asks, with which header, and what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from typing import Any, Final, cast
+
+import pytest
+from chat_completions import (
+    PRESETS,
+    AzureBuilder,
+    CerebrasBuilder,
+    DeepSeekBuilder,
+    GroqBuilder,
+    HuggingFaceBuilder,
+    LlamaCppServerBuilder,
+    MistralBuilder,
+    OllamaBuilder,
+    OllamaCloudBuilder,
+    OpenAIBuilder,
+    OpenRouterBuilder,
+    PerplexityBuilder,
+    TogetherBuilder,
+    XAIBuilder,
+)
+from chat_completions.codec import decode
+from chat_core.errors import ChatError, Provider
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.transport.protocol import Transport
+from chat_core.transport.types import Headers
+
+from .exchanges import require_wire
+from .normalise import Object, differences
+from .rebuild import rebuild, rebuild_embeddings
+from .recordings import Recorded, recorded, suite
+from .test_rejections import RULES, WORTH_ANOTHER_TRY
+
+require_wire()
+pytestmark = pytest.mark.anyio
+
+BUILDERS: Final[dict[str, Any]] = {
+    "cerebras": CerebrasBuilder,
+    "deepseek": DeepSeekBuilder,
+    "groq": GroqBuilder,
+    "huggingface": HuggingFaceBuilder,
+    "llamacpp": LlamaCppServerBuilder,
+    "mistral": MistralBuilder,
+    "ollama": OllamaBuilder,
+    "ollama-cloud": OllamaCloudBuilder,
+    "openai": OpenAIBuilder,
+    "openrouter": OpenRouterBuilder,
+    "perplexity": PerplexityBuilder,
+    "together": TogetherBuilder,
+    "xai": XAIBuilder,
+}
+
+ELSEWHERE: Final = {
+    "azure": ("*/models/chat/completions*", "*//openai/*", "*/openai/deployments/*/chat/completions"),
+    "deepseek": ("*/beta/chat/completions", "*/v1/chat/completions"),
+    "huggingface": ("*/together/v1/*", "*/nebius/v1/*"),
+    "together": ("*//api.together.xyz/*",),
+}
+"""Other addresses of a vendor, by the name of its preset: of another API, of a beta, with a version or without."""
+
+OTHERWISE: Final = {
+    "*": (
+        # Ours asks for the usage of a stream wherever it may, and for strict schemas where the caller says so.
+        "stream_options",
+        "tools[[]*[]].function.strict",
+    ),
+    "azure": ("model", "max_tokens", "max_completion_tokens"),
+    "deepseek": ("messages[[]*[]].reasoning_content",),
+    "groq": ("response_format.json_schema.description",),
+    "mistral": ("messages[[]*[]].tool_call*",),
+    "ollama": ("response_format.json_schema.strict",),
+    "openai": ("max_tokens", "max_completion_tokens"),
+    "openrouter": (
+        "max_tokens",
+        "max_completion_tokens",
+        "reasoning",
+        "reasoning_effort",
+        "messages[[]*[]].role",
+        "*.cache_control",
+        "*[[]0[]].cache_control",
+    ),
+    "xai": ("max_tokens", "max_completion_tokens"),
+}
+"""Where a vendor takes what its preset says, and something else too, which some recorded client has said."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One is enough: what is asked here does not depend on it."""
+    return "asyncio"
+
+
+def of_this_wire(item: Recorded) -> bool:
+    asked = item.asked or {}
+    return (item.path.endswith("/chat/completions") and "messages" in asked) or (
+        item.path.endswith("/embeddings") and "input" in asked
+    )
+
+
+def accepted(name: str) -> Iterator[Recorded]:
+    for item in recorded("chat-completions", "embeddings"):
+        if item.provider == name and item.accepted and of_this_wire(item):
+            yield item
+
+
+RECORDED: Final = sorted({name for name in PRESETS if any(True for _ in accepted(name))})
+
+
+def built(name: str, transport: Transport, model: str = "m", dimensions: int | None = None, item: Any = None) -> Any:
+    """The provider that the preset's builder makes; for Azure, one that asks as a recorded request did."""
+    if name == "azure":
+        start = AzureBuilder().with_api_key("k").with_transport(transport).with_embeddings(dimensions=dimensions)
+        endpoint = start.with_endpoint(f"https://{item.host}" if item else "https://name.openai.azure.com")
+        if item is None or "/deployments/" not in item.path:
+            return endpoint.with_model(model).build()
+        deployment = item.path.split("/deployments/")[1].split("/")[0]
+        return endpoint.with_deployment(deployment, api_version=version_of(item)).build()
+    builder: Any = BUILDERS[name]().with_api_key("k").with_transport(transport).with_model(model)
+    if dimensions is not None:
+        builder = builder.with_embeddings(dimensions=dimensions)
+    return builder.build()
+
+
+def version_of(item: Recorded) -> str | None:
+    found = re.search(r"'api-version': '([^']+)'", item.query)
+    return found[1] if found else None
+
+
+def address(item: Recorded) -> str:
+    version = version_of(item)
+    return f"https://{item.host}{item.path}{f'?api-version={version}' if version else ''}"
+
+
+async def sent_for(item: Recorded) -> tuple[MockTransport, list[str]]:
+    """What the preset's provider sends for what a recorded request says, and where that is unlike it."""
+    asked = cast("Object", item.asked)
+    transport = MockTransport()
+    if item.path.endswith("/embeddings"):
+        texts = rebuild_embeddings(asked, item.provider)
+        transport.answer(body={"data": [{"embedding": [0.5]}] * len(texts.texts)})
+        model, dimensions = texts.dialect.model, texts.dialect.dimensions
+        await built(item.provider, transport, model, dimensions, item).embed(texts.texts, texts.options)
+    else:
+        said = rebuild(asked, item.provider)
+        provider = built(item.provider, transport, said.dialect.model or "m", item=item)
+        ask = (said.messages, said.tools, said.options, said.output)
+        if said.stream:
+            piece = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
+            transport.events(json.dumps({"id": "c", "choices": [piece]}), "[DONE]")
+            async with provider.stream(*ask) as stream:
+                async for _ in stream:
+                    pass
+            assert stream.close().text == "Hi"
+        else:
+            choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
+            transport.answer(body={"id": "c", "choices": [choice]})
+            await provider.complete(*ask)
+    body = cast("Object", transport.last.json())
+    return transport, [difference.path for difference in differences(asked, body)]
+
+
+# --- Requests ------------------------------------------------------------------------------------------
+
+
+def test_a_preset_says_whether_it_has_recordings() -> None:
+    assert [name for name, preset in PRESETS.items() if preset.recorded] == RECORDED
+    assert set(BUILDERS) | {"azure"} == set(RECORDED)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_request_goes_where_the_recorded_ones_went_with_the_header_that_they_had(name: str) -> None:
+    same, others = 0, ELSEWHERE.get(name, ())
+    for item in accepted(name):
+        if not item.host:
+            continue
+        transport, _ = await sent_for(item)
+        there, here = address(item), transport.last.url.replace("http://localhost", "https://localhost")
+        if there == here:
+            same += 1
+        else:
+            assert any(fnmatch(there, pattern) for pattern in others), f"{item.id}: {there}, and ours {here}"
+        keys = {"authorization", "api-key"} & {header.lower() for header in item.asked_headers}
+        assert keys <= {PRESETS[name].key_header}, item.id
+        assert PRESETS[name].key_header in transport.last.headers
+    assert same or name == "llamacpp", "its recordings do not say where they were made"
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_what_a_vendor_has_accepted_is_said_in_the_same_way(name: str) -> None:
+    allowed = (*OTHERWISE["*"], *OTHERWISE.get(name, ()))
+    alike: dict[tuple[str, bool], bool] = {}
+    used: set[str] = set()
+    for item in accepted(name):
+        _, unlike = await sent_for(item)
+        for path in unlike:
+            fitting = [pattern for pattern in allowed if fnmatch(path, pattern)]
+            assert fitting, f"{item.id}: {path}"
+            used.update(fitting)
+        kind = (item.path.rpartition("/")[2], item.stream)
+        alike[kind] = alike.get(kind, False) or not unlike
+    assert all(alike.values()), f"nothing is said as it was recorded: {alike}"
+    assert used >= set(OTHERWISE.get(name, ())), "a difference that is listed is gone"
+
+
+# --- Answers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+async def test_a_recorded_answer_is_read_through_the_preset_s_provider(name: str) -> None:
+    whole = [item for item in accepted(name) if not item.stream and item.path.endswith("/chat/completions")][:3]
+
+    def serve(exchange: Exchange) -> None:
+        item = whole[int(exchange.path.split("/")[1])]
+        exchange.answer(item.status, {"content-type": "application/json"}, item.body)
+
+    with LoopbackServer(serve) as server:
+        for number, item in enumerate(whole):
+            builder: Any = BUILDERS[name]().with_api_key("k").with_model("m")
+            base = f"http://{server.host}/{number}"
+            builder = builder.with_host(base) if name == "ollama" else builder.with_base_url(base)
+            async with builder.build() as provider:
+                turn = await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
+            assert (turn.text, turn.usage) == ((known := decode(item.body, name)).text, known.usage), item.id
+            assert turn.metadata is not None
+            assert turn.metadata.provider == name
+    assert whole or name in {"together", "llamacpp"}
+
+
+# --- Refusals ------------------------------------------------------------------------------------------
+
+ROWS: Final = [
+    row
+    for row in suite("rejections.jsonl", "chat-completions", "embeddings")
+    if row["provider"] in RECORDED and str(row["url_path"]).endswith(("/chat/completions", "/embeddings"))
+]
+
+
+def expected(status: int, text: str) -> type[Provider]:
+    return next(
+        kind
+        for statuses, words, kind in RULES
+        if re.fullmatch(statuses, str(status)) and re.search(words, text, re.IGNORECASE)
+    )
+
+
+async def refused(name: str, row: Object, *, streamed: bool) -> Provider:
+    text = row["body"] if isinstance(row["body"], str) else json.dumps(row["body"])
+    status = cast("int", row["status"])
+    transport = MockTransport()
+    transport.answer(status, cast("dict[str, str]", row["headers"]), text.encode())
+    provider = built(name, transport)
+    ask = (Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
+    with pytest.raises(ChatError) as error:
+        if streamed:
+            async with provider.stream(*ask):
+                pass
+        else:
+            await provider.complete(*ask)
+    assert isinstance(error.value, Provider)
+    return error.value
+
+
+@pytest.mark.parametrize("name", sorted({str(row["provider"]) for row in ROWS}))
+async def test_a_recorded_refusal_is_the_error_that_its_vendor_means(name: str) -> None:
+    for row in ROWS:
+        if row["provider"] != name:
+            continue
+        status, text = cast("int", row["status"]), json.dumps(row["body"])
+        headers = Headers(cast("dict[str, str]", row["headers"]))
+        for streamed in (False, True):
+            error = await refused(name, row, streamed=streamed)
+            kind = expected(status, text)
+            assert type(error) is kind, f"{row['from']}: {error}"
+            assert error.status == status
+            again = status in WORTH_ANOTHER_TRY and kind.retryable
+            assert error.retryable is {"true": True, "false": False}.get(headers.get("x-should-retry", ""), again)
+            assert name in str(error)

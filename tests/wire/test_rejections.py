@@ -1,0 +1,212 @@
+"""Real refusals of this wire become the right errors: which class, another try or none, how long to wait."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Final, cast
+
+import pytest
+from chat_completions.errors import translate
+from chat_core.errors import (
+    Authentication,
+    ContentFiltered,
+    ContextLength,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    Provider,
+    QuotaExceeded,
+    RateLimited,
+    ServerFault,
+    TransportError,
+)
+from chat_core.transport.types import Headers
+
+from .exchanges import require_wire, rows
+from .normalise import Json, Object
+
+require_wire()
+
+RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
+    # The money is used up, whatever the status: waiting does not help.
+    ("402", "", QuotaExceeded),
+    ("429|403|400", r"insufficient_quota|insufficient balance|billing_hard_limit", QuotaExceeded),
+    ("429", "", RateLimited),
+    # Who asks.
+    ("401", "", Authentication),
+    # What is asked: the content, before the permission that some gateways name in its place.
+    ("400|403", r"content_filter|violates usage guidelines|content management policy", ContentFiltered),
+    ("403", "", PermissionDenied),
+    ("404", "", NotFound),
+    ("400|413|422", r"context (length|size|window)|exceed_context_size|prompt too long|too many tokens", ContextLength),
+    ("503|529", "", Overloaded),
+    ("408|409|425|5..", "", ServerFault),
+    ("4..", "", InvalidRequest),
+)
+"""Status, words in the body, class; the first that fits holds. Written from the vendors' references."""
+
+WORTH_ANOTHER_TRY: Final = frozenset({408, 409, 425, 429}) | frozenset(range(500, 600))
+
+
+def _speaks(row: Object) -> bool:
+    """Whether a row is of this wire: several vendors have an embeddings API of their own."""
+    path = str(row["url_path"])
+    return path == "None" or path.endswith(("/chat/completions", "/embeddings"))
+
+
+ROWS: Final = [row for row in rows("rejections.jsonl") if _speaks(row)]
+
+
+def _text(row: Object) -> str:
+    body = row["body"]
+    return body if isinstance(body, str) else json.dumps(body)
+
+
+def _error(row: Object) -> Provider:
+    headers = Headers(cast("dict[str, str]", row["headers"]))
+    status = cast("int", row["status"])
+    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
+    error = translate(refused, str(row["provider"]))
+    assert isinstance(error, Provider)
+    return error
+
+
+def _expected(status: int, text: str) -> type[Provider]:
+    return next(
+        kind
+        for statuses, words, kind in RULES
+        if re.fullmatch(statuses, str(status)) and re.search(words, text, re.IGNORECASE)
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Object) -> None:
+    error = _error(row)
+    status = cast("int", row["status"])
+    assert type(error) is _expected(status, _text(row)), str(error)
+    assert error.retryable is (status in WORTH_ANOTHER_TRY)
+    assert error.status == status
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_says_how_long_to_wait_and_which_request_it_was(row: Object) -> None:
+    error = _error(row)
+    headers = cast("dict[str, str]", row["headers"])
+    milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
+    wait = float(milliseconds or 0) / 1000 or (float(seconds) if seconds else None)
+    assert error.retry_after == wait
+    names = ("x-request-id", "request-id", "apim-request-id", "mistral-correlation-id")
+    assert error.request_id == next((headers[name] for name in names if name in headers), None)
+    assert error.body == _text(row).encode()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
+def test_a_recorded_refusal_is_told_in_the_words_of_its_vendor(row: Object) -> None:
+    error = _error(row)
+    said: Json = json.loads(_text(row) or "{}")
+    if isinstance(said, dict):
+        said = said.get("error", said)
+    if not isinstance(said, dict):
+        said = {"message": said}
+    words = said.get("message")
+    if isinstance(words, str):
+        assert " ".join(words.split())[:60] in str(error) or "…" in str(error)
+    assert str(row["provider"]) in str(error)
+    code = said.get("code")
+    if isinstance(code, str) and not code.isdigit():
+        assert error.code == code
+
+
+def _made(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+    text = body if isinstance(body, str) else json.dumps(body)
+    refused = TransportError("status", "refused", status=status, headers=Headers(headers or {}), body=text.encode())
+    error = translate(refused, "vendor")
+    assert isinstance(error, Provider)
+    return error
+
+
+def _openai(code: str, kind: str = "invalid_request_error", message: str = "No.") -> Object:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+AZURE_FILTER: Final = {
+    "error": {
+        "message": "The response was filtered due to the prompt triggering the content management policy.",
+        "code": "content_filter",
+        "status": 400,
+        "innererror": {"code": "ResponsibleAIPolicyViolation"},
+    }
+}
+
+DOCUMENTED: Final[tuple[tuple[str, int, object, type[Provider]], ...]] = (
+    ("no quota left", 429, _openai("insufficient_quota", "insufficient_quota"), QuotaExceeded),
+    ("a rate limit by code", 429, _openai("rate_limit_exceeded", "requests"), RateLimited),
+    ("no balance", 402, {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}}, QuotaExceeded),
+    ("no credits", 402, {"error": {"code": 402, "message": "This request requires more credits"}}, QuotaExceeded),
+    ("too long by code", 400, _openai("context_length_exceeded"), ContextLength),
+    ("too long by words", 400, {"message": "This model's maximum context length is 8192 tokens."}, ContextLength),
+    ("too long for a text", 400, _openai("string_above_max_length"), ContextLength),
+    ("a filtered prompt", 400, AZURE_FILTER, ContentFiltered),
+    ("a policy against the prompt", 400, _openai("content_policy_violation"), ContentFiltered),
+    ("a country", 403, _openai("unsupported_country_region_territory", "request_forbidden"), PermissionDenied),
+    ("a model that was never there", 404, _openai("model_not_found"), NotFound),
+    ("a schema of fields", 422, {"detail": [{"loc": ["body", "n"], "msg": "not a number"}]}, InvalidRequest),
+    ("a conflict", 409, {"error": {"message": "Conflict"}}, ServerFault),
+    ("a slow server", 408, {"error": {"message": "Timeout", "code": "Timeout"}}, ServerFault),
+    ("a bad gateway in HTML", 502, "<html><title>502</title></html>", ServerFault),
+    ("no room", 503, {"error": {"message": "The engine is currently overloaded"}}, Overloaded),
+    ("no room by another status", 529, {"error": {"type": "overloaded_error", "message": "Overloaded"}}, Overloaded),
+    ("a failure of the server", 500, {"error": {"type": "server_error", "message": "Sorry"}}, ServerFault),
+    ("nothing said", 400, "", InvalidRequest),
+    ("no JSON", 400, "{", InvalidRequest),
+    ("a list", 400, [{"error": {"code": 400, "message": "No."}}], InvalidRequest),
+)
+
+
+@pytest.mark.parametrize(("name", "status", "body", "kind"), DOCUMENTED, ids=[row[0] for row in DOCUMENTED])
+def test_a_documented_refusal_is_of_its_class(name: str, status: int, body: object, kind: type[Provider]) -> None:
+    error = _made(status, body)
+    assert type(error) is kind, name
+    assert error.retryable is (kind in {RateLimited, Overloaded, ServerFault})
+
+
+def test_money_that_is_used_up_is_not_asked_for_again() -> None:
+    assert not _made(429, _openai("insufficient_quota"), {"retry-after": "1"}).retryable
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wait_is_the_one_that_the_server_asks_for(headers: dict[str, str], wait: float | None) -> None:
+    assert _made(429, _openai("rate_limit_exceeded"), headers).retry_after == wait
+
+
+def test_a_wait_may_be_a_date() -> None:
+    moment = datetime.now(UTC) + timedelta(minutes=2)
+    wait = _made(503, "", {"retry-after": format_datetime(moment, usegmt=True)}).retry_after
+    assert wait is not None
+    assert 110 < wait <= 120
+
+
+def test_a_server_that_says_whether_to_try_again_is_believed() -> None:
+    assert not _made(500, "", {"x-should-retry": "false"}).retryable
+    assert _made(400, "", {"x-should-retry": "true"}).retryable
+
+
+def test_a_key_that_a_server_quotes_is_not_told_again() -> None:
+    error = _made(401, _openai("invalid_api_key", message="Incorrect API key provided: sk-proj-abcdefgh12345678."))
+    assert "abcdefgh12345678" not in str(error)
+    assert "abcdefgh12345678" not in repr(error)

@@ -1,0 +1,7 @@
+"""HTTP and server-sent events over aiohttp: the fast transport of chat-core, for asyncio."""
+
+from __future__ import annotations
+
+from chat_transport_aiohttp._transport import AiohttpTransport
+
+__all__ = ["AiohttpTransport"]

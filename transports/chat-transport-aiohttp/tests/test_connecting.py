@@ -1,0 +1,191 @@
+"""How a connection comes about: TLS, proxies, and what is told where it does not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import anyio
+import pytest
+import trustme
+from chat_core.errors import TransportError
+from chat_core.testing import Exchange, LoopbackServer
+from chat_core.transport import Request, Scheme, Timeouts
+from chat_transport_aiohttp import AiohttpTransport
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "sk-very-secret"  # noqa: S105  # it is looked for where it must not be
+
+
+def ask(host: str, *, scheme: Scheme = "http", timeouts: Timeouts | None = None, body: bytes = b"{}") -> Request:
+    headers = (("authorization", SECRET),)
+    return Request("POST", scheme, host, f"/v1?key={SECRET}", headers, body, timeouts or Timeouts(idle=10.0))
+
+
+async def refused(transport: AiohttpTransport, request: Request) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        await transport.send(request)
+    await transport.aclose()
+    assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
+    return caught.value
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL
+    return context
+
+
+async def test_a_context_a_bundle_and_no_check_at_all(
+    authority: trustme.CA, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL
+    bundle = tmp_path / "bundle.pem"
+    authority.cert_pem.write_to_path(bundle)
+    with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"secure"), tls=tls) as server:
+        for verify in (context, str(bundle), False):
+            transport = AiohttpTransport(verify=verify)
+            for _ in range(2):
+                assert (await transport.send(ask(server.host, scheme="https"))).body == b"secure"
+                await transport.aclose()
+
+
+async def test_a_certificate_that_is_not_trusted_is_a_failure_to_connect(tls: ssl.SSLContext) -> None:
+    with LoopbackServer(lambda exchange: exchange.answer(), tls=tls) as server:
+        error = await refused(AiohttpTransport(), ask(server.host, scheme="https"))
+    assert error.kind == "connect"
+    assert server.exchanges == []
+
+
+async def test_leaving_a_stream_under_tls_closes_the_connection_at_once(tls: ssl.SSLContext) -> None:
+    left = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(b"data: x\n\n")
+        if exchange.wait_closed():
+            left.set()
+
+    with LoopbackServer(handler, tls=tls) as server:
+        transport = AiohttpTransport(verify=False)
+        async with transport.stream(ask(server.host, scheme="https")) as stream:
+            async for _ in stream:
+                break
+        assert await anyio.to_thread.run_sync(left.wait, 10)
+        await transport.aclose()
+
+
+@pytest.fixture
+def full() -> Generator[str]:
+    """An address whose queue is full: nobody is accepted any more."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting: list[socket.socket] = []
+        for _ in range(4):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(address)
+            waiting.append(client)
+        yield f"127.0.0.1:{address[1]}"
+        for client in waiting:
+            client.close()
+
+
+async def test_a_connection_that_does_not_come_about_in_time_is_a_timeout(full: str) -> None:
+    error = await refused(AiohttpTransport(), ask(full, timeouts=Timeouts(connect=0.2)))
+    assert error.kind == "timeout"
+
+
+@pytest.mark.parametrize("size", [100, 300_000, 20_000_000])
+async def test_a_peer_that_takes_nothing_is_a_timeout(size: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        error = await refused(AiohttpTransport(), ask(host, timeouts=Timeouts(idle=0.2), body=b"x" * size))
+    assert error.kind == "timeout"
+
+
+async def test_a_large_body_arrives_whole() -> None:
+    body = b"0123456789" * 300_000
+    with LoopbackServer(lambda exchange: exchange.answer()) as server:
+        transport = AiohttpTransport()
+        await transport.send(ask(server.host, body=body))
+        await transport.aclose()
+    [exchange] = server.exchanges
+    assert (exchange.body == body, exchange.headers["content-length"]) == (True, "3000000")
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1:not-a-port", "[::1"])
+async def test_what_is_no_address_is_told_without_the_key(host: str) -> None:
+    assert (await refused(AiohttpTransport(), ask(host))).kind == "protocol"
+
+
+# Proxies
+
+
+def say_what_was_asked(exchange: Exchange) -> None:
+    exchange.answer(200, {"x-authorization": exchange.headers.get("proxy-authorization", "")}, exchange.path.encode())
+
+
+@pytest.fixture
+def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("scheme", ["http://user:word@", ""])
+async def test_the_environment_may_name_a_proxy(clean: pytest.MonkeyPatch, name: str, scheme: str) -> None:
+    with LoopbackServer(say_what_was_asked) as server:
+        clean.setenv(name, f"{scheme}{server.host}")
+        clean.setenv("no_proxy", "direct.test")
+        transport = AiohttpTransport()
+        response = await transport.send(ask("api.example.test"))
+        with pytest.raises(TransportError):
+            await transport.send(ask("direct.test:9", timeouts=Timeouts(connect=0.5)))
+        await transport.aclose()
+    assert response.body == f"http://api.example.test/v1?key={SECRET}".encode()
+    assert response.headers["x-authorization"] == ("Basic dXNlcjp3b3Jk" if scheme else "")
+    assert len(server.exchanges) == 1
+
+
+async def test_an_environment_that_is_not_trusted_is_not_asked(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("http_proxy", "http://127.0.0.1:9")
+    with LoopbackServer(say_what_was_asked) as server:
+        transport = AiohttpTransport(trust_env=False)
+        assert (await transport.send(ask(server.host))).status == 200
+        await transport.aclose()
+
+
+async def test_a_proxy_for_another_scheme_is_not_asked(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("https_proxy", "http://127.0.0.1:9")
+    with LoopbackServer(say_what_was_asked) as server:
+        transport = AiohttpTransport()
+        assert (await transport.send(ask(server.host))).status == 200
+        await transport.aclose()
+
+
+async def test_a_proxy_of_another_kind_is_refused_and_not_passed_by(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("ALL_PROXY", "socks5://user:word@127.0.0.1:9")
+    error = await refused(AiohttpTransport(), ask("api.example.test"))
+    assert error.kind == "connect"
+    assert "'socks5'" in str(error)
+    assert "word" not in str(error)
+
+
+async def test_a_proxy_that_is_not_there_is_a_failure_to_connect() -> None:
+    error = await refused(AiohttpTransport(proxy="http://user:word@127.0.0.1:9"), ask("api.example.test"))
+    assert error.kind == "connect"
+    assert "word" not in f"{error} {error.__cause__!r}"

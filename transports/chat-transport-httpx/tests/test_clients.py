@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+
+import anyio
+import httpx
+import pytest
+from chat_core.testing import Exchange, LoopbackServer
+from chat_core.transport import Request, Timeouts
+from chat_transport_httpx import HttpxTransport
+
+
+def ask(host: str) -> Request:
+    return Request("POST", "http", host, "/v1", (), b"{}", Timeouts(idle=10.0))
+
+
+def serve(exchange: Exchange) -> None:
+    exchange.events(b"data: x\n\n")
+
+
+async def read(transport: HttpxTransport, host: str) -> bytes:
+    async with transport.stream(ask(host)) as stream:
+        return b"".join([event.data async for event in stream])
+
+
+def run(backend: str, call: Callable[[], Awaitable[bytes]]) -> bytes:
+    return anyio.run(call, backend=backend)
+
+
+def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:
+    transport = HttpxTransport()
+    with LoopbackServer(serve) as server:
+        for backend in ("asyncio", "trio", "asyncio", "asyncio", "trio"):
+
+            async def twice() -> bytes:
+                return await read(transport, server.host) + await read(transport, server.host)
+
+            assert run(backend, twice) == b"xx"
+    # A connection for each loop: each loop used its own again, and closed it when it ended.
+    assert server.connections == 5
+
+
+def test_the_end_of_a_loop_closes_its_connections() -> None:
+    closed = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.answer()
+        assert exchange.wait_closed()
+        closed.set()
+
+    transport = HttpxTransport()
+    with LoopbackServer(handler) as server:
+        anyio.run(transport.send, ask(server.host))
+        assert closed.wait(10)
+
+
+def test_two_loops_at_once_have_a_client_each() -> None:
+    transport = HttpxTransport()
+    both = threading.Barrier(2, timeout=10)
+
+    def handler(exchange: Exchange) -> None:
+        both.wait()
+        exchange.events(b"data: x\n\n")
+
+    results: list[bytes] = []
+    with LoopbackServer(handler) as server:
+        threads = [
+            threading.Thread(target=lambda: results.append(anyio.run(read, transport, server.host))) for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    assert results == [b"x", b"x"]
+
+
+@pytest.mark.anyio
+async def test_a_client_that_was_passed_in_is_used_and_stays_open() -> None:
+    with LoopbackServer(serve) as server:
+        async with httpx.AsyncClient(headers={"x-mine": "yes"}) as client:
+            transport = HttpxTransport(client)
+            assert await read(transport, server.host) == b"x"
+            await transport.aclose()
+            await transport.aclose()
+            assert not client.is_closed
+            assert await read(transport, server.host) == b"x"
+    assert [exchange.headers["x-mine"] for exchange in server.exchanges] == ["yes", "yes"]
+    assert server.connections == 1
+
+
+@pytest.mark.anyio
+async def test_a_client_that_would_follow_redirects_does_not() -> None:
+    with LoopbackServer(lambda exchange: exchange.answer(302, {"location": "/elsewhere"})) as server:
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            response = await HttpxTransport(client).send(ask(server.host))
+    assert response.status == 302
+    assert len(server.exchanges) == 1
+
+
+@pytest.mark.anyio
+async def test_closing_closes_what_was_opened_and_the_transport_can_be_used_again() -> None:
+    transport = HttpxTransport()
+    await transport.aclose()
+    with LoopbackServer(serve) as server:
+        for _ in range(2):
+            assert await read(transport, server.host) == b"x"
+            await transport.aclose()
+            await transport.aclose()
+    assert server.connections == 2
+
+
+@pytest.mark.anyio
+async def test_two_hundred_streams_run_at_once() -> None:
+    count = 200
+    all_here = threading.Barrier(count, timeout=60)
+
+    def handler(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        all_here.wait()  # nobody goes on before everybody has come
+        exchange.chunk(b"data: x\n\n")
+        exchange.end()
+
+    transport = HttpxTransport()
+    results: list[bytes] = []
+
+    async def one(host: str) -> None:
+        request = Request("POST", "http", host, "/v1", (), b"{}", Timeouts(connect=60, idle=60))
+        async with transport.stream(request) as stream:
+            results.extend([event.data async for event in stream])
+
+    with LoopbackServer(handler) as server:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(one, server.host)
+        await transport.aclose()
+    assert results == [b"x"] * count
+
+
+@pytest.mark.anyio
+async def test_with_fewer_connections_requests_wait_for_their_turn() -> None:
+    at_once: list[int] = []
+    running = threading.Semaphore(2)
+
+    def handler(exchange: Exchange) -> None:
+        at_once.append(running.acquire(blocking=False))
+        exchange.answer()
+        running.release()
+
+    transport = HttpxTransport(max_connections=2)
+    with LoopbackServer(handler) as server:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(transport.send, ask(server.host))
+        await transport.aclose()
+    assert at_once == [True] * 10
+    assert server.connections <= 2

@@ -1,0 +1,335 @@
+"""Leaving a stream, by any way and at any event, leaves nothing open: no connection, no task, no generator."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+import trio
+from chat_core.errors import TransportError
+from chat_core.testing import Exchange, LoopbackServer
+from chat_core.transport import Event, EventStream, Request, Timeouts
+from chat_transport_httpx import HttpxTransport
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = 4
+
+
+def ask(host: str) -> Request:
+    return Request("POST", "http", host, "/v1", (("x-key", "k"),), b"{}", Timeouts(idle=10.0))
+
+
+class Server:
+    """Sends some events at once and then none, and says when the client has gone."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.left = threading.Event()
+        self.waits = threading.Event()
+        self._at_once = at_once
+
+    def __call__(self, exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        events = [b"data: %d\n\n" % number for number in range(EVENTS)]
+        try:
+            for chunk in [b"".join(events)] if self._at_once else events:
+                exchange.chunk(chunk)
+        except OSError:
+            self.left.set()
+        self.waits.set()
+        if exchange.wait_closed():
+            self.left.set()
+
+    async def sees_the_client_leave(self) -> bool:
+        return await anyio.to_thread.run_sync(self.left.wait, 10)
+
+
+def open_generators() -> list[object]:
+    """The generators that are not finished, of the code that moves bytes."""
+    gc.collect()
+    ours = ("httpx", "httpcore", "chat_core")
+    generators = [item for item in gc.get_objects() if inspect.isasyncgen(item) and item.ag_frame is not None]
+    files = [(item, item.ag_code.co_filename) for item in generators]
+    return [item for item, file in files if "tests" not in file and any(part in file for part in ours)]
+
+
+def open_tasks(backend: str) -> int:
+    if backend == "asyncio":
+        return len(asyncio.all_tasks())
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+async def leave_by_returning(stream: EventStream, events: int) -> None:
+    seen = 0
+    async for _ in stream:
+        seen += 1
+        if seen == events:
+            return
+
+
+async def leave_a_batch(stream: EventStream, events: int) -> None:
+    seen = 0
+    async for batch in stream.batches():
+        seen += len(batch)
+        if seen >= events:
+            return
+
+
+async def leave_by_an_error(stream: EventStream, events: int) -> None:
+    await leave_by_returning(stream, events)
+    raise ZeroDivisionError
+
+
+WAYS = [leave_by_returning, leave_a_batch, leave_by_an_error]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("events", range(1, EVENTS + 1))
+async def test_leaving_at_any_event_closes_everything_at_once(
+    way: Callable[[EventStream, int], Awaitable[None]], at_once: bool, events: int, anyio_backend_name: str
+) -> None:
+    handler = Server(at_once=at_once)
+    with LoopbackServer(handler) as server:
+        async with httpx.AsyncClient() as client:
+            transport = HttpxTransport(client)
+            tasks = open_tasks(anyio_backend_name)
+            try:
+                async with transport.stream(ask(server.host)) as stream:
+                    await way(stream, events)
+            except ZeroDivisionError:
+                pass
+            assert open_generators() == []
+            assert open_tasks(anyio_backend_name) == tasks
+            assert await handler.sees_the_client_leave()
+
+
+async def test_leaving_without_reading_closes_everything_at_once(anyio_backend_name: str) -> None:
+    handler = Server()
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        tasks = open_tasks(anyio_backend_name)
+        async with transport.stream(ask(server.host)):
+            pass
+        assert open_generators() == []
+        assert open_tasks(anyio_backend_name) == tasks
+        assert await handler.sees_the_client_leave()
+        await transport.aclose()
+
+
+async def test_a_cancelled_reader_closes_everything_at_once(anyio_backend_name: str) -> None:
+    handler = Server()
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        tasks = open_tasks(anyio_backend_name)
+        with anyio.CancelScope() as scope:
+            async with transport.stream(ask(server.host)) as stream:
+                seen = 0
+                async for _ in stream:
+                    seen += 1
+                    if seen == EVENTS:
+                        scope.cancel()  # the next read waits, and never gets anything
+        assert scope.cancelled_caught
+        assert open_generators() == []
+        assert open_tasks(anyio_backend_name) == tasks
+        assert await handler.sees_the_client_leave()
+        await transport.aclose()
+
+
+async def test_a_reader_cancelled_while_it_waits_closes_everything() -> None:
+    handler = Server()
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+
+        async def read() -> None:
+            async with transport.stream(ask(server.host)) as stream:
+                async for _ in stream:
+                    pass
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.to_thread.run_sync(handler.waits.wait)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert open_generators() == []
+        assert await handler.sees_the_client_leave()
+        await transport.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancelled_task_of_asyncio_closes_everything() -> None:
+    handler = Server()
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+
+        async def read() -> None:
+            async with transport.stream(ask(server.host)) as stream:
+                async for _ in stream:
+                    pass
+
+        task = asyncio.create_task(read())
+        await anyio.to_thread.run_sync(handler.waits.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert open_generators() == []
+        assert await handler.sees_the_client_leave()
+        await transport.aclose()
+
+
+async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection() -> None:
+    asked, left = threading.Event(), threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        asked.set()
+        if exchange.wait_closed():
+            left.set()
+
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        calls: list[Callable[[Request], Coroutine[object, object, object]]] = [transport.send, _enter(transport)]
+        for call in calls:
+            asked.clear()
+            left.clear()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, ask(server.host))
+                await anyio.to_thread.run_sync(asked.wait)
+                tasks.cancel_scope.cancel()
+            assert await anyio.to_thread.run_sync(left.wait, 10)
+        assert open_generators() == []
+        await transport.aclose()
+
+
+def _enter(transport: HttpxTransport) -> Callable[[Request], Coroutine[object, object, None]]:
+    async def enter(request: Request) -> None:
+        async with transport.stream(request):
+            pytest.fail("there is no answer")
+
+    return enter
+
+
+async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: str) -> None:
+    left = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.head(500)
+        exchange.chunk(b"x" * 100_000)
+        if exchange.wait_closed():
+            left.set()
+
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        tasks = open_tasks(anyio_backend_name)
+        with pytest.raises(TransportError):
+            await _enter(transport)(ask(server.host))
+        assert open_generators() == []
+        assert open_tasks(anyio_backend_name) == tasks
+        assert await anyio.to_thread.run_sync(left.wait, 10)
+        await transport.aclose()
+
+
+async def test_a_stream_whose_end_has_come_already_keeps_its_connection() -> None:
+    def handler(exchange: Exchange) -> None:
+        body = b"a\r\ndata: [1]\n\r\n1\r\n\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n"
+        exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + body)
+        exchange.reusable = True
+
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        for _ in range(3):
+            async with transport.stream(ask(server.host)) as stream:
+                await leave_by_returning(stream, 1)
+        assert open_generators() == []
+        await transport.aclose()
+    assert server.connections == 1
+
+
+def is_done(event: Event) -> bool:
+    return event.data == b"[DONE]"
+
+
+def is_third(event: Event) -> bool:
+    return event.data == b"3"
+
+
+async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connection_back() -> None:
+    heard = threading.Event()
+
+    def answer(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(b"data: 1\n\ndata: [DONE]\n\n")
+        exchange.pause(heard)
+        exchange.end()
+
+    with LoopbackServer(answer) as server:
+        transport = HttpxTransport()
+        for _ in range(5):
+            heard.clear()
+            async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+                async for event in stream:
+                    if is_done(event):
+                        heard.set()
+                        break
+        assert server.connections == 1
+        await transport.aclose()
+
+
+async def test_a_body_that_goes_on_behind_the_last_event_is_closed(anyio_backend_name: str) -> None:
+    left = threading.Event()
+
+    def answer(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(b"data: [DONE]\n\n")
+        try:
+            while True:
+                exchange.chunk(b": and so on" * 1000)
+        except OSError:
+            left.set()
+
+    with LoopbackServer(answer) as server:
+        transport = HttpxTransport()
+        tasks = open_tasks(anyio_backend_name)
+        async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+            async for event in stream:
+                assert is_done(event)
+                break
+        assert open_generators() == []
+        assert open_tasks(anyio_backend_name) == tasks
+        assert await anyio.to_thread.run_sync(left.wait, 10)
+        await transport.aclose()
+
+
+async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for() -> None:
+    handler = Server()
+    with LoopbackServer(handler) as server:
+        transport = HttpxTransport()
+        with anyio.fail_after(10):
+            async with transport.stream(replace(ask(server.host), is_last=is_third)) as stream:
+                async for event in stream:
+                    if event.data == b"3":
+                        break
+        assert await handler.sees_the_client_leave()
+        await transport.aclose()
+
+
+async def test_a_connection_that_breaks_behind_the_last_event_breaks_nothing() -> None:
+    def answer(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(b"data: [DONE]\n\n")
+        exchange.reset()
+
+    with LoopbackServer(answer) as server:
+        transport = HttpxTransport()
+        async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+            async for event in stream:
+                assert is_done(event)
+                break
+        await transport.aclose()
