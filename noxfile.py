@@ -30,7 +30,7 @@ PACKAGES = {
 """Every distribution of the workspace, and its folder."""
 EXTRAS = {"chat-transport-httpx": "[http2]"}
 """What the tests of a wheel try beside what it always brings."""
-GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers")
+GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers", "browser", "docs")
 PYTHONS = ("3.12", "3.13")
 """The Pythons that are served besides the oldest one, on which everything else runs."""
 
