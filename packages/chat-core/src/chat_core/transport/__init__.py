@@ -1,4 +1,7 @@
-"""How bytes travel: what a transport must do, the values that cross it, and the framers that cut bytes into events."""
+"""How bytes travel: what a transport must do, the values that cross it, and the framers that cut bytes into events.
+
+A transport around another one is a middleware; `LoggingTransport` shows the way.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from chat_core.transport._bytes import MAX_EVENT_BYTES
 from chat_core.transport.framing import Framer, framed, framer
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
+from chat_core.transport.log import LoggingTransport
+from chat_core.transport.middleware import Outcome, TransportExchange, TransportMiddleware
 from chat_core.transport.protocol import Transport
 from chat_core.transport.sse import SseParser
 from chat_core.transport.types import (
@@ -30,12 +35,16 @@ __all__ = [
     "Headers",
     "JsonArray",
     "JsonLines",
+    "LoggingTransport",
+    "Outcome",
     "Request",
     "Response",
     "Scheme",
     "SseParser",
     "Timeouts",
     "Transport",
+    "TransportExchange",
+    "TransportMiddleware",
     "framed",
     "framer",
     "never_last",
