@@ -3,9 +3,11 @@
 from chat_store.errors import ConversationExists, UnknownConversation
 from chat_store.memory import MemoryStore
 from chat_store.sqlite import SqliteStore
-from chat_store.store import ConversationStore, Due, OpenConversation, Snapshot, Waiting
+from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
 
 __all__ = [
+    "Changed",
+    "Changes",
     "ConversationExists",
     "ConversationStore",
     "Due",

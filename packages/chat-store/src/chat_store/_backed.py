@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar, Self
 from uuid import uuid4
 
-from anyio import CancelScope
+from anyio import CancelScope, current_time, move_on_after
 from chat_core._finish import finish_in_thread
 from chat_core._history import history_of
 from chat_core.errors import UsageError
@@ -17,11 +17,17 @@ from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, Filter
+from chat_store._backend import Backend, Filter, Look
+from chat_store._bells import Bell
+from chat_store._cursor import Cursor
 from chat_store._ledger import Ledger
 from chat_store._opened import opened, read, write
 from chat_store.errors import UnknownConversation
-from chat_store.store import Due, OpenConversation, Snapshot, Waiting
+from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
+
+_LONGEST_REST = 10.0
+"""Seconds after which a database is looked at again, though nobody rang: a word can get lost with its connection."""
+_SHORTEST_REST = 0.001
 
 
 def utc_now() -> datetime:
@@ -150,6 +156,46 @@ class BackedStore:
         """Every conversation that a run could go on with now, and that no live run is at; the oldest first."""
         return await finish_in_thread(partial(self._backend.due, self._now(), Filter(person, limit=limit)))
 
+    async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
+        """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
+
+        Nothing is missed between two calls, however long the second one is in coming: what happened meanwhile, it tells
+        at once. Every turn, state of a call, run that begins or ends, and `assign()` is a change; a lease that is
+        prolonged is none. A time that came, and a lease that ran out, make due. What was deleted is not named.
+
+        Args:
+            since: the cursor that an earlier call gave, here or in another process. Without one the call returns at
+                once, with a cursor to begin with and no conversations.
+            wait_seconds: how long to wait, for ever unless given. Then, `conversations` is empty; with 0 it is a look.
+
+        Raises:
+            UsageError: the cursor is none of this database.
+        """
+        if since is None:
+            cursor, _ = await finish_in_thread(self._look)
+            return Changes(str(cursor))
+        cursor = Cursor.read(since)
+        end = None if wait_seconds is None else current_time() + wait_seconds
+        bell = Bell()
+        # Before the first look: what is changed after it, rings.
+        self._backend.watch(bell)
+        try:
+            while True:
+                bell.reset()
+                cursor, look = await finish_in_thread(partial(self._look, cursor))
+                if look.found or (end is not None and current_time() >= end):
+                    return Changes(str(cursor), tuple(look.found))
+                with move_on_after(_rest(cursor, look, end)):
+                    await bell.wait()
+        finally:
+            self._backend.unwatch(bell)
+
+    def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, Look]:
+        now = self._now()
+        since = Cursor(now) if cursor is None else cursor
+        look = self._backend.look(since.position, since.at, now)
+        return Cursor(now, look.position), look
+
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
         """Everything that ever happened to a conversation, oldest first.
 
@@ -173,6 +219,14 @@ class BackedStore:
                 msg = f"no database can keep the name {name!r}"
                 raise UsageError(msg)
         return self._ledger_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
+
+
+def _rest(cursor: Cursor, look: Look, end: float | None) -> float:
+    """How long to wait for a bell before the next look, in seconds."""
+    rest = _LONGEST_REST if end is None else min(_LONGEST_REST, end - current_time())
+    if look.moment is not None:
+        rest = min(rest, (look.moment - cursor.at).total_seconds())
+    return max(rest, _SHORTEST_REST)
 
 
 def _storable(name: str) -> bool:

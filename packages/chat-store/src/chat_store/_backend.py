@@ -1,4 +1,4 @@
-"""What a database must offer to be a store: five methods that block, and know nothing of conversations.
+"""What a database must offer to be a store: methods that block, and know nothing of conversations.
 
 Everything that a conversation is, who may change it, and what follows from a change is above this (`_ledger.py`); all
 that is below is rows: one `Head` for each conversation, changed in place, entries that are only ever added, and the
@@ -15,7 +15,8 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core.response import Wait, WaitKind
 
-from chat_store.store import Due, Waiting
+from chat_store._bells import Bell
+from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
 """What waits, for each of some outermost calls."""
@@ -57,6 +58,22 @@ class Filter:
     limit: int | None = None
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the changes found.
+
+    Attributes:
+        position: how far the database had come, in its own words.
+        found: what was changed since an earlier position, or became due since an earlier time.
+        moment: when something will become due by itself.
+    """
+
+    position: str
+    found: Sequence[Changed] = ()
+    moment: datetime | None = None
+
+
 class Reading(Protocol):
     """A transaction on one conversation, which sees one moment of it."""
 
@@ -72,12 +89,15 @@ class Reading(Protocol):
 class Changing(Reading, Protocol):
     """A transaction that keeps every other writer of this conversation out, until it is durable or never was."""
 
-    def put(self, head: Head) -> None:
-        """Write the row."""
+    def put(self, head: Head, *, changed: bool = False) -> None:
+        """Write the row. Unless told so, nothing is changed that anybody waits for."""
         ...
 
     def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        """Write the row, add entry number `head.entries`, and put the waits of some calls in place of what they had."""
+        """Write the row, add entry number `head.entries`, and put the waits of some calls in place of what they had.
+
+        That is a change.
+        """
         ...
 
     def remove(self) -> None:
@@ -88,8 +108,8 @@ class Changing(Reading, Protocol):
 class Backend(Protocol):
     """A database. Every method blocks its thread, and may be called from any.
 
-    Raises, all of them: `TimeoutError` where somebody else writes and does not come to an end, `InvalidDocument` where
-    the database is damaged or something else, `OSError` where it cannot be read or written.
+    Raises, all of them that look at it: `TimeoutError` where somebody else writes and does not come to an end,
+    `InvalidDocument` where the database is damaged or something else, `OSError` where it cannot be read or written.
     """
 
     def reading(self, id: str) -> AbstractContextManager[Reading]:  # noqa: A002 - the field's own name
@@ -106,6 +126,22 @@ class Backend(Protocol):
 
     def due(self, now: datetime, which: Filter) -> list[Due]:
         """The conversations that are due, and that no lease is held of at `now`; the oldest first."""
+        ...
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        """What was changed since a position, or became due later than `after`; without a position, nothing.
+
+        Raises:
+            UsageError: the position is none of this database.
+        """
+        ...
+
+    def watch(self, bell: Bell) -> None:
+        """Ring a bell whenever something may have been changed. Returns at once, and is no look at the database."""
+        ...
+
+    def unwatch(self, bell: Bell) -> None:
+        """Ring it no more."""
         ...
 
     def close(self) -> None:

@@ -210,7 +210,7 @@ class Ledger:
     def assign(self, person: str | None) -> None:
         """Put a person in charge."""
         with self._backend.changing(self._id) as changing:
-            changing.put(replace(self._stored_head(changing), person=person))
+            changing.put(replace(self._stored_head(changing), person=person), changed=True)
 
     def delete(self) -> None:
         """Forget the conversation.

@@ -46,6 +46,17 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """,
         "CREATE INDEX chat_waits_moment ON chat_waits (moment)",
     ),
+    (
+        # The number of the last change, of each conversation and of all: a deleted one takes its own with it.
+        "CREATE TABLE chat_changes (last INTEGER NOT NULL)",
+        "INSERT INTO chat_changes VALUES (0)",
+        "ALTER TABLE chat_conversations ADD COLUMN change INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX chat_conversations_change ON chat_conversations (change)",
+        """
+        CREATE INDEX chat_conversations_moment ON chat_conversations (max(due, ifnull(until, due)))
+        WHERE due IS NOT NULL
+        """,
+    ),
 )
 """What makes version n + 1 of version n. Times are microseconds since 1970, in UTC."""
 

@@ -13,9 +13,11 @@ from typing import final
 from chat_core.response import Wait
 
 from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, Reading, Waits
+from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
+from chat_store._bells import Bell, Bells
+from chat_store._cursor import not_a_cursor
 from chat_store._standing import moment_of
-from chat_store.store import Due, Waiting
+from chat_store.store import Changed, Due, Waiting
 
 
 class MemoryStore(BackedStore):
@@ -41,11 +43,16 @@ class MemoryStore(BackedStore):
 @final
 @dataclass(slots=True)
 class _Rows:
-    """What is stored of one conversation. Entries behind `head.entries` are not durable yet."""
+    """What is stored of one conversation. Entries behind `head.entries` are not durable yet.
+
+    Attributes:
+        change: the number of its last change, among those of all conversations.
+    """
 
     head: Head
     entries: list[bytes] = field(default_factory=list[bytes])
     waits: Waits = field(default_factory=dict[str, Sequence[Wait]])
+    change: int = 0
 
 
 @final
@@ -57,6 +64,7 @@ class _Transaction:
         self.after = rows and rows.head
         self.added: list[bytes] = []
         self.waits: dict[str, Sequence[Wait]] = {}
+        self.changed = False
 
     def head(self) -> Head | None:
         return self.before and self.before.head
@@ -64,11 +72,12 @@ class _Transaction:
     def entries(self, after: int) -> list[bytes]:
         return self.before.entries[after : self.before.head.entries] if self.before else []
 
-    def put(self, head: Head) -> None:
+    def put(self, head: Head, *, changed: bool = False) -> None:
         self.after = head
+        self.changed |= changed
 
     def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        self.after = head
+        self.put(head, changed=True)
         self.added.append(entry)
         self.waits |= waits
 
@@ -82,6 +91,8 @@ class MemoryBackend:
     def __init__(self) -> None:
         self._all: dict[str, _Rows] = {}
         self._writing = threading.Lock()
+        self._changes = 0
+        self._bells = Bells()
 
     @contextmanager
     def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
@@ -99,7 +110,10 @@ class MemoryBackend:
                 return
             rows = self._all.get(id) or _Rows(transaction.after)
             rows.entries += transaction.added
-            self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits})
+            change = self._changes + 1 if transaction.changed else rows.change
+            self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits}, change)
+            self._changes = max(self._changes, change)
+        self._bells.ring()
 
     def waiting(self, which: Filter) -> list[Waiting]:
         """The calls that wait."""
@@ -120,8 +134,39 @@ class MemoryBackend:
         found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
         return sorted(found, key=lambda item: item.since)[: which.limit]
 
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        """What was changed, or became due."""
+        with self._writing:
+            last, found = self._changes, list(self._all.values())
+        moments = [moment for rows in found if (moment := _moment(rows.head)) is not None and moment > now]
+        moment = min(moments, default=None)
+        if since is None:
+            return Look(str(last), moment=moment)
+        if not (since.isdecimal() and int(since) <= last):
+            raise not_a_cursor(since)
+        news = [rows.head for rows in found if rows.change > int(since) or _came(rows.head, after, now)]
+        return Look(str(last), [Changed(head.id, head.person) for head in news], moment)
+
+    def watch(self, bell: Bell) -> None:
+        """Ring a bell with every change."""
+        self._bells.add(bell)
+
+    def unwatch(self, bell: Bell) -> None:
+        """Ring it no more."""
+        self._bells.remove(bell)
+
     def close(self) -> None:
         """Keep everything: another store may share it."""
+
+
+def _moment(head: Head) -> datetime | None:
+    """When a conversation becomes due: not before a lease has run out that somebody has."""
+    return head.due if head.due is None or head.until is None else max(head.due, head.until)
+
+
+def _came(head: Head, after: datetime, now: datetime) -> bool:
+    moment = _moment(head)
+    return moment is not None and after < moment <= now
 
 
 def _is_asked_for(wait: Wait, which: Filter) -> bool:

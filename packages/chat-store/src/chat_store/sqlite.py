@@ -17,26 +17,34 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, cast, final
+from typing import ClassVar, final
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import InvalidDocument, UsageError
-from chat_core.response import Wait, WaitKind
 
 from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, Reading, Waits
+from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
+from chat_store._bells import Bell
+from chat_store._cursor import not_a_cursor
+from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
 from chat_store._schema import migrate
 from chat_store._standing import moment_of
-from chat_store.store import Due, Waiting
+from chat_store._watch import Watchman
+from chat_store.store import Changed, Due, Waiting
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _MOST_IDLE = 8
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due")
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
+_CHANGE = "UPDATE chat_conversations SET change = (SELECT last FROM chat_changes) WHERE key = ?"
+_MOMENT = "max(due, ifnull(until, due))"
+"""When a conversation becomes due: not before a lease has run out that somebody has. There is an index of it."""
+_LOOK = (
+    "SELECT id, person FROM chat_conversations WHERE change > CAST(:since AS INTEGER) "  # noqa: S608 - our own names
+    f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now)"
+)
+_NEXT = f"SELECT min({_MOMENT}) FROM chat_conversations WHERE due IS NOT NULL AND {_MOMENT} > :now"  # noqa: S608
 
 
 class SqliteStore(BackedStore):
@@ -47,6 +55,7 @@ class SqliteStore(BackedStore):
         lease_seconds: how long a run may stand still before it can be overtaken; and how long one that died keeps
             others out.
         busy_seconds: how long to wait for another process that writes, before `TimeoutError` is raised.
+        poll_seconds: how long what another process changed may go unseen by `changes()`.
         now: the clock, with a zone.
     """
 
@@ -56,9 +65,10 @@ class SqliteStore(BackedStore):
         *,
         lease_seconds: float = 30.0,
         busy_seconds: float = 10.0,
+        poll_seconds: float = 0.1,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        super().__init__(SqliteBackend(path, busy_seconds), lease_seconds, now)
+        super().__init__(SqliteBackend(path, busy_seconds, poll_seconds), lease_seconds, now)
 
 
 class Medium:
@@ -82,7 +92,7 @@ class _Transaction:
         if row is None:
             return None
         self._key, person, born, entries, revision, fence, holder, until, due = row
-        return Head(self._id, person, born, entries, revision, fence, holder, _time(until), _time(due))
+        return Head(self._id, person, born, entries, revision, fence, holder, time_of(until), time_of(due))
 
     def entries(self, after: int) -> list[bytes]:
         query = (
@@ -91,7 +101,7 @@ class _Transaction:
         )
         return [entry for (entry,) in self._connection.execute(query, (self._id, after))]
 
-    def put(self, head: Head) -> None:
+    def put(self, head: Head, *, changed: bool = False) -> None:
         values = (
             head.person,
             head.born,
@@ -99,23 +109,25 @@ class _Transaction:
             head.revision,
             head.fence,
             head.holder,
-            _number(head.until),
-            _number(head.due),
+            number_of(head.until),
+            number_of(head.due),
         )
         if self._key is None:
             self._key = self._connection.execute(_INSERT, (*values, self._id)).lastrowid
         else:
             self._connection.execute(_UPDATE, (*values, self._key))
+        if changed:
+            self._connection.execute("UPDATE chat_changes SET last = last + 1")
+            self._connection.execute(_CHANGE, (self._key,))
 
     def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        self.put(head)
+        self.put(head, changed=True)
         self._connection.execute("INSERT INTO chat_entries VALUES (?, ?, ?)", (self._key, head.entries, entry))
         for tool, found in waits.items():
-            # As JSON: an id may hold what no database keeps.
-            name = dump_bytes(tool).decode()
+            name = name_to_text(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))
             rows = [
-                (self._key, name, place, wait.kind, _number(moment_of(wait)), _wait_to_bytes(wait))
+                (self._key, name, place, wait.kind, number_of(moment_of(wait)), wait_to_bytes(wait))
                 for place, wait in enumerate(found)
             ]
             self._connection.executemany("INSERT INTO chat_waits VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -129,12 +141,14 @@ class SqliteBackend:
 
     medium: ClassVar[Medium] = Medium()
 
-    def __init__(self, path: str | os.PathLike[str], busy_seconds: float) -> None:
+    def __init__(self, path: str | os.PathLike[str], busy_seconds: float, poll_seconds: float = 0.1) -> None:
         if os.fspath(path) in ("", ":memory:"):
             msg = f"SqliteStore() needs a file, not {path!r}; MemoryStore() needs none"
             raise UsageError(msg)
         self._path = Path(path).resolve()
         self._busy_seconds = busy_seconds
+        self._poll_seconds = poll_seconds
+        self._watchman = Watchman(self._watch)
         self._pid = os.getpid()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -170,6 +184,8 @@ class SqliteBackend:
                     raise
         finally:
             self._writing.release()
+        # What this process has changed, it need not look for.
+        self._watchman.ring()
 
     def waiting(self, which: Filter) -> list[Waiting]:
         """The calls that wait."""
@@ -182,12 +198,12 @@ class SqliteBackend:
         values = {
             "person": which.person,
             "kind": which.kind,
-            "before": _number(which.before),
+            "before": number_of(which.before),
             "limit": -1 if which.limit is None else which.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Waiting(id, person, _wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+        return [Waiting(id, person, wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
     def due(self, now: datetime, which: Filter) -> list[Due]:
         """The conversations that are due."""
@@ -196,20 +212,59 @@ class SqliteBackend:
             "AND (:person IS NULL OR person = :person) ORDER BY due, key LIMIT :limit"
         )
         values = {
-            "now": _number(now),
+            "now": number_of(now),
             "person": which.person,
             "limit": -1 if which.limit is None else which.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Due(id, person, _EPOCH + due * _MICROSECOND) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        """What was changed, or became due."""
+        values = {"since": since, "after": number_of(after), "now": number_of(now)}
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                (last,) = connection.execute("SELECT last FROM chat_changes").fetchone()
+                if since is not None and not (since.isdecimal() and int(since) <= last):
+                    raise not_a_cursor(since)
+                rows = [] if since is None else connection.execute(_LOOK, values).fetchall()
+                (moment,) = connection.execute(_NEXT, values).fetchone()
+            finally:
+                connection.execute("COMMIT")
+        return Look(str(last), [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+
+    def watch(self, bell: Bell) -> None:
+        """Ring a bell with every change: of this process at once, of others when they are looked for."""
+        self._watchman.add(bell)
+
+    def unwatch(self, bell: Bell) -> None:
+        """Ring it no more."""
+        self._watchman.remove(bell)
 
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
+        self._watchman.close()
         with self._opening:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
+
+    @contextmanager
+    def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
+        """SQLite tells nobody of a commit, but it counts those of others, and to ask costs microseconds."""
+        with self._connection() as connection:
+            (seen,) = connection.execute("PRAGMA data_version").fetchone()
+
+            def changed() -> bool:
+                nonlocal seen
+                stop.wait(self._poll_seconds)
+                before = seen
+                (seen,) = connection.execute("PRAGMA data_version").fetchone()
+                return before != seen
+
+            yield changed
 
     # --- Below: connections --------------------------------------------------------------------------------------
 
@@ -313,39 +368,3 @@ def _code(error: sqlite3.Error) -> int:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _number(time: datetime | None) -> int | None:
-    return None if time is None else (time - _EPOCH) // _MICROSECOND
-
-
-def _time(number: int | None) -> datetime | None:
-    return None if number is None else _EPOCH + number * _MICROSECOND
-
-
-def _wait_to_bytes(wait: Wait) -> bytes:
-    return dump_bytes(
-        {
-            "path": wait.path,
-            "name": wait.name,
-            "arguments": dict(wait.arguments),
-            "expires_at": _number(wait.expires_at),
-            "at": _number(wait.at),
-            "error": wait.error,
-        }
-    )
-
-
-def _wait_from_bytes(kind: str, data: bytes) -> Wait:
-    wait = cast("dict[str, object]", loads(data))
-    path = tuple(cast("list[str]", wait["path"]))
-    return Wait(
-        cast("WaitKind", kind),
-        path[-1],
-        path,
-        cast("str", wait["name"]),
-        cast("dict[str, object]", wait["arguments"]),
-        _time(cast("int | None", wait["expires_at"])),
-        _time(cast("int | None", wait["at"])),
-        cast("str | None", wait["error"]),
-    )

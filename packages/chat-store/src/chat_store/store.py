@@ -57,6 +57,30 @@ class Due:
     since: datetime
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A conversation that was changed, or became due. `person` is who is in charge of it now."""
+
+    conversation: str
+    person: str | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened since a cursor.
+
+    Attributes:
+        cursor: for the next call. A short text of letters, digits and `-:,`, which every process with the same database
+            understands: it can be given to a browser, and come back from there.
+        conversations: each once, in no order. A page reads those that it shows again; a worker asks `due()`.
+    """
+
+    cursor: str
+    conversations: tuple[Changed, ...] = ()
+
+
 @runtime_checkable
 class OpenConversation(Conversation, Protocol):
     """A stored conversation in use: what `chat.complete()` and `chat.stream()` take in the place of messages.
@@ -182,6 +206,23 @@ class ConversationStore(Protocol):
         """Every conversation that a run could go on with now, and that no live run is at; the oldest first.
 
         A run takes a conversation from this list, whatever it ends in, but for an error: then it is due again.
+        """
+        ...
+
+    async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
+        """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
+
+        Nothing is missed between two calls, however long the second one is in coming: what happened meanwhile, it tells
+        at once. Every turn, state of a call, run that begins or ends, and `assign()` is a change; a lease that is
+        prolonged is none. A time that came, and a lease that ran out, make due. What was deleted is not named.
+
+        Args:
+            since: the cursor that an earlier call gave, here or in another process. Without one the call returns at
+                once, with a cursor to begin with and no conversations.
+            wait_seconds: how long to wait, for ever unless given. Then, `conversations` is empty; with 0 it is a look.
+
+        Raises:
+            UsageError: the cursor is none of this database.
         """
         ...
 
