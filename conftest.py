@@ -17,17 +17,18 @@ if not os.environ.get("CI"):  # there hypothesis has a profile of its own, with 
     settings.load_profile("desk")
 
 ReportT = TypeVar("ReportT", pytest.TestReport, pytest.CollectReport)
-SERVERS = Path(__file__).parent / "tests" / "servers"
+ELSEWHERE = [Path(__file__).parent / "tests" / name for name in ("browser", "servers")]
+"""What needs more than Python packages: each has a session of its own."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the tests against servers of others, unless named: they need Node and a session of their own."""
-    if collection_path != SERVERS:
+    """Leave out the tests that need Node or Chromium, unless they are named."""
+    if collection_path not in ELSEWHERE:
         return None
     named = (
         (config.invocation_params.dir / str(word).split("::")[0]).resolve() for word in config.invocation_params.args
     )
-    return None if any(path == SERVERS or SERVERS in path.parents for path in named) else True
+    return None if any(collection_path in (path, *path.parents) for path in named) else True
 
 
 @pytest.hookimpl(wrapper=True)

