@@ -4,7 +4,7 @@
     …
     <!-- end -->
 
-`python tests/project/reference.py` writes them anew. A test holds the pages to them.
+`python -m tests.project.reference` writes them anew. A test holds the pages to them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from chat_llamacpp import LlamaCppBuilder
 from chat_llamacpp.builder import ReadyLlamaCppBuilder
 from chat_transport_httpx import HttpxTransport
 from docstring_parser import DocstringStyle, parse
+
+from .capabilities import KINDS, rows
 
 PAGES: Final = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PART: Final = re.compile(
@@ -189,6 +191,17 @@ def event_table() -> str:
     )
 
 
+# --- Capabilities ---------------------------------------------------------------------------------------------------
+
+
+def capabilities_of(what: str) -> Callable[[], str]:
+    def write() -> str:
+        kind, columns = KINDS[what]
+        return table("|".join(["what is claimed, and tested", *columns]), rows(kind, columns, words(kind)))
+
+    return write
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "tree": tree,
     "errors": error_table,
@@ -202,6 +215,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "llamacpp-builder": methods_of(LlamaCppBuilder, ReadyLlamaCppBuilder),
     "tool": arguments_of(ToolCollection.tool),
     "httpx": arguments_of(HttpxTransport),
+    "capabilities-of-providers": capabilities_of("providers"),
+    "capabilities-of-transports": capabilities_of("transports"),
 }
 
 

@@ -23,7 +23,7 @@ def section(name: str) -> str:
 def test_the_tables_of_a_page_are_those_of_the_code(page: object) -> None:
     text = getattr(page, "read_text")(encoding="utf-8")  # noqa: B009
 
-    assert text == written(text), "write it anew: python tests/project/reference.py"
+    assert text == written(text), "write it anew: python -m tests.project.reference"
 
 
 def test_every_table_that_can_be_written_stands_on_a_page() -> None:

@@ -1,0 +1,55 @@
+"""What each provider and each transport claims, read from the tests that hold it to that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from chat_core.testing import Capabilities
+from chat_core.testing.transport_conformance import TransportCapabilities
+
+from .workspace import ROOT, tree_of
+
+PROVIDERS: Final = {
+    "Chat Completions": ("conformance/test_completions.py",),
+    "Claude": ("conformance/test_claude.py",),
+    "Gemini": ("conformance/test_gemini.py",),
+    "Responses": ("conformance/test_responses.py",),
+    "OpenAI": ("conformance/test_responses.py", "conformance/test_openai.py"),
+}
+TRANSPORTS: Final = {
+    "httpx": ("conformance/test_transport_httpx.py",),
+    "aiohttp": ("conformance/test_transport_aiohttp.py",),
+}
+
+
+def claims(kind: type[Any], files: Iterable[str]) -> set[str]:
+    """Everything that any test class of these files claims with `kind(…)`."""
+    found: set[str] = set()
+    for file in files:
+        for node in ast.walk(tree_of(ROOT / "tests" / file)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind.__name__:
+                found |= _claimed(kind, node)
+    return found
+
+
+def _claimed(kind: type[Any], call: ast.Call) -> set[str]:
+    said = {word.arg: word.value.value for word in call.keywords if isinstance(word.value, ast.Constant)}
+    return {item.name for item in fields(kind) if said.get(item.name, item.default) is True}
+
+
+def rows(kind: type[Any], columns: Mapping[str, Iterable[str]], told: Mapping[str, str]) -> list[list[str]]:
+    """A row for each thing that can be claimed, in the words of `told`, and a mark for whoever claims it."""
+    claimed = {name: claims(kind, files) for name, files in columns.items()}
+    return [
+        [told[item.name].rstrip("."), *("yes" if item.name in claimed[name] else "–" for name in columns)]
+        for item in fields(kind)
+    ]
+
+
+KINDS: Final[Mapping[str, tuple[type[Any], Mapping[str, Iterable[str]]]]] = {
+    "providers": (Capabilities, PROVIDERS),
+    "transports": (TransportCapabilities, TRANSPORTS),
+}
