@@ -44,7 +44,7 @@ def rows(kind: type[Any], columns: Mapping[str, Iterable[str]], told: Mapping[st
     """A row for each thing that can be claimed, in the words of `told`, and a mark for whoever claims it."""
     claimed = {name: claims(kind, files) for name, files in columns.items()}
     return [
-        [told[item.name].rstrip("."), *("yes" if item.name in claimed[name] else "–" for name in columns)]
+        [told[item.name].rstrip("."), *("yes" if item.name in claimed[name] else "no" for name in columns)]
         for item in fields(kind)
     ]
 
