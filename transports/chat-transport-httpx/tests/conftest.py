@@ -1,8 +1,45 @@
+"""Every test is run over the transport's own client and over one of each package that was passed in."""
+
 from __future__ import annotations
 
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx2
 import pytest
+from chat_transport_httpx import HttpxTransport
+
+# Reading the roots of trust takes longer than a test.
+TLS = ssl.create_default_context()
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(params=["own", "httpx", "httpx2"])
+def opened(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[HttpxTransport]]:
+    """Opens a transport, with settings, and closes it and its client."""
+
+    @asynccontextmanager
+    async def opened(
+        *, http2: bool = False, proxy: str | None = None, verify: ssl.SSLContext = TLS, **settings: Any
+    ) -> AsyncGenerator[HttpxTransport]:
+        if request.param == "own":
+            transport = HttpxTransport(http2=http2, proxy=proxy, verify=verify, **settings)
+            try:
+                yield transport
+            finally:
+                await transport.aclose()
+        elif request.param == "httpx":
+            async with httpx.AsyncClient(http2=http2, proxy=proxy, verify=verify) as client:
+                yield HttpxTransport(client, **settings)
+        else:
+            async with httpx2.AsyncClient(http2=http2, proxy=proxy, verify=verify) as client:
+                yield HttpxTransport(client, **settings)
+
+    return opened

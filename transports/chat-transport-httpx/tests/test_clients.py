@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import httpx
+import httpx2
 import pytest
 from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts
@@ -76,9 +78,10 @@ def test_two_loops_at_once_have_a_client_each() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_client_that_was_passed_in_is_used_and_stays_open() -> None:
+@pytest.mark.parametrize("package", [httpx, httpx2])
+async def test_a_client_that_was_passed_in_is_used_and_stays_open(package: Any) -> None:
     with LoopbackServer(serve) as server:
-        async with httpx.AsyncClient(headers={"x-mine": "yes"}) as client:
+        async with package.AsyncClient(headers={"x-mine": "yes"}) as client:
             transport = HttpxTransport(client)
             assert await read(transport, server.host) == b"x"
             await transport.aclose()
@@ -90,9 +93,10 @@ async def test_a_client_that_was_passed_in_is_used_and_stays_open() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_client_that_would_follow_redirects_does_not() -> None:
+@pytest.mark.parametrize("package", [httpx, httpx2])
+async def test_a_client_that_would_follow_redirects_does_not(package: Any) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(302, {"location": "/elsewhere"})) as server:
-        async with httpx.AsyncClient(follow_redirects=True) as client:
+        async with package.AsyncClient(follow_redirects=True) as client:
             response = await HttpxTransport(client).send(ask(server.host))
     assert response.status == 302
     assert len(server.exchanges) == 1

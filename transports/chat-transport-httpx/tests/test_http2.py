@@ -6,7 +6,8 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -20,6 +21,8 @@ from chat_core.transport import Request, Timeouts
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio
+
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 
 
 class H2Server:
@@ -121,55 +124,55 @@ def ask(host: str, path: str = "/") -> Request:
     return Request("POST", "https", host, path, (("x-key", "k"),), b"{}", Timeouts(idle=10.0))
 
 
-async def test_streams_share_a_connection(authority: trustme.CA, trusted: ssl.SSLContext) -> None:
-    transport = HttpxTransport(http2=True, verify=trusted)
+async def test_streams_share_a_connection(opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext) -> None:
     seen: list[bytes] = []
 
-    async def one(host: str) -> None:
-        async with transport.stream(ask(host)) as stream:
-            seen.extend([event.data async for event in stream])
-
     with h2_server(authority) as server:
-        await one(server.host)
-        async with anyio.create_task_group() as tasks:
-            for _ in range(20):
-                tasks.start_soon(one, server.host)
-        assert (await transport.send(ask(server.host))).body == b"data: 0\n\ndata: 1\n\ndata: 2\n\n"
-        await transport.aclose()
-        assert sorted(seen) == sorted([b"0", b"1", b"2"] * 21)
-        assert server.connections == 1
+        async with opened(http2=True, verify=trusted) as transport:
+
+            async def one(host: str) -> None:
+                async with transport.stream(ask(host)) as stream:
+                    seen.extend([event.data async for event in stream])
+
+            await one(server.host)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(20):
+                    tasks.start_soon(one, server.host)
+            assert (await transport.send(ask(server.host))).body == b"data: 0\n\ndata: 1\n\ndata: 2\n\n"
+            assert sorted(seen) == sorted([b"0", b"1", b"2"] * 21)
+            assert server.connections == 1
 
 
 @pytest.mark.parametrize("events", [1, 3])
 async def test_leaving_a_stream_resets_it_and_the_others_go_on(
-    authority: trustme.CA, trusted: ssl.SSLContext, events: int
+    opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext, events: int
 ) -> None:
-    transport = HttpxTransport(http2=True, verify=trusted)
     with h2_server(authority) as server:
-        for _ in range(3):
-            async with transport.stream(ask(server.host, "/open")) as stream:
-                seen = 0
-                async for _ in stream:
-                    seen += 1
-                    if seen == events:
-                        break
+        async with opened(http2=True, verify=trusted) as transport:
+            for _ in range(3):
+                async with transport.stream(ask(server.host, "/open")) as stream:
+                    seen = 0
+                    async for _ in stream:
+                        seen += 1
+                        if seen == events:
+                            break
+                assert await anyio.to_thread.run_sync(lambda: server.resets.acquire(timeout=10))
+            async with transport.stream(ask(server.host)) as stream:
+                assert [event.data async for event in stream] == [b"0", b"1", b"2"]
+            assert server.connections == 1
+
+
+async def test_a_cancelled_reader_resets_its_stream(
+    opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext
+) -> None:
+    with h2_server(authority) as server:
+        async with opened(http2=True, verify=trusted) as transport:
+            with anyio.CancelScope() as scope:
+                async with transport.stream(ask(server.host, "/open")) as stream:
+                    async for event in stream:
+                        if event.data == b"2":
+                            scope.cancel()
             assert await anyio.to_thread.run_sync(lambda: server.resets.acquire(timeout=10))
-        async with transport.stream(ask(server.host)) as stream:
-            assert [event.data async for event in stream] == [b"0", b"1", b"2"]
-        await transport.aclose()
-        assert server.connections == 1
-
-
-async def test_a_cancelled_reader_resets_its_stream(authority: trustme.CA, trusted: ssl.SSLContext) -> None:
-    transport = HttpxTransport(http2=True, verify=trusted)
-    with h2_server(authority) as server:
-        with anyio.CancelScope() as scope:
-            async with transport.stream(ask(server.host, "/open")) as stream:
-                async for event in stream:
-                    if event.data == b"2":
-                        scope.cancel()
-        assert await anyio.to_thread.run_sync(lambda: server.resets.acquire(timeout=10))
-        await transport.aclose()
 
 
 async def test_a_certificate_that_nobody_trusts_is_a_failure_to_connect(authority: trustme.CA) -> None:

@@ -7,11 +7,12 @@ import gc
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
-import httpx
 import pytest
 import trio
 from chat_core.errors import TransportError
@@ -20,6 +21,8 @@ from chat_core.transport import Event, EventStream, Request, Timeouts
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio
+
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 
 EVENTS = 4
 
@@ -95,12 +98,15 @@ WAYS = [leave_by_returning, leave_a_batch, leave_by_an_error]
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("events", range(1, EVENTS + 1))
 async def test_leaving_at_any_event_closes_everything_at_once(
-    way: Callable[[EventStream, int], Awaitable[None]], at_once: bool, events: int, anyio_backend_name: str
+    opened: Opened,
+    way: Callable[[EventStream, int], Awaitable[None]],
+    at_once: bool,
+    events: int,
+    anyio_backend_name: str,
 ) -> None:
     handler = Server(at_once=at_once)
     with LoopbackServer(handler) as server:
-        async with httpx.AsyncClient() as client:
-            transport = HttpxTransport(client)
+        async with opened() as transport:
             tasks = open_tasks(anyio_backend_name)
             try:
                 async with transport.stream(ask(server.host)) as stream:
@@ -112,80 +118,76 @@ async def test_leaving_at_any_event_closes_everything_at_once(
             assert await handler.sees_the_client_leave()
 
 
-async def test_leaving_without_reading_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_leaving_without_reading_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        tasks = open_tasks(anyio_backend_name)
-        async with transport.stream(ask(server.host)):
-            pass
-        assert open_generators() == []
-        assert open_tasks(anyio_backend_name) == tasks
-        assert await handler.sees_the_client_leave()
-        await transport.aclose()
+        async with opened() as transport:
+            tasks = open_tasks(anyio_backend_name)
+            async with transport.stream(ask(server.host)):
+                pass
+            assert open_generators() == []
+            assert open_tasks(anyio_backend_name) == tasks
+            assert await handler.sees_the_client_leave()
 
 
-async def test_a_cancelled_reader_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_a_cancelled_reader_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        tasks = open_tasks(anyio_backend_name)
-        with anyio.CancelScope() as scope:
-            async with transport.stream(ask(server.host)) as stream:
-                seen = 0
-                async for _ in stream:
-                    seen += 1
-                    if seen == EVENTS:
-                        scope.cancel()  # the next read waits, and never gets anything
-        assert scope.cancelled_caught
-        assert open_generators() == []
-        assert open_tasks(anyio_backend_name) == tasks
-        assert await handler.sees_the_client_leave()
-        await transport.aclose()
+        async with opened() as transport:
+            tasks = open_tasks(anyio_backend_name)
+            with anyio.CancelScope() as scope:
+                async with transport.stream(ask(server.host)) as stream:
+                    seen = 0
+                    async for _ in stream:
+                        seen += 1
+                        if seen == EVENTS:
+                            scope.cancel()  # the next read waits, and never gets anything
+            assert scope.cancelled_caught
+            assert open_generators() == []
+            assert open_tasks(anyio_backend_name) == tasks
+            assert await handler.sees_the_client_leave()
 
 
-async def test_a_reader_cancelled_while_it_waits_closes_everything() -> None:
+async def test_a_reader_cancelled_while_it_waits_closes_everything(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
+        async with opened() as transport:
 
-        async def read() -> None:
-            async with transport.stream(ask(server.host)) as stream:
-                async for _ in stream:
-                    pass
+            async def read() -> None:
+                async with transport.stream(ask(server.host)) as stream:
+                    async for _ in stream:
+                        pass
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await anyio.to_thread.run_sync(handler.waits.wait)
-            await anyio.wait_all_tasks_blocked()
-            tasks.cancel_scope.cancel()
-        assert open_generators() == []
-        assert await handler.sees_the_client_leave()
-        await transport.aclose()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read)
+                await anyio.to_thread.run_sync(handler.waits.wait)
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+            assert open_generators() == []
+            assert await handler.sees_the_client_leave()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cancelled_task_of_asyncio_closes_everything() -> None:
+async def test_a_cancelled_task_of_asyncio_closes_everything(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
+        async with opened() as transport:
 
-        async def read() -> None:
-            async with transport.stream(ask(server.host)) as stream:
-                async for _ in stream:
-                    pass
+            async def read() -> None:
+                async with transport.stream(ask(server.host)) as stream:
+                    async for _ in stream:
+                        pass
 
-        task = asyncio.create_task(read())
-        await anyio.to_thread.run_sync(handler.waits.wait)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert open_generators() == []
-        assert await handler.sees_the_client_leave()
-        await transport.aclose()
+            task = asyncio.create_task(read())
+            await anyio.to_thread.run_sync(handler.waits.wait)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert open_generators() == []
+            assert await handler.sees_the_client_leave()
 
 
-async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection() -> None:
+async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection(opened: Opened) -> None:
     asked, left = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -194,18 +196,17 @@ async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection(
             left.set()
 
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        calls: list[Callable[[Request], Coroutine[object, object, object]]] = [transport.send, _enter(transport)]
-        for call in calls:
-            asked.clear()
-            left.clear()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(call, ask(server.host))
-                await anyio.to_thread.run_sync(asked.wait)
-                tasks.cancel_scope.cancel()
-            assert await anyio.to_thread.run_sync(left.wait, 10)
-        assert open_generators() == []
-        await transport.aclose()
+        async with opened() as transport:
+            calls: list[Callable[[Request], Coroutine[object, object, object]]] = [transport.send, _enter(transport)]
+            for call in calls:
+                asked.clear()
+                left.clear()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(call, ask(server.host))
+                    await anyio.to_thread.run_sync(asked.wait)
+                    tasks.cancel_scope.cancel()
+                assert await anyio.to_thread.run_sync(left.wait, 10)
+            assert open_generators() == []
 
 
 def _enter(transport: HttpxTransport) -> Callable[[Request], Coroutine[object, object, None]]:
@@ -216,7 +217,7 @@ def _enter(transport: HttpxTransport) -> Callable[[Request], Coroutine[object, o
     return enter
 
 
-async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_a_refused_stream_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -226,29 +227,27 @@ async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: st
             left.set()
 
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        tasks = open_tasks(anyio_backend_name)
-        with pytest.raises(TransportError):
-            await _enter(transport)(ask(server.host))
-        assert open_generators() == []
-        assert open_tasks(anyio_backend_name) == tasks
-        assert await anyio.to_thread.run_sync(left.wait, 10)
-        await transport.aclose()
+        async with opened() as transport:
+            tasks = open_tasks(anyio_backend_name)
+            with pytest.raises(TransportError):
+                await _enter(transport)(ask(server.host))
+            assert open_generators() == []
+            assert open_tasks(anyio_backend_name) == tasks
+            assert await anyio.to_thread.run_sync(left.wait, 10)
 
 
-async def test_a_stream_whose_end_has_come_already_keeps_its_connection() -> None:
+async def test_a_stream_whose_end_has_come_already_keeps_its_connection(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         body = b"a\r\ndata: [1]\n\r\n1\r\n\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n"
         exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + body)
         exchange.reusable = True
 
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        for _ in range(3):
-            async with transport.stream(ask(server.host)) as stream:
-                await leave_by_returning(stream, 1)
-        assert open_generators() == []
-        await transport.aclose()
+        async with opened() as transport:
+            for _ in range(3):
+                async with transport.stream(ask(server.host)) as stream:
+                    await leave_by_returning(stream, 1)
+            assert open_generators() == []
     assert server.connections == 1
 
 
@@ -260,7 +259,7 @@ def is_third(event: Event) -> bool:
     return event.data == b"3"
 
 
-async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connection_back() -> None:
+async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connection_back(opened: Opened) -> None:
     heard = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -270,19 +269,18 @@ async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connecti
         exchange.end()
 
     with LoopbackServer(answer) as server:
-        transport = HttpxTransport()
-        for _ in range(5):
-            heard.clear()
-            async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
-                async for event in stream:
-                    if is_done(event):
-                        heard.set()
-                        break
-        assert server.connections == 1
-        await transport.aclose()
+        async with opened() as transport:
+            for _ in range(5):
+                heard.clear()
+                async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+                    async for event in stream:
+                        if is_done(event):
+                            heard.set()
+                            break
+            assert server.connections == 1
 
 
-async def test_a_body_that_goes_on_behind_the_last_event_is_closed(anyio_backend_name: str) -> None:
+async def test_a_body_that_goes_on_behind_the_last_event_is_closed(opened: Opened, anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -295,41 +293,38 @@ async def test_a_body_that_goes_on_behind_the_last_event_is_closed(anyio_backend
             left.set()
 
     with LoopbackServer(answer) as server:
-        transport = HttpxTransport()
-        tasks = open_tasks(anyio_backend_name)
-        async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
-            async for event in stream:
-                assert is_done(event)
-                break
-        assert open_generators() == []
-        assert open_tasks(anyio_backend_name) == tasks
-        assert await anyio.to_thread.run_sync(left.wait, 10)
-        await transport.aclose()
+        async with opened() as transport:
+            tasks = open_tasks(anyio_backend_name)
+            async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+                async for event in stream:
+                    assert is_done(event)
+                    break
+            assert open_generators() == []
+            assert open_tasks(anyio_backend_name) == tasks
+            assert await anyio.to_thread.run_sync(left.wait, 10)
 
 
-async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for() -> None:
+async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport()
-        with anyio.fail_after(10):
-            async with transport.stream(replace(ask(server.host), is_last=is_third)) as stream:
-                async for event in stream:
-                    if event.data == b"3":
-                        break
-        assert await handler.sees_the_client_leave()
-        await transport.aclose()
+        async with opened() as transport:
+            with anyio.fail_after(10):
+                async with transport.stream(replace(ask(server.host), is_last=is_third)) as stream:
+                    async for event in stream:
+                        if event.data == b"3":
+                            break
+            assert await handler.sees_the_client_leave()
 
 
-async def test_a_connection_that_breaks_behind_the_last_event_breaks_nothing() -> None:
+async def test_a_connection_that_breaks_behind_the_last_event_breaks_nothing(opened: Opened) -> None:
     def answer(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "text/event-stream"})
         exchange.chunk(b"data: [DONE]\n\n")
         exchange.reset()
 
     with LoopbackServer(answer) as server:
-        transport = HttpxTransport()
-        async with transport.stream(replace(ask(server.host), is_last=is_done)) as stream:
+        request = replace(ask(server.host), is_last=is_done)
+        async with opened() as transport, transport.stream(request) as stream:
             async for event in stream:
                 assert is_done(event)
                 break
-        await transport.aclose()

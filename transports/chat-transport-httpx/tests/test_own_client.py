@@ -1,60 +1,72 @@
-"""A client of the caller's, with what only such a client can have: hooks, transports of its own, headers of its own."""
+"""A client of the caller's, with what only such a client can have: hooks, transports of its own, headers of its own.
+
+One of httpx and one of httpx2 are held to the same: what differs between them is the package.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
+import httpx2
 import pytest
-from chat_core.errors import TransportError
+from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Request
 from chat_transport_httpx import HttpxTransport
-
-pytestmark = pytest.mark.anyio
 
 ASK = Request("POST", "https", "api.test", "/v1", (("Accept-Encoding", "gzip"),), b"{}")
 
 
-class Body(httpx.AsyncByteStream):
-    def __init__(self, *, breaks_when_closed: bool = False, breaks: Exception | None = None) -> None:
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def package(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class Body:
+    """A body that is wanted as a stream of its package: see `client`."""
+
+    def __init__(self, *, breaks: Exception | None = None) -> None:
         self.closed = False
-        self._breaks_when_closed = breaks_when_closed
         self._breaks = breaks
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b"data: a\n\n"
         if self._breaks is not None:
             raise self._breaks
-        if self._breaks_when_closed:
-            msg = "broken while it was being closed"
-            raise httpx.ReadError(msg)
         yield b"data: b\n\n"
 
     async def aclose(self) -> None:
         self.closed = True
 
 
-def client(body: Body, **extensions: object) -> httpx.AsyncClient:
-    def answer(request: httpx.Request) -> httpx.Response:
+def client(package: Any, body: Body, **extensions: object) -> Any:
+    stream = type("Stream", (package.AsyncByteStream,), {"__aiter__": body.__aiter__, "aclose": body.aclose})
+
+    def answer(request: Any) -> Any:
         assert request.headers["accept-encoding"] == "gzip"
         headers = {"content-type": "text/event-stream"}
-        return httpx.Response(200, headers=headers, stream=body, extensions=dict(extensions))
+        return package.Response(200, headers=headers, stream=stream(), extensions=dict(extensions))
 
-    return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    return package.AsyncClient(transport=package.MockTransport(answer))
 
 
-async def test_an_encoding_that_the_request_names_is_asked_for() -> None:
+@pytest.mark.anyio
+async def test_an_encoding_that_the_request_names_is_asked_for(package: Any) -> None:
     body = Body()
-    async with client(body) as mine, HttpxTransport(mine).stream(ASK) as stream:
+    async with client(package, body) as mine, HttpxTransport(mine).stream(ASK) as stream:
         assert [event.data async for event in stream] == [b"a", b"b"]
     assert body.closed
 
 
-async def test_a_body_that_a_hook_has_read_is_read_all_the_same() -> None:
-    async def read(response: httpx.Response) -> None:
+@pytest.mark.anyio
+async def test_a_body_that_a_hook_has_read_is_read_all_the_same(package: Any) -> None:
+    async def read(response: Any) -> None:
         await response.aread()
 
-    async with client(Body()) as mine:
+    async with client(package, Body()) as mine:
         mine.event_hooks = {"response": [read]}
         transport = HttpxTransport(mine)
         async with transport.stream(ASK) as stream:
@@ -62,42 +74,123 @@ async def test_a_body_that_a_hook_has_read_is_read_all_the_same() -> None:
         assert (await transport.send(ASK)).body == b"data: a\n\ndata: b\n\n"
 
 
-async def test_a_connection_that_breaks_while_it_is_left_is_left() -> None:
-    body = Body(breaks_when_closed=True)
-    async with client(body) as mine, HttpxTransport(mine).stream(ASK) as stream:
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_while_it_is_left_is_left(package: Any) -> None:
+    body = Body(breaks=package.ReadError("broken while it was being closed"))
+    async with client(package, body) as mine, HttpxTransport(mine).stream(ASK) as stream:
         async for _ in stream:
             break
     assert body.closed
 
 
-async def test_another_http2_than_httpcores_is_closed_without_a_word() -> None:
+@pytest.mark.anyio
+async def test_another_http2_than_httpcores_is_closed_without_a_word(package: Any) -> None:
     body = Body()
-    async with client(body, stream_id=1) as mine, HttpxTransport(mine).stream(ASK) as stream:
+    async with client(package, body, stream_id=1) as mine, HttpxTransport(mine).stream(ASK) as stream:
         async for _ in stream:
             break
     assert body.closed
 
 
-async def test_an_error_without_a_word_is_told_as_such() -> None:
-    async with client(Body(breaks=httpx.ReadError(""))) as mine, HttpxTransport(mine).stream(ASK) as stream:
+@pytest.mark.anyio
+async def test_an_error_without_a_word_is_told_as_such(package: Any) -> None:
+    async with client(package, Body(breaks=package.ReadError(""))) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(TransportError, match="ReadError: no reason given") as caught:
             [event async for event in stream]
     assert caught.value.kind == "stream"
 
 
-async def test_what_is_no_error_of_http_passes_through() -> None:
-    async with client(Body(breaks=ZeroDivisionError())) as mine, HttpxTransport(mine).stream(ASK) as stream:
+@pytest.mark.anyio
+async def test_what_is_no_error_of_http_passes_through(package: Any) -> None:
+    async with client(package, Body(breaks=ZeroDivisionError())) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(ZeroDivisionError):
             [event async for event in stream]
 
 
-@pytest.mark.parametrize("name", ["ReadTimeout", "ConnectError", "RemoteProtocolError"])
-async def test_the_errors_of_httpx_successor_are_understood_by_their_names(name: str) -> None:
-    base = {"ReadTimeout": "TimeoutException", "ConnectError": "NetworkError"}.get(name, "ProtocolError")
-    parent = type(base, (Exception,), {"__module__": "httpx2"})
-    error = type(name, (parent,), {"__module__": "httpx2"})("from another package")
-    kind = {"ReadTimeout": "timeout", "ConnectError": "connect", "RemoteProtocolError": "stream"}[name]
-    async with client(Body(breaks=error)) as mine, HttpxTransport(mine).stream(ASK) as stream:
-        with pytest.raises(TransportError, match="from another package") as caught:
+KINDS = {
+    "ConnectTimeout": "timeout",
+    "ReadTimeout": "timeout",
+    "WriteTimeout": "timeout",
+    "PoolTimeout": "timeout",
+    "ConnectError": "connect",
+    "ProxyError": "connect",
+    "ReadError": "stream",
+    "WriteError": "stream",
+    "CloseError": "stream",
+    "RemoteProtocolError": "stream",
+    "LocalProtocolError": "protocol",
+    "UnsupportedProtocol": "protocol",
+    "DecodingError": "stream",
+    "TooManyRedirects": "stream",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", KINDS)
+async def test_the_errors_of_both_packages_are_understood(package: Any, name: str) -> None:
+    error = getattr(package, name)("in its own words")
+    async with client(package, Body(breaks=error)) as mine, HttpxTransport(mine).stream(ASK) as stream:
+        with pytest.raises(TransportError) as caught:
             [event async for event in stream]
-    assert caught.value.kind == kind
+    assert caught.value.kind == KINDS[name]
+
+
+def leaves(error: type[BaseException]) -> set[str]:
+    below = error.__subclasses__()
+    return {name for kind in below for name in leaves(kind)} if below else {error.__name__}
+
+
+def test_every_error_of_a_request_has_a_kind(package: Any) -> None:
+    assert leaves(package.RequestError) - {"SSEError"} == KINDS.keys()  # that is of a parser that is not used
+
+
+@pytest.mark.parametrize("other", [httpx.Client(), httpx2.Client(), object(), "http://api.test"])
+def test_what_is_no_client_that_can_be_awaited_is_refused(other: Any) -> None:
+    with pytest.raises(UsageError, match="needs an AsyncClient of httpx or of httpx2, not an object of "):
+        HttpxTransport(other)
+
+
+def run(program: str) -> str:
+    """What a program of its own process prints."""
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_httpx2_is_imported_by_nobody_but_its_user() -> None:
+    program = """
+import sys, httpx
+from chat_transport_httpx import HttpxTransport
+HttpxTransport()
+HttpxTransport(httpx.AsyncClient())
+try:
+    HttpxTransport(object())
+except TypeError:
+    print("refused")
+print("httpx2" in sys.modules)
+"""
+    assert run(program).split() == ["refused", "False"]
+
+
+def test_where_httpx_is_an_alias_of_httpx2_its_clients_are_understood() -> None:
+    program = """
+import asyncio, httpx2
+httpx2.alias_httpx()
+import httpx
+assert httpx is httpx2
+from chat_core.testing import LoopbackServer
+from chat_core.transport import Request
+from chat_transport_httpx import HttpxTransport
+
+async def ask(transport, host):
+    response = await transport.send(Request("POST", "http", host, "/", (), b"{}"))
+    await transport.aclose()
+    return response.body.decode()
+
+async def main(host):
+    async with httpx2.AsyncClient() as client:
+        print(await ask(HttpxTransport(client), host))
+    print(await ask(HttpxTransport(), host))
+
+with LoopbackServer(lambda exchange: exchange.answer(200, {}, exchange.body)) as server:
+    asyncio.run(main(server.host))
+"""
+    assert run(program).split() == ["{}", "{}"]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import gzip
 import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
 
 import anyio
 import httpx
@@ -12,6 +15,8 @@ from chat_core.transport import Request, Timeouts, Transport
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio
+
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 
 
 def ask(host: str, *, idle: float | None = 10.0) -> Request:
@@ -25,73 +30,68 @@ def test_it_is_a_transport_and_says_nothing_of_what_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 302, 429, 500])
-async def test_a_whole_answer_is_returned_whatever_its_status(status: int) -> None:
+async def test_a_whole_answer_is_returned_whatever_its_status(opened: Opened, status: int) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(status, {"X-Id": "1", "location": "/elsewhere"}, b"body")
 
-    transport = HttpxTransport()
     with LoopbackServer(handler) as server:
-        response = await transport.send(ask(server.host))
-        await transport.aclose()
+        async with opened() as transport:
+            response = await transport.send(ask(server.host))
     assert (response.status, response.headers["x-id"], response.body) == (status, "1", b"body")
     [asked] = server.exchanges
     assert (asked.method, asked.path, asked.body) == ("POST", "/v1", b"{}")
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_the_method_is_the_one_that_was_asked_for(method: str) -> None:
-    transport = HttpxTransport()
+async def test_the_method_is_the_one_that_was_asked_for(opened: Opened, method: str) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"")) as server:
-        await transport.send(Request(method, "http", server.host, "/version"))
-        async with transport.stream(Request(method, "http", server.host, "/events")):
-            pass
-        await transport.aclose()
+        async with opened() as transport:
+            await transport.send(Request(method, "http", server.host, "/version"))
+            async with transport.stream(Request(method, "http", server.host, "/events")):
+                pass
     assert [(asked.method, asked.path) for asked in server.exchanges] == [(method, "/version"), (method, "/events")]
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_a_compressed_answer_is_decoded(limit: int | None) -> None:
+async def test_a_compressed_answer_is_decoded(opened: Opened, limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {"content-encoding": "gzip"}, gzip.compress(b"body"))
 
-    transport = HttpxTransport(max_body_bytes=limit)
     with LoopbackServer(handler) as server:
-        response = await transport.send(ask(server.host))
-        await transport.aclose()
+        async with opened(max_body_bytes=limit) as transport:
+            response = await transport.send(ask(server.host))
     assert response.body == b"body"
     assert not {"content-encoding", "content-length"} & set(response.headers)
     assert "gzip" in server.exchanges[0].headers["accept-encoding"]
 
 
-async def test_a_body_over_the_limit_is_refused_and_the_connection_closed() -> None:
+async def test_a_body_over_the_limit_is_refused_and_the_connection_closed(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"x" * 2000)
         assert exchange.wait_closed()
 
-    transport = HttpxTransport(max_body_bytes=1000)
     with LoopbackServer(handler) as server:
-        with pytest.raises(TransportError, match="longer than 1000 bytes") as caught:
-            await transport.send(ask(server.host))
-        await transport.aclose()
+        async with opened(max_body_bytes=1000) as transport:
+            with pytest.raises(TransportError, match="longer than 1000 bytes") as caught:
+                await transport.send(ask(server.host))
     assert caught.value.kind == "protocol"
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_an_answer_that_breaks_off_is_no_answer(limit: int | None) -> None:
+async def test_an_answer_that_breaks_off_is_no_answer(opened: Opened, limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"bo")
 
-    transport = HttpxTransport(max_body_bytes=limit)
     with LoopbackServer(handler) as server:
-        with pytest.raises(TransportError) as caught:
-            await transport.send(ask(server.host))
-        await transport.aclose()
+        async with opened(max_body_bytes=limit) as transport:
+            with pytest.raises(TransportError) as caught:
+                await transport.send(ask(server.host))
     assert caught.value.kind == "stream"
 
 
-async def test_a_stall_is_a_timeout_and_closes_the_connection() -> None:
+async def test_a_stall_is_a_timeout_and_closes_the_connection(opened: Opened) -> None:
     closed = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -100,30 +100,27 @@ async def test_a_stall_is_a_timeout_and_closes_the_connection() -> None:
         assert exchange.wait_closed()
         closed.set()
 
-    transport = HttpxTransport()
     with LoopbackServer(handler) as server:
-        with pytest.raises(TransportError) as caught:
-            await transport.send(ask(server.host, idle=0.2))
-        assert await anyio.to_thread.run_sync(closed.wait, 10)
-        await transport.aclose()
+        async with opened() as transport:
+            with pytest.raises(TransportError) as caught:
+                await transport.send(ask(server.host, idle=0.2))
+            assert await anyio.to_thread.run_sync(closed.wait, 10)
     assert caught.value.kind == "timeout"
 
 
-async def test_a_proxy_is_asked_for_what_is_behind_it() -> None:
+async def test_a_proxy_is_asked_for_what_is_behind_it(opened: Opened) -> None:
     def proxy(exchange: Exchange) -> None:
         exchange.answer(200, {}, exchange.path.encode())
 
     with LoopbackServer(proxy) as server:
-        transport = HttpxTransport(proxy=f"http://{server.host}")
-        response = await transport.send(ask("api.example.test"))
-        await transport.aclose()
+        async with opened(proxy=f"http://{server.host}") as transport:
+            response = await transport.send(ask("api.example.test"))
     assert response.body == b"http://api.example.test/v1"
 
 
-async def test_a_proxy_that_refuses_a_tunnel_is_a_failure_to_connect() -> None:
+async def test_a_proxy_that_refuses_a_tunnel_is_a_failure_to_connect(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(407)) as server:
-        transport = HttpxTransport(proxy=f"http://{server.host}")
-        with pytest.raises(TransportError, match="407") as caught:
-            await transport.send(Request("POST", "https", "api.example.test", "/"))
-        await transport.aclose()
+        async with opened(proxy=f"http://{server.host}") as transport:
+            with pytest.raises(TransportError, match="407") as caught:
+                await transport.send(Request("POST", "https", "api.example.test", "/"))
     assert caught.value.kind == "connect"

@@ -5,9 +5,9 @@ import logging
 import threading
 import tracemalloc
 import zlib
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -18,6 +18,7 @@ from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio
 
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
 SECRET = "sk-very-secret"  # noqa: S105  # it is looked for where it must not be
 
@@ -35,16 +36,7 @@ def ask(host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> Re
     )
 
 
-@asynccontextmanager
-async def opened() -> AsyncGenerator[HttpxTransport]:
-    transport = HttpxTransport()
-    try:
-        yield transport
-    finally:
-        await transport.aclose()
-
-
-async def refused(host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> TransportError:
+async def refused(opened: Opened, host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> TransportError:
     """The error that entering a stream raises."""
     async with opened() as transport:
         with pytest.raises(TransportError) as caught:
@@ -54,7 +46,7 @@ async def refused(host: str, *, framing: Framing = "sse", idle: float | None = 1
     return caught.value
 
 
-async def broken(host: str, *, idle: float | None = 10.0) -> tuple[list[bytes], TransportError]:
+async def broken(opened: Opened, host: str, *, idle: float | None = 10.0) -> tuple[list[bytes], TransportError]:
     """The events, and the error that ended them."""
     seen: list[bytes] = []
 
@@ -76,7 +68,7 @@ async def data(stream: EventStream) -> list[bytes]:
 # A stream as it should be
 
 
-async def test_the_request_arrives_as_it_was_written() -> None:
+async def test_the_request_arrives_as_it_was_written(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert await data(stream) == [b"x"]
@@ -89,16 +81,17 @@ async def test_the_request_arrives_as_it_was_written() -> None:
 
 async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
-        async with opened() as transport, transport.stream(ask(server.host)) as stream:
+        transport = HttpxTransport()
+        async with transport.stream(ask(server.host)) as stream:
             assert await data(stream) == [b"x"]
-        async with opened() as transport:
-            await transport.send(ask(server.host))
+        await transport.send(ask(server.host))
+        await transport.aclose()
     assert f"{server.host}/v1/chat" in caplog.text
     assert SECRET not in caplog.text
     assert [exchange.path for exchange in server.exchanges] == [f"/v1/chat?key={SECRET}"] * 2
 
 
-async def test_status_and_headers_are_there_before_the_first_event() -> None:
+async def test_status_and_headers_are_there_before_the_first_event(opened: Opened) -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -115,13 +108,13 @@ async def test_status_and_headers_are_there_before_the_first_event() -> None:
             assert (event.type, event.data, event.id) == ("named", b"x", "7")
 
 
-async def test_what_one_read_brings_is_one_batch() -> None:
+async def test_what_one_read_brings_is_one_batch(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: a\n\ndata: b\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert [len(batch) async for batch in stream.batches()] == [2]
 
 
-async def test_an_event_arrives_while_the_next_is_awaited() -> None:
+async def test_an_event_arrives_while_the_next_is_awaited(opened: Opened) -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -140,7 +133,7 @@ async def test_an_event_arrives_while_the_next_is_awaited() -> None:
             assert seen == [b"first", b"second"]
 
 
-async def test_a_slow_first_byte_is_waited_for() -> None:
+async def test_a_slow_first_byte_is_waited_for(opened: Opened) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -159,7 +152,7 @@ async def test_a_slow_first_byte_is_waited_for() -> None:
                 assert await data(stream) == [b"late"]
 
 
-async def test_json_lines_and_a_json_array_are_cut_as_asked() -> None:
+async def test_json_lines_and_a_json_array_are_cut_as_asked(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "application/json"})
         exchange.chunk(b"[1" if exchange.headers["x-framing"] == "json-array" else b"1\n")
@@ -174,7 +167,7 @@ async def test_json_lines_and_a_json_array_are_cut_as_asked() -> None:
                     assert await data(stream) == [b"1", b"2"]
 
 
-async def test_a_connection_is_used_again_after_a_whole_stream() -> None:
+async def test_a_connection_is_used_again_after_a_whole_stream(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport:
             for _ in range(3):
@@ -200,7 +193,7 @@ SQUEEZE: dict[str, Callable[[bytes], bytes]] = {"gzip": _gzip, "deflate": _zlib,
 
 
 @pytest.mark.parametrize("encoding", list(SQUEEZE))
-async def test_a_server_that_compresses_unasked_is_understood(encoding: str) -> None:
+async def test_a_server_that_compresses_unasked_is_understood(opened: Opened, encoding: str) -> None:
     def handler(exchange: Exchange) -> None:
         body = SQUEEZE[encoding](b"data: " + b"x" * 1000 + b"\n\ndata: y\n\n")
         exchange.head(200, {**SSE, "content-encoding": encoding.replace("bare", "deflate")})
@@ -214,7 +207,7 @@ async def test_a_server_that_compresses_unasked_is_understood(encoding: str) -> 
             assert await data(stream) == [b"x" * 1000, b"y"]
 
 
-async def test_a_compressed_stream_of_several_members_that_holds_much_is_read_in_little_memory() -> None:
+async def test_a_compressed_stream_of_several_members_that_holds_much_is_read_in_little_memory(opened: Opened) -> None:
     event = b"data: " + b"x" * 9_992 + b"\n\n"
     bomb = gzip.compress(event * 5_000) + gzip.compress(event * 5_000)
 
@@ -233,7 +226,7 @@ async def test_a_compressed_stream_of_several_members_that_holds_much_is_read_in
     assert peak < 15_000_000
 
 
-async def test_informational_answers_are_passed_over() -> None:
+async def test_informational_answers_are_passed_over(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.raw(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
         exchange.events(b"data: x\n\n")
@@ -244,7 +237,7 @@ async def test_informational_answers_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json", "**REDACTED**"])
-async def test_a_stream_under_a_sloppy_content_type_is_a_stream(content_type: str | None) -> None:
+async def test_a_stream_under_a_sloppy_content_type_is_a_stream(opened: Opened, content_type: str | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {} if content_type is None else {"content-type": content_type})
         for chunk in (b"\xef\xbb\xbf: hello\n\n", b"data: x\n\n"):
@@ -257,7 +250,7 @@ async def test_a_stream_under_a_sloppy_content_type_is_a_stream(content_type: st
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_hundred_megabytes_pass_in_little_memory() -> None:
+async def test_a_hundred_megabytes_pass_in_little_memory(opened: Opened) -> None:
     event = b"data: " + b"x" * 9_992 + b"\n\n"
     piece, rounds = event * 100, 100
 
@@ -284,52 +277,52 @@ async def test_a_hundred_megabytes_pass_in_little_memory() -> None:
 # Answers that are no stream
 
 
-async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_body() -> None:
+async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_body(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(429, {"Retry-After": "7", "content-type": "application/json"}, b'{"error": 1}', reason="Slow")
 
     with LoopbackServer(handler) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert (error.kind, error.status, error.headers["retry-after"], error.body) == ("status", 429, "7", b'{"error": 1}')
     assert str(error) == f"POST http://{server.host}/v1/chat was answered with 429 Slow"
 
 
-async def test_the_body_of_a_refusal_is_decoded() -> None:
+async def test_the_body_of_a_refusal_is_decoded(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(400, {"content-encoding": "gzip"}, gzip.compress(b"no"))
 
     with LoopbackServer(handler) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert (error.body, "content-encoding" in error.headers) == (b"no", False)
 
 
-async def test_the_body_of_a_refusal_is_bounded() -> None:
+async def test_the_body_of_a_refusal_is_bounded(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(500)
         while not exchange.left.is_set():
             exchange.chunk(b"x" * 100_000)
 
     with LoopbackServer(handler) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert error.body == b"x" * 64 * 1024
 
 
-async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal() -> None:
+async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(503)
         exchange.chunk(b"sor")
 
     with LoopbackServer(handler) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert (error.kind, error.status, error.body) == ("status", 503, b"sor")
 
 
-async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
+async def test_a_redirect_is_not_followed_and_its_target_is_named(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(307, {"location": "https://elsewhere.test/v1?key=secret"})
 
     with LoopbackServer(handler) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert (error.kind, error.status, error.headers["location"]) == (
         "status",
         307,
@@ -347,64 +340,66 @@ async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
         ("text/plain", b"upstream unavailable"),
     ],
 )
-async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(content_type: str, body: bytes) -> None:
+async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(
+    opened: Opened, content_type: str, body: bytes
+) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": content_type}, body)) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert (error.kind, error.body) == ("protocol", body)
     assert content_type in str(error)
     assert repr(body) in str(error)
 
 
-async def test_a_page_in_place_of_json_lines_is_refused() -> None:
+async def test_a_page_in_place_of_json_lines_is_refused(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": "text/html"}, b"<html>")) as server:
-        error = await refused(server.host, framing="json-lines")
+        error = await refused(opened, server.host, framing="json-lines")
     assert (error.kind, error.body) == ("protocol", b"<html>")
 
 
-async def test_an_encoding_that_nobody_can_undo_is_refused() -> None:
+async def test_an_encoding_that_nobody_can_undo_is_refused(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {**SSE, "content-encoding": "zip9"}, b"?")) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert error.kind == "protocol"
     assert "zip9" in str(error)
 
 
-async def test_what_is_not_http_at_all_is_another_protocol() -> None:
+async def test_what_is_not_http_at_all_is_another_protocol(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert error.kind == "protocol"
 
 
 # Connections that fail
 
 
-async def test_nobody_there_is_a_failure_to_connect() -> None:
+async def test_nobody_there_is_a_failure_to_connect(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer()) as server:
         pass
-    error = await refused(server.host)
+    error = await refused(opened, server.host)
     assert error.kind == "connect"
     assert error.__cause__ is not None
 
 
-async def test_a_peer_that_hangs_up_without_an_answer_breaks_the_stream() -> None:
+async def test_a_peer_that_hangs_up_without_an_answer_breaks_the_stream(opened: Opened) -> None:
     with LoopbackServer(lambda _: None) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert error.kind == "stream"
 
 
-async def test_a_reset_before_the_answer_breaks_the_stream() -> None:
+async def test_a_reset_before_the_answer_breaks_the_stream(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.reset()) as server:
-        error = await refused(server.host)
+        error = await refused(opened, server.host)
     assert error.kind == "stream"
 
 
-async def test_no_first_byte_in_time_is_a_timeout() -> None:
+async def test_no_first_byte_in_time_is_a_timeout(opened: Opened) -> None:
     never = threading.Event()
     with LoopbackServer(lambda exchange: exchange.pause(never)) as server:
-        error = await refused(server.host, idle=0.2)
+        error = await refused(opened, server.host, idle=0.2)
     assert error.kind == "timeout"
 
 
-async def test_a_stall_in_the_middle_of_an_event_is_a_timeout() -> None:
+async def test_a_stall_in_the_middle_of_an_event_is_a_timeout(opened: Opened) -> None:
     never = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -413,7 +408,7 @@ async def test_a_stall_in_the_middle_of_an_event_is_a_timeout() -> None:
         exchange.pause(never)
 
     with LoopbackServer(handler) as server:
-        seen, error = await broken(server.host, idle=0.2)
+        seen, error = await broken(opened, server.host, idle=0.2)
     assert (seen, error.kind) == ([b"a"], "timeout")
 
 
@@ -434,7 +429,7 @@ def _second_status(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("breaks", [_reset, _hang_up, _cut_chunk, _second_status])
-async def test_a_body_that_breaks_off_is_a_broken_stream(breaks: Callable[[Exchange], None]) -> None:
+async def test_a_body_that_breaks_off_is_a_broken_stream(opened: Opened, breaks: Callable[[Exchange], None]) -> None:
     seen_first = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -453,17 +448,17 @@ async def test_a_body_that_breaks_off_is_a_broken_stream(breaks: Callable[[Excha
     assert caught.value.kind == "stream"
 
 
-async def test_a_body_shorter_than_its_length_is_a_broken_stream() -> None:
+async def test_a_body_shorter_than_its_length_is_a_broken_stream(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {**SSE, "content-length": "100"}, chunked=False)
         exchange.raw(b"data: a\n\n")
 
     with LoopbackServer(handler) as server:
-        seen, error = await broken(server.host)
+        seen, error = await broken(opened, server.host)
     assert (seen, error.kind) == ([b"a"], "stream")
 
 
-async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+async def test_a_body_without_a_length_ends_with_its_connection(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE, chunked=False)
         exchange.raw(b"data: a\n\ndata: cut")
@@ -473,34 +468,32 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
             assert await data(stream) == [b"a"]
 
 
-async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol() -> None:
+async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {**SSE, "content-encoding": "gzip"}, b"data: a\n\n")
 
     with LoopbackServer(handler) as server:
-        seen, error = await broken(server.host)
+        seen, error = await broken(opened, server.host)
     assert (seen, error.kind) == ([], "protocol")
 
 
-async def test_an_event_over_the_limit_is_refused_and_the_connection_closed() -> None:
+async def test_an_event_over_the_limit_is_refused_and_the_connection_closed(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE)
         exchange.chunk(b"data: " + b"x" * 2000)
         assert exchange.wait_closed()
 
     with LoopbackServer(handler) as server:
-        transport = HttpxTransport(max_event_bytes=1000)
-        async with transport.stream(ask(server.host)) as stream:
+        async with opened(max_event_bytes=1000) as transport, transport.stream(ask(server.host)) as stream:
             with pytest.raises(TransportError, match="longer than 1000 bytes"):
                 await data(stream)
-        await transport.aclose()
 
 
 # Secrets and mistakes
 
 
 @pytest.mark.parametrize("value", [f"Bearer {SECRET}\n", f"Bearer {SECRET}\u2026", f" {SECRET}"])
-async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(opened: Opened, value: str) -> None:
     request = Request("POST", "http", "127.0.0.1:9", "/", (("authorization", value),))
     async with opened() as transport:
         for call in (transport.send(request), _enter(transport, request)):
@@ -509,7 +502,7 @@ async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: 
             assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
 
 
-async def test_a_header_that_the_client_adds_is_not_quoted_either() -> None:
+async def test_a_header_that_the_client_adds_is_not_quoted_either(opened: Opened) -> None:
     async with opened() as transport:
         request = Request("POST", "http", "127.0.0.1:9", "/", ((f"x {SECRET}", "y"),))
         with LoopbackServer(lambda exchange: exchange.answer()) as server:

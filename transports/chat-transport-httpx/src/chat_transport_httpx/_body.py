@@ -15,8 +15,7 @@ _FINISH_SECONDS = 0.25
 _FINISH_BYTES = 65536
 
 
-@final
-class Sent(httpx.AsyncByteStream):
+class InOnePiece:
     """The body of a request, in one piece.
 
     httpx's own is read through a generator, which is left open where writing it fails: nobody closes it, and trio
@@ -30,6 +29,13 @@ class Sent(httpx.AsyncByteStream):
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return _Piece(self._body)
+
+
+@final
+class Sent(InOnePiece, httpx.AsyncByteStream):
+    """Such a body, for a client of httpx."""
+
+    __slots__ = ()
 
 
 @final

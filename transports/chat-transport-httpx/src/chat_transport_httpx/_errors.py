@@ -1,7 +1,7 @@
 """From httpx's exceptions to `TransportError`: the one place where they are translated.
 
-They are told apart by the names of their classes, so that a client of httpx's successor, whose exceptions have the same
-names and are other objects, is understood as well.
+They are told apart by the names of their classes, so that a client of httpx2, whose exceptions have the same names and
+are other objects, is understood as well, and nobody imports that who does not use it.
 """
 
 from __future__ import annotations

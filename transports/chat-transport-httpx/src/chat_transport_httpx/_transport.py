@@ -14,9 +14,10 @@ from chat_core.errors import TransportError
 from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Headers, Request, Response, framed
 from chat_core.transport.content import ENCODINGS, KNOWN, Decoder, is_expected, may_be
 
-from chat_transport_httpx._body import Body, Sent
+from chat_transport_httpx._body import Body
 from chat_transport_httpx._clients import Clients, TlsContext
 from chat_transport_httpx._errors import Translating, describe
+from chat_transport_httpx._package import AsyncClient, sending, understood
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
@@ -35,8 +36,9 @@ class HttpxTransport:
     once.
 
     Args:
-        client: a client of your own, which is used as it is and never closed. The other arguments about connections are
-            for the clients that the transport makes itself, one for each event loop.
+        client: a client of your own, an `AsyncClient` of httpx or of httpx2, which is used as it is and never closed.
+            The other arguments about connections are for the clients that the transport makes itself, over httpx, one
+            for each event loop.
         http2: whether to offer HTTP/2. It needs the `http2` extra.
         proxy: the URL of a proxy for all requests; else the environment says it, where `trust_env` is set.
         verify: what to trust in TLS: a context, the path of a bundle of authorities, or whether to check at all.
@@ -47,11 +49,14 @@ class HttpxTransport:
         max_event_bytes: the longest event of a stream.
         max_body_bytes: the longest body of `send`; none where it is `None`.
         max_error_bytes: how much of the body of a refused stream is kept.
+
+    Raises:
+        UsageError: `client` is no such client.
     """
 
     def __init__(
         self,
-        client: httpx.AsyncClient | None = None,
+        client: AsyncClient | None = None,
         *,
         http2: bool = False,
         proxy: str | None = None,
@@ -74,7 +79,8 @@ class HttpxTransport:
         def make() -> httpx.AsyncClient:
             return httpx.AsyncClient(http2=http2, proxy=proxy, verify=tls.get(), trust_env=trust_env, limits=limits)
 
-        self._client = client
+        self._client = None if client is None else understood(client)
+        self._sent = sending(self._client)
         self._clients = Clients(make)
         self._max_event_bytes = max_event_bytes
         self._max_body_bytes = max_body_bytes
@@ -164,7 +170,7 @@ class HttpxTransport:
                 extensions={"timeout": timeout},
             )
             if request.body:
-                built.stream = Sent(request.body)
+                built.stream = self._sent(request.body)
             if self._client is None:
                 built.url = _UnloggedQuery(built.url)
             return await client.send(built, stream=True, follow_redirects=False)
