@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefused, BoundApproval
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
@@ -123,9 +124,13 @@ __all__ = [
     "Action",
     "AlreadyClaimed",
     "AnyChat",
+    "ApprovalChoice",
+    "ApprovalKeys",
+    "ApprovalRefused",
     "Approved",
     "AttemptReset",
     "Authentication",
+    "BoundApproval",
     "CallContext",
     "Chat",
     "ChatBuilder",
@@ -250,6 +255,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "approvals": "ApprovalChoice ApprovalKeys ApprovalRefused BoundApproval",
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",

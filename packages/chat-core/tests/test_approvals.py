@@ -1,0 +1,749 @@
+"""Tokens that approve: what each lets through, and each way of misuse, with its own reason."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import ParamSpec, cast, get_args
+
+import anyio
+import pytest
+from chat_core.approvals import (
+    ApprovalChoice,
+    ApprovalKeys,
+    ApprovalRefused,
+    BoundApproval,
+    RefusalReason,
+    expire,
+)
+from chat_core.errors import AlreadyClaimed, ChatError, UsageError
+from chat_core.file_conversation import FileConversation
+from chat_core.messages import (
+    Approved,
+    Completed,
+    FunctionCall,
+    Messages,
+    Pending,
+    Rejected,
+    Suspended,
+    Tool,
+    Turn,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+OLD, NEW = b"o" * 32, b"n" * 32
+ARGUMENTS: Mapping[str, object] = {"to": "Maria", "cents": 4000}
+ANA = "ana@example.com"
+P = ParamSpec("P")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, **by: float) -> None:
+        self.time += timedelta(**by)
+
+
+def call(id: str = "call_1", arguments: Mapping[str, object] = ARGUMENTS, name: str = "transfer") -> Tool:  # noqa: A002
+    tool = Tool(FunctionCall(name, arguments), id=id)
+    tool.await_approval(NOON + timedelta(hours=12))
+    return tool
+
+
+def waiting(*calls: Tool, at: datetime = NOON) -> Messages:
+    messages = Messages.from_user("Please pay Maria 40 euros.")
+    messages.append("model", Turn(calls or (call(),), finish_reason="tool_calls", created_at=at))
+    return messages
+
+
+def nested(*, outer: str = "outer", inner: str = "inner") -> Messages:
+    agent = Tool(FunctionCall("ask_bank", {"request": "pay Maria"}), id=outer)
+    agent.start(NOON)
+    agent.suspend(waiting(call(inner)))
+    return waiting(agent)
+
+
+def keys(clock: Callable[[], datetime] = lambda: NOON) -> ApprovalKeys:
+    return ApprovalKeys("new", {"new": NEW, "old": OLD}, retired={"gone"}, now=clock)
+
+
+def bound(messages: Messages, *path: str, person: str | None = None) -> str:
+    return keys().bind("chat-1", messages, path or ("call_1",), person=person)
+
+
+def refused(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> ApprovalRefused:
+    with pytest.raises(ApprovalRefused) as caught:
+        use(*args, **kwargs)
+    return caught.value
+
+
+def reason(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> RefusalReason:
+    return refused(use, *args, **kwargs).reason
+
+
+# --- What a token is for -----------------------------------------------------------------------------------------
+
+
+def test_a_token_approves_the_call_that_it_was_made_for_and_says_who_did() -> None:
+    messages = waiting()
+    token = bound(messages, person=ANA)
+
+    tool = keys().approve(token, "chat-1", messages, note="by mail")
+
+    assert isinstance(tool.status, Approved)
+    (decision,) = messages.tool("call_1").decisions
+    assert (decision.action, decision.by, decision.note, decision.at) == ("approve", ANA, "by mail", NOON)
+    assert decision.extra is not None
+    assert decision.extra["token"] == keys().read(token).nonce
+
+
+def test_a_token_rejects_with_a_reason_for_the_model() -> None:
+    messages = waiting()
+
+    tool = keys().reject(bound(messages), "chat-1", messages, "not this month", by="ben")
+
+    assert tool.status == Rejected("not this month", "person")
+    assert tool.decisions[0].by == "ben"
+
+
+def test_reading_a_token_tells_where_its_conversation_is_and_decides_nothing() -> None:
+    messages = waiting()
+    before = messages.to_json()
+    token = keys().bind("chat-1", messages, ("call_1",), allow=["approve"], edits=True, person=ANA)
+
+    read = keys().read(token, conversation="chat-1", path=["call_1"])
+    shown = keys().show(token, "chat-1", messages)
+
+    nonce = read.nonce
+    expected = BoundApproval(
+        "chat-1", ("call_1",), frozenset(["approve"]), True, ANA, NOON, NOON + timedelta(hours=12), nonce
+    )
+    assert read == expected
+    assert shown is messages.tool("call_1")
+    assert messages.to_json() == before
+
+
+def test_the_arguments_may_be_changed_where_the_token_says_so() -> None:
+    messages = waiting()
+    token = keys().bind("chat-1", messages, ("call_1",), edits=True)
+
+    tool = keys().approve(token, "chat-1", messages, arguments={"to": "Maria", "cents": 3500})
+
+    assert tool.effective_arguments == {"to": "Maria", "cents": 3500}
+
+
+def test_the_same_arguments_sent_back_by_a_form_are_no_edit() -> None:
+    messages = waiting()
+
+    tool = keys().approve(bound(messages), "chat-1", messages, arguments={"cents": 4000, "to": "Maria"})
+
+    assert tool.edited is None
+
+
+def test_a_call_in_a_chat_that_is_a_tool_is_decided_by_its_path() -> None:
+    messages = nested()
+    token = bound(messages, "outer", "inner")
+
+    keys().approve(token, "chat-1", messages)
+
+    assert keys().read(token).path == ("outer", "inner")
+    assert isinstance(messages.tool("outer", "inner").status, Approved)
+
+
+def test_a_token_outlives_the_process_and_the_documents_way_through_a_database() -> None:
+    messages = nested()
+    token = bound(messages, "outer", "inner")
+    stored = Messages.from_json(Messages.from_json(messages.to_json()).to_json())
+
+    keys().approve(token, "chat-1", stored)
+
+    (decision,) = Messages.from_json(stored.to_json()).tool("outer", "inner").decisions
+    assert decision.extra is not None
+    assert decision.extra["token"] == keys().read(token).nonce
+
+
+def test_a_scheduled_call_may_be_approved_early() -> None:
+    tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
+    tool.schedule(NOON + timedelta(days=3))
+    messages = waiting(tool)
+
+    keys().approve(bound(messages), "chat-1", messages)
+
+    assert isinstance(tool.status, Approved)
+
+
+def test_asking_again_while_a_call_waits_spends_no_token() -> None:
+    messages = waiting()
+    token = bound(messages)
+
+    messages.tool("call_1").await_approval(NOON + timedelta(days=9))  # what a run does that comes by
+
+    assert keys().show(token, "chat-1", messages)
+
+
+def test_a_token_fits_a_link_and_a_chat_message() -> None:
+    messages = waiting(call("call_V1StGXR8Z5jdHi6BmyT0sQwe"))
+    token = keys().bind("0b5fb3a1f7a44cd9bd27b2f1ba6f3a5e", messages, ("call_V1StGXR8Z5jdHi6BmyT0sQwe",))
+
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", token)
+    assert len(token) == 280
+
+
+def test_a_token_has_no_argument_in_it_nor_a_digest_that_a_guess_could_be_checked_against() -> None:
+    messages = waiting()
+    one, other = bound(messages), bound(messages)
+
+    said = [json.loads(base64.urlsafe_b64decode(token.split(".")[2] + "==")) for token in (one, other)]
+
+    assert "Maria" not in str(said)
+    assert 4000 not in said[0]
+    assert not {str(claim) for claim in said[0][5:8]} & {str(claim) for claim in said[1][5:8]}
+
+
+# --- Keys ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
+    messages = waiting()
+    before = ApprovalKeys("old", {"old": OLD}, now=lambda: NOON).bind("chat-1", messages, ["call_1"])
+
+    assert keys().show(before, "chat-1", messages)
+    assert bound(messages).startswith("ca1.new.")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ApprovalKeys("a", {"a": b"x" * 31}), "31 bytes; a key has at least 32"),
+        (lambda: ApprovalKeys("a", {"a": cast("bytes", "x" * 32)}), "must be bytes, not str"),
+        (lambda: ApprovalKeys("b", {"a": OLD}), "'b' is not among the secrets: a"),
+        (lambda: ApprovalKeys("b", {}), "there are none"),
+        (lambda: ApprovalKeys("a.b", {"a.b": OLD}), "letters, digits"),
+        (lambda: ApprovalKeys("", {"": OLD}), "letters, digits"),
+        (lambda: ApprovalKeys("ä", {"ä": OLD}), "letters, digits"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, retired=["a"]), "no secret any more"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, retired="a"), "no secret any more"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, skew=-timedelta(seconds=1)), "how far a clock may be ahead"),
+    ],
+)
+def test_keys_that_cannot_protect_anything_are_refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        make()
+
+
+def test_no_secret_is_shown_or_told() -> None:
+    messages = waiting()
+    token = bound(messages)
+    error = refused(lambda: keys().read(token + "x"))
+
+    assert repr(keys()) == "ApprovalKeys(signing='new', verifying=['new', 'old'])"
+    for text in (repr(keys()), str(error), repr(error), token):
+        assert "nnnn" not in text
+        assert "oooo" not in text
+    assert token.split(".")[2] not in str(error)
+
+
+# --- Asking ----------------------------------------------------------------------------------------------------------
+
+
+UNASKABLE: list[tuple[Callable[[Messages], object], str]] = [
+    (lambda messages: keys().bind("c", messages, "call_1"), "a path is a tuple of ids"),
+    (lambda messages: keys().bind("c", messages, ()), "a path is a tuple of ids"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], allow=()), "allow has"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], allow=cast("list[ApprovalChoice]", ["run"])), "'run'"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], allow=["reject"], edits=True), "allow 'approve'"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta(0)), "more than nothing"),
+    (lambda messages: keys().bind("c" * 4096, messages, ["call_1"]), "too long for a token"),
+    (lambda messages: keys().bind("c", messages, ["done"]), "'done' is Rejected"),
+    (lambda messages: keys().bind("c", messages, ["fresh"]), "'fresh' is Pending"),
+]
+
+
+@pytest.mark.parametrize(("bind", "says"), UNASKABLE)
+def test_what_cannot_be_asked_is_refused_at_once(bind: Callable[[Messages], object], says: str) -> None:
+    done = call("done")
+    done.reject()
+    messages = waiting(call(), done, Tool(FunctionCall("transfer", ARGUMENTS), id="fresh"))
+
+    with pytest.raises(UsageError, match=re.escape(says)):
+        bind(messages)
+
+
+def test_asking_about_a_call_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(KeyError, match="call_1"):
+        keys().bind("chat-1", waiting(), ["call_2"])
+
+
+# --- Each way of misuse --------------------------------------------------------------------------------------------
+
+
+def test_every_bit_of_a_token_counts() -> None:
+    token = bound(waiting()).encode()
+    for place in range(len(token)):
+        for bit in range(8):
+            damaged = bytearray(token)
+            damaged[place] ^= 1 << bit
+            why = reason(keys().read, damaged.decode("latin-1"))
+            assert why in {"malformed", "version", "unknown_key", "forged"}, (place, bit)
+
+
+def test_a_token_that_was_cut_anywhere_is_refused() -> None:
+    token = bound(waiting())
+
+    found = {reason(keys().read, token[:end]) for end in range(len(token))}
+
+    assert found == {"malformed"}
+
+
+@given(st.text(max_size=300) | st.text("ca1.=-_AZ09", max_size=5000) | st.text("ca1.new", min_size=4000, max_size=6000))
+def test_garbage_of_any_length_is_refused(garbage: str) -> None:
+    for text in (garbage, f"ca1.new.{garbage}", f"ca1.new.{garbage}.{'A' * 43}"):
+        assert reason(keys().read, text) in {
+            "malformed", "version", "unknown_key", "retired_key", "forged"
+        }  # fmt: skip
+
+
+def test_a_token_with_a_line_break_or_letters_of_another_script_is_refused() -> None:
+    token = bound(waiting())
+
+    for damaged in (
+        token + "\n",
+        "\ufeff" + token,
+        token.replace("c", "\u0441", 1),
+        token[:-1] + "\ud800",
+        token + "\u0663",
+    ):
+        assert reason(keys().read, damaged) == "malformed"
+
+
+def test_what_is_no_text_is_the_callers_mistake() -> None:
+    with pytest.raises(UsageError, match="a token is a text, not None"):
+        keys().read(cast("str", None))
+
+
+def test_the_claims_of_one_token_with_the_signature_of_another_are_forged() -> None:
+    messages = waiting()
+    one, other = bound(messages), bound(messages)
+
+    assert reason(lambda: keys().read(f"{one.rpartition('.')[0]}.{other.rpartition('.')[2]}")) == "forged"
+
+
+def test_a_token_said_to_be_signed_by_another_of_the_keys_is_forged() -> None:
+    assert reason(lambda: keys().read(bound(waiting()).replace(".new.", ".old."))) == "forged"
+
+
+def test_a_key_that_nobody_has_is_told_from_one_that_is_retired() -> None:
+    token = bound(waiting())
+
+    assert reason(lambda: keys().read(token.replace(".new.", ".none."))) == "unknown_key"
+    assert reason(lambda: keys().read(token.replace(".new.", ".gone."))) == "retired_key"
+
+
+def test_a_token_of_a_later_version_says_to_upgrade() -> None:
+    error = refused(lambda: keys().read(bound(waiting()).replace("ca1.", "ca2.")))
+
+    assert error.reason == "version"
+    assert "upgrade" in str(error)
+
+
+@pytest.mark.parametrize("claims", ["[]", '["a"]', "{}", "7", "null", "[1,2,3,4,5,6,7,8,9]", "no JSON"])
+def test_a_token_that_our_own_key_signed_and_that_says_something_else_is_refused(claims: str) -> None:
+    signed = f"ca1.new.{unpadded(claims.encode())}"
+    signature = hmac.digest(NEW, b"chat approval\0" + signed.encode(), "sha256")
+
+    assert reason(keys().read, f"{signed}.{unpadded(signature)}") == "malformed"
+
+
+def unpadded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def test_a_token_expires() -> None:
+    clock, messages = Clock(), waiting()
+    token = keys(clock).bind("chat-1", messages, ["call_1"], expires_in=timedelta(hours=1))
+
+    clock.advance(minutes=59, seconds=59)
+    assert keys(clock).show(token, "chat-1", messages)
+    clock.advance(seconds=1)
+    assert reason(lambda: keys(clock).show(token, "chat-1", messages)) == "expired"
+    assert reason(lambda: keys(clock).read(token)) == "expired"
+
+
+def test_a_token_ends_with_the_wait_of_its_call_at_the_latest() -> None:
+    token = keys().bind("chat-1", waiting(), ["call_1"], expires_in=timedelta(days=30))
+
+    assert keys().read(token).expires_at == NOON + timedelta(hours=12)
+
+
+def test_a_clock_that_is_a_minute_behind_is_forgiven_and_no_more() -> None:
+    clock, messages = Clock(), waiting()
+    token = keys().bind("chat-1", messages, ["call_1"])
+
+    clock.advance(seconds=-60)
+    assert keys(clock).show(token, "chat-1", messages)
+    clock.advance(seconds=-1)
+    assert reason(lambda: keys(clock).read(token)) == "not_yet_valid"
+
+
+def test_a_token_is_used_once() -> None:
+    messages = waiting()
+    token = bound(messages, person=ANA)
+    keys().approve(token, "chat-1", messages)
+
+    error = refused(lambda: keys().approve(token, "chat-1", messages))
+
+    assert error.reason == "used"
+    assert str(error) == "the token was used: approve by ana@example.com at 2030-01-01T12:00:00+00:00"
+    assert error.decision is messages.tool("call_1").decisions[0]
+    assert reason(lambda: keys().reject(token, "chat-1", messages)) == "used"
+    assert reason(lambda: keys().show(token, "chat-1", messages)) == "used"
+
+
+def test_that_a_token_was_used_is_known_for_ever() -> None:
+    messages = waiting()
+    token = bound(messages)
+    tool = keys().approve(token, "chat-1", messages)
+    tool.start(NOON)
+    tool.complete("sent")
+
+    stored = Messages.from_json(messages.to_json())
+
+    assert reason(lambda: keys().approve(token, "chat-1", stored)) == "used"
+
+
+def test_of_two_tokens_for_one_call_the_second_one_finds_it_decided() -> None:
+    messages = waiting()
+    mine, yours = bound(messages), bound(messages)
+    keys().reject(mine, "chat-1", messages, by="ben")
+
+    error = refused(lambda: keys().approve(yours, "chat-1", messages))
+
+    assert error.reason == "decided"
+    assert str(error) == "the call 'call_1' does not wait any more: reject by ben at 2030-01-01T12:00:00+00:00"
+    assert error.decision is not None
+
+
+def test_a_rejection_does_not_take_back_what_somebody_else_approved() -> None:
+    messages = waiting()
+    token = bound(messages)
+    messages.tool("call_1").approve(by="ben", at=NOON)
+
+    assert reason(lambda: keys().reject(token, "chat-1", messages)) == "decided"
+    assert isinstance(messages.tool("call_1").status, Approved)
+
+
+def test_a_call_that_went_on_without_a_person_is_decided_too() -> None:
+    messages = waiting()
+    token = bound(messages)
+    messages.tool("call_1").start(NOON)
+
+    error = refused(lambda: keys().approve(token, "chat-1", messages))
+
+    assert (error.reason, error.decision) == ("decided", None)
+    assert "it is Running" in str(error)
+
+
+def test_a_token_is_no_good_in_another_conversation() -> None:
+    messages = waiting()
+    token = bound(messages)
+
+    assert reason(lambda: keys().approve(token, "chat-2", messages)) == "conversation"
+    assert reason(lambda: keys().read(token, conversation="chat-2")) == "conversation"
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+def test_a_token_is_no_good_in_a_conversation_that_took_the_place_of_the_first_one() -> None:
+    token = bound(waiting())
+
+    assert reason(lambda: keys().approve(token, "chat-1", waiting(at=NOON + timedelta(seconds=1)))) == "call"
+
+
+def test_a_token_is_no_good_for_another_call() -> None:
+    messages = waiting(call("call_1"), call("call_2"))
+    token = bound(messages, "call_1")
+
+    assert reason(lambda: keys().read(token, path=["call_2"])) == "call"
+    keys().approve(token, "chat-1", messages)
+    assert isinstance(messages.tool("call_2").status, Pending)
+
+
+def test_a_token_is_no_good_where_its_id_is_another_tools_or_nobodys() -> None:
+    token = bound(waiting())
+
+    assert reason(lambda: keys().approve(token, "chat-1", waiting(call(name="delete")))) == "call"
+    assert reason(lambda: keys().approve(token, "chat-1", waiting(call("call_2")))) == "call"
+    assert reason(lambda: keys().approve(token, "chat-1", Messages())) == "call"
+
+
+def test_a_token_is_no_good_on_another_nested_path() -> None:
+    token = bound(nested(), "outer", "inner")
+
+    assert reason(lambda: keys().read(token, path=["inner"])) == "call"
+    assert reason(lambda: keys().read(token, path=["other", "inner"])) == "call"
+    for elsewhere in (nested(outer="other"), nested(inner="other"), waiting(call("inner")), waiting(call("outer"))):
+        assert reason(keys().approve, token, "chat-1", elsewhere) == "call"
+
+
+@pytest.mark.parametrize("arguments", [{"to": "Maria", "cents": 4001}, {"to": "Maria", "cents": 4000.0}, {}])
+def test_a_token_is_no_good_when_the_arguments_are_not_those_that_were_shown(arguments: Mapping[str, object]) -> None:
+    token = bound(waiting())
+
+    assert reason(lambda: keys().approve(token, "chat-1", waiting(call(arguments=arguments)))) == "arguments"
+
+
+def test_an_edit_that_was_not_accepted_makes_older_tokens_useless() -> None:
+    messages = waiting()
+    first, second = bound(messages), keys().bind("chat-1", messages, ["call_1"], edits=True)
+    tool = keys().approve(second, "chat-1", messages, arguments={"to": "Maria", "cents": -1})
+    tool.reconsider("cents must be positive")
+
+    assert reason(lambda: keys().approve(first, "chat-1", messages)) == "arguments"
+    assert reason(lambda: keys().approve(second, "chat-1", messages)) == "used"
+    assert keys().approve(bound(messages), "chat-1", messages).decisions[-1].action == "approve"
+
+
+def test_a_call_that_waits_anew_with_the_same_arguments_makes_older_tokens_useless() -> None:
+    messages = waiting()
+    token = bound(messages)
+    tool = messages.tool("call_1")
+    tool.approve(arguments=ARGUMENTS, by="ben", at=NOON)
+    tool.reconsider()
+
+    assert reason(lambda: keys().approve(token, "chat-1", messages)) == "reconsidered"
+    tool.schedule(NOON + timedelta(days=1))
+    error = refused(lambda: keys().approve(token, "chat-1", messages))
+    assert error.reason == "reconsidered"
+    assert error.decision is tool.decisions[0]
+
+
+def test_a_call_that_was_not_decided_in_time_is_told_from_a_token_that_expired() -> None:
+    messages = waiting()
+    token = bound(messages)
+    assert expire(messages, now=NOON + timedelta(hours=12)) == [("call_1",)]
+
+    error = refused(lambda: keys().approve(token, "chat-1", messages))
+
+    assert error.reason == "call_expired"
+    assert "nobody approved it before 2030-01-02T00:00:00+00:00" in str(error)
+
+
+def test_a_call_whose_time_has_passed_is_neither_approved_nor_rejected() -> None:
+    tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
+    tool.await_approval(NOON + timedelta(microseconds=1500))
+    messages, clock = waiting(tool), Clock()
+    token = bound(messages)
+    assert keys(clock).show(token, "chat-1", messages)
+    tool.status = Pending("approval", NOON)  # a token of milliseconds, and a wait of less
+
+    assert reason(lambda: keys(clock).approve(token, "chat-1", messages)) == "call_expired"
+    assert reason(lambda: keys(clock).reject(token, "chat-1", messages)) == "call_expired"
+
+
+def test_a_token_decides_only_what_it_allows() -> None:
+    messages = waiting()
+    yes = keys().bind("chat-1", messages, ["call_1"], allow=["approve"])
+    no = keys().bind("chat-1", messages, ["call_1"], allow=["reject"])
+
+    assert reason(lambda: keys().reject(yes, "chat-1", messages)) == "decision"
+    assert reason(lambda: keys().approve(no, "chat-1", messages)) == "decision"
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+@pytest.mark.parametrize("edit", [{"to": "Maria", "cents": 3500}, {"cents": 4000}, {"to": "Maria", "cents": True}])
+def test_an_edit_that_was_not_allowed_is_refused_and_changes_nothing(edit: Mapping[str, object]) -> None:
+    messages = waiting()
+    token = bound(messages)
+
+    assert reason(lambda: keys().approve(token, "chat-1", messages, arguments=edit)) == "edit"
+    assert keys().show(token, "chat-1", messages).edited is None
+
+
+def test_arguments_that_are_not_json_are_the_callers_mistake_and_spend_nothing() -> None:
+    messages = waiting()
+    token = keys().bind("chat-1", messages, ["call_1"], edits=True)
+
+    with pytest.raises(UsageError, match="arguments must be JSON"):
+        keys().approve(token, "chat-1", messages, arguments={"cents": float("nan")})
+    assert keys().show(token, "chat-1", messages)
+
+
+def test_a_token_that_was_made_for_one_person_is_no_good_for_another() -> None:
+    messages = waiting()
+    token = bound(messages, person=ANA)
+
+    assert reason(lambda: keys().approve(token, "chat-1", messages, by="ben@example.com")) == "person"
+    assert reason(lambda: keys().show(token, "chat-1", messages, by="ANA@example.com")) == "person"
+    assert keys().approve(token, "chat-1", messages, by=ANA).decisions[0].by == ANA
+
+
+@given(conversation=st.text(max_size=40), id=st.text(min_size=1, max_size=40), person=st.none() | st.text(max_size=40))
+def test_any_text_is_a_good_name(conversation: str, id: str, person: str | None) -> None:  # noqa: A002
+    messages = waiting(call(id, {"né": "\ud83d\udca1", "∞": [id]}))
+    token = keys().bind(conversation, messages, [id], person=person)
+
+    read = keys().read(token)
+    tool = keys().approve(token, conversation, messages)
+
+    assert (read.conversation, read.path, read.person) == (conversation, (id,), person)
+    assert tool.decisions[0].by == person
+
+
+def test_half_a_character_is_a_good_name_too() -> None:
+    messages = waiting(call("\ud83d", {"\udca1": "\ud83d"}))
+    token = keys().bind("\udca1", messages, ["\ud83d"])
+
+    assert keys().approve(token, "\udca1", messages)
+
+
+def test_an_error_says_all_it_knows_after_a_way_through_a_queue() -> None:
+    messages = waiting()
+    token = bound(messages)
+    keys().approve(token, "chat-1", messages, by=ANA)
+    error = refused(lambda: keys().read(token, path=["x"]))
+    used = refused(lambda: keys().show(token, "chat-1", messages))
+
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert isinstance(error, ChatError)
+    assert (str(again), again.reason, again.decision) == (str(error), "call", None)
+    assert pickle.loads(pickle.dumps(used)).decision == used.decision  # noqa: S301 - our own
+
+
+def test_every_reason_is_met_by_a_test_of_this_file() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+
+    assert [why for why in get_args(RefusalReason) if text.count(f'"{why}"') < 1] == []
+
+
+# --- Durably -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, waiting(), id="chat-1"):
+        pass
+    token = bound(waiting(), person=ANA)
+
+    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+        # The same person, the same choice, the same microsecond.
+        tool = await keys().redeem(token, one, "approve")
+        with pytest.raises(ApprovalRefused) as caught:
+            await keys().redeem(token, other, "approve")
+
+    assert isinstance(tool.status, Approved)
+    assert caught.value.reason == "used"
+    async with FileConversation.open(path) as conversation:
+        assert len(conversation.messages.tool("call_1").decisions) == 1
+
+
+@pytest.mark.anyio
+async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, waiting(), id="chat-1"):
+        pass
+    token = bound(waiting())
+    ends: list[str] = []
+
+    async def redeem(choice: ApprovalChoice) -> None:
+        try:
+            async with FileConversation.open(path) as conversation:
+                await keys().redeem(token, conversation, choice, reason="no")
+                ends.append(choice)
+        except ApprovalRefused as error:
+            ends.append(error.reason)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(redeem, "approve")
+            group.start_soon(redeem, "reject")
+
+    assert len(ends) == 10
+    assert [end for end in ends if end != "used"] in (["approve"], ["reject"])
+
+
+@pytest.mark.anyio
+async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_decided(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, nested(), id="chat-1"):
+        pass
+    mine, yours = bound(nested(), "outer", "inner"), bound(nested(), "outer", "inner")
+
+    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+        await keys().redeem(mine, one, "reject", reason="no", by="ben")
+        with pytest.raises(ApprovalRefused, match="reject by ben") as caught:
+            await keys().redeem(yours, other, "approve")
+
+    assert caught.value.reason == "decided"
+
+
+@pytest.mark.anyio
+async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, waiting(call("call_1"), call("call_2")), id="chat-1"):
+        pass
+    token = bound(waiting(call("call_1"), call("call_2")))
+
+    with pytest.raises(AlreadyClaimed, match="call_2"):
+        async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+            one.messages.tool("call_2").approve(by="ben", at=NOON)
+            other.messages.tool("call_2").reject("no", by="cleo", at=NOON)
+            await one.save()
+            await keys().redeem(token, other, "approve")
+
+    async with FileConversation.open(path) as conversation:
+        assert isinstance(conversation.messages.tool("call_1").status, Pending)
+
+
+@pytest.mark.anyio
+async def test_a_choice_is_one_of_two(tmp_path: Path) -> None:
+    async with FileConversation.create(tmp_path / "chat.jsonl", waiting(), id="chat-1") as conversation:
+        with pytest.raises(UsageError, match="'approve' or 'reject', not 'run'"):
+            await keys().redeem(bound(waiting()), conversation, cast("ApprovalChoice", "run"))
+
+
+# --- Expiry --------------------------------------------------------------------------------------------------------
+
+
+def test_what_nobody_approved_in_time_is_rejected_wherever_it_is() -> None:
+    agent = Tool(FunctionCall("ask_bank", {"request": "pay Maria"}), id="outer")
+    agent.start(NOON)
+    agent.suspend(waiting(call("inner")))
+    later, scheduled, done = (Tool(FunctionCall("transfer", ARGUMENTS), id=name) for name in ("later", "at", "done"))
+    later.await_approval(NOON + timedelta(hours=13))
+    scheduled.schedule(NOON)
+    done.await_approval(NOON)
+    done.approve(at=NOON - timedelta(seconds=1))
+    messages = waiting(call(), agent, later, scheduled, done)
+
+    assert expire(messages, now=NOON + timedelta(hours=11)) == []
+    assert expire(messages, now=NOON + timedelta(hours=12)) == [("call_1",), ("outer", "inner")]
+    assert expire(messages, now=NOON + timedelta(hours=12)) == []
+
+    assert messages.tool("call_1").status == Rejected("nobody approved it before 2030-01-02T00:00:00+00:00", "expiry")
+    assert isinstance(messages.tool("outer").status, Suspended)
+    assert [tool.id for tool in messages.pending()] == ["outer", "later", "at", "done"]
+
+
+def test_expiry_goes_by_the_clock_unless_told_otherwise() -> None:
+    tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
+    tool.await_approval(datetime(2001, 1, 1, tzinfo=UTC))
+
+    assert expire(waiting(tool)) == [("call_1",)]
+    assert list(chain(expire(Messages()), expire(waiting(_completed())))) == []
+
+
+def _completed() -> Tool:
+    return Tool(FunctionCall("transfer", ARGUMENTS), status=Completed("sent"))
