@@ -79,6 +79,8 @@ KEPT: Final = (
 )
 """Fields beside the choices that a caller may want."""
 
+KEPT_NAMES: Final = frozenset(KEPT)
+
 KEPT_OF_CHOICE: Final = ("native_finish_reason", "content_filter_results")
 
 
@@ -317,9 +319,10 @@ class StreamDecoder:
         self._keep(chunk)
 
     def _keep(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        for name in KEPT:
-            if value := chunk.get(name):
-                self._extra[name] = value
+        if not KEPT_NAMES.isdisjoint(chunk):
+            for name in KEPT:
+                if value := chunk.get(name):
+                    self._extra[name] = value
         self._usage = self._usage or mapping(chunk.get("x_groq")).get("usage")
 
     def _end(self, choice: Any) -> None:  # noqa: ANN401 - JSON

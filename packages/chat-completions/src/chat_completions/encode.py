@@ -102,7 +102,7 @@ class _encoder:  # noqa: N801 - a closure in all but name
         if waiting:
             msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
             raise PendingTools(msg, waiting)
-        return b",".join([dump_bytes(message) for message in model_messages(turn, self._dialect)])
+        return dump_bytes(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets
 
 
 def _declared(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:

@@ -40,7 +40,7 @@ def read_usage(raw: object) -> Usage:
 
 def _counts(value: object) -> dict[str, int]:
     """The whole numbers in an object."""
-    if not is_mapping(value):
+    if not value or not is_mapping(value):
         return {}
     # Some servers write them as floats; what is no number, or none that counts, is left out.
     return {name: int(count) for name, count in value.items() if count.__class__ in (int, float) and 0 <= count < MOST}

@@ -60,12 +60,15 @@ class Run(Generic[OutT, PauseT]):
         options: ChatOptions | None,
         *,
         streaming: bool,
+        heard: bool = True,
     ) -> None:
+        """Where nobody listens (`heard`), the events of the run are not told, and its generator yields nothing."""
         self._plan = plan
         self._journal = Journal(target)
         self._messages = self._journal.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
         self._streaming = streaming
+        self._heard = heard
         self._patience = Patience(plan.settings)
         self._steps = 0
         self._corrections = plan.settings.corrections
@@ -89,8 +92,10 @@ class Run(Generic[OutT, PauseT]):
                     self._keep_lease(group)
                     self._answer = self._stored_answer()
                     while self.last is None:
-                        for event in await self._next(group):
-                            yield event
+                        batch = await self._next(group)
+                        if self._heard:
+                            for event in batch:
+                                yield event
                 finally:
                     if self._tools is not None or self._call is not None or self._journal.conversation is not None:
                         with CancelScope(shield=True):
@@ -108,7 +113,7 @@ class Run(Generic[OutT, PauseT]):
             batch = await self._call.next()
             return await self._end_call(self._call) if batch is None else batch
         if self._messages.pending():
-            self._tools = ToolsPass(self._plan, self._journal, group)
+            self._tools = ToolsPass(self._plan, self._journal, group, heard=self._heard)
             return ()
         if self._answer is not None:
             return await self._end(self._answer)
@@ -180,6 +185,8 @@ class Run(Generic[OutT, PauseT]):
         await self._journal.turn("model", turn)
         if _answers(turn):
             self._answer = turn
+        if not self._heard:
+            return ()
         events: list[ToolCall | ToolResult | StepFinished] = [ToolCall(tool) for tool in tools]
         events += [ToolResult(tool) for tool in tools if tool.resolved]
         events.append(StepFinished(self._steps, call.usage))
@@ -282,7 +289,7 @@ async def complete(
     Raises:
         ChatError: the run failed; the history is valid and holds everything that was done.
     """
-    run = Run(plan, target, options, streaming=False)
+    run = Run(plan, target, options, streaming=False, heard=False)
     if plan.owners or not isinstance(target, Messages):
         async with Group() as group:
             await _drain(run, group)

@@ -54,10 +54,13 @@ class _Ended:
 class ToolsPass(Generic[PauseT]):
     """One pass. `next()` gives events by batch until it returns `None`; then `pause` says what must be waited for."""
 
-    def __init__(self, plan: ChatPlan[object, PauseT], journal: Journal, group: TaskGroup | None) -> None:
+    def __init__(
+        self, plan: ChatPlan[object, PauseT], journal: Journal, group: TaskGroup | None, *, heard: bool = True
+    ) -> None:
         self._plan = plan
         self._journal = journal
         self._group = group
+        self._heard = heard
         self._home = current_token(), threading.get_ident()
         self._mailbox: Mailbox[Progress | _Ended] = Mailbox()
         self._queue: list[Ready] | None = None
@@ -189,7 +192,8 @@ class ToolsPass(Generic[PauseT]):
         inner = tool.inner
         if not await self._start(ready):
             return
-        self._mailbox.put(ToolStarted(tool))
+        if self._heard:
+            self._mailbox.put(ToolStarted(tool))
         context = ToolContext(
             tool.id,
             tool.status.attempt if isinstance(tool.status, Running) else 1,
@@ -201,7 +205,9 @@ class ToolsPass(Generic[PauseT]):
         )
         lost = "it was cancelled before its body began"
         try:
-            await checkpoint_if_cancelled()
+            if self._journal.conversation is not None:
+                # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
+                await checkpoint_if_cancelled()
             lost = "it was cancelled while it ran; it may have taken effect"
             error = await self._body(ready, context)
         except BaseException:
@@ -211,7 +217,7 @@ class ToolsPass(Generic[PauseT]):
                 await self._journal.tool(tool)
             raise
         await self._journal.tool(tool)
-        if tool.resolved:
+        if tool.resolved and self._heard:
             self._mailbox.put(ToolResult(tool))
         if error is not None:
             raise error

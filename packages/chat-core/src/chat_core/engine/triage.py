@@ -26,6 +26,8 @@ from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolSco
 
 PauseT = TypeVar("PauseT", bound=Paused)
 
+_PLAIN = frozenset({str, int, float, bool})
+
 
 @final
 @dataclass(slots=True)
@@ -289,7 +291,12 @@ class Judge(Generic[PauseT]):
     def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
         context = CallContext(self._journal.messages.contents, self._journal.id, tool.decisions)
         # A copy: whatever a strategy does with what it is shown, what runs was validated.
-        return tool.call.shown(deepcopy(dict(arguments)), tool.id, context)
+        return tool.call.shown({name: _copied(value) for name, value in arguments.items()}, tool.id, context)
+
+
+def _copied(value: object) -> object:
+    # Most arguments are texts and numbers, which need no copy, and deepcopy is long in finding that out.
+    return value if value is None or type(value) in _PLAIN else deepcopy(value)
 
 
 def decided(tool: Tool) -> bool:

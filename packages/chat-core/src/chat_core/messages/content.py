@@ -8,8 +8,9 @@ A turn whose tools are all resolved can never change again, so a codec's encodin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal, Self, TypeAlias, final
 
 from chat_core.errors import UsageError
@@ -102,6 +103,26 @@ class Turn:
                 cache = self._encodings = {}
             cache[key] = data
         return data
+
+    @staticmethod
+    def settled_from(
+        turns: Sequence[tuple[Role, Turn]],
+        first: int,
+        key: Hashable,
+        encoders: Mapping[Role, Callable[[Turn], bytes]],
+    ) -> list[bytes]:
+        """The encodings of the turns from `first` on, up to the first turn that can still change."""
+        # A history of thousands of turns passes here: one that has been encoded costs two look-ups.
+        found: list[bytes] = []
+        for role, turn in islice(turns, first, None):
+            cache = turn._encodings  # noqa: SLF001 - its own class
+            data = cache.get(key) if cache is not None else None
+            if data is None:
+                if not turn.settled:
+                    break
+                data = turn.encoded(key, encoders[role])
+            found.append(data)
+        return found
 
 
 @final

@@ -27,10 +27,11 @@ class Messages:
     was pushed. Two tools never share an id: one that is repeated is minted anew, and the provider's stays beside it.
     """
 
-    __slots__ = ("_busy", "_contents", "_joined", "_open", "_reopened", "_tools", "_turns", "_usage", "extra")
+    __slots__ = ("_busy", "_contents", "_joined", "_open", "_reopened", "_shown", "_tools", "_turns", "_usage", "extra")
 
     def __init__(self, contents: Iterable[Content] = (), *, extra: Extra = None) -> None:
         self._contents: list[Content] = []
+        self._shown: tuple[Content, ...] = ()
         self._turns: list[tuple[Role, Turn]] = []
         self._joined: dict[Hashable, tuple[bytes, int]] = {}
         self._tools: dict[str, Tool] = {}
@@ -133,13 +134,10 @@ class Messages:
         """
         turns = self._turns
         joined, done = self._joined.get(key, (b"", 0))
-        pieces = [joined] if done else []
-        while done < len(turns) and turns[done][1].settled:
-            role, turn = turns[done]
-            pieces.append(turn.encoded(key, encoders[role]))
-            done += 1
-        joined = b",".join(pieces)
-        self._joined[key] = joined, done
+        if found := Turn.settled_from(turns, done, key, encoders):
+            joined = b",".join([joined, *found] if done else found)
+            done += len(found)
+            self._joined[key] = joined, done
         if done == len(turns):
             return joined
         rest = [turn.encoded(key, encoders[role]) for role, turn in turns[done:]]
@@ -170,7 +168,10 @@ class Messages:
     @property
     def contents(self) -> Sequence[Content]:
         """The contents, oldest first."""
-        return tuple(self._contents)
+        # Every call of a tool is shown them, and they may be thousands: one tuple serves until there is one more.
+        if len(self._shown) != len(self._contents):
+            self._shown = tuple(self._contents)
+        return self._shown
 
     @property
     def last(self) -> Content | None:
@@ -206,9 +207,13 @@ class Messages:
         if self._reopened != Tool.reopened:
             self._reopened = Tool.reopened
             self._open = dict(self._tools)
-        for id in [id for id, tool in self._open.items() if tool.resolved]:  # noqa: A001
-            del self._open[id]
-        return list(self._open.values())
+        waiting: list[Tool] = []
+        for id, tool in [*self._open.items()]:  # noqa: A001
+            if tool.resolved:
+                del self._open[id]
+            else:
+                waiting.append(tool)
+        return waiting
 
     def cancel_pending(self, reason: str | None = None, *, by: str | None = None) -> list[Tool]:
         """Reject everything that waits, so that the conversation can go on without it.

@@ -7,12 +7,12 @@ event up there and raises `IllegalTransition` before it touches anything.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
-from uuid import uuid4
 
 from chat_core._json import dumps, loads
 from chat_core.errors import IllegalTransition, UsageError
@@ -94,7 +94,7 @@ class FunctionCall:
 
     def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
         """The call as a strategy is shown it."""
-        return replace(self, arguments=arguments, id=id, raw=self.text, context=context)
+        return FunctionCall(self.name, arguments, id, self.text, self.problem, self.opaque, context, self.extra)
 
 
 @final
@@ -298,12 +298,12 @@ class Tool:
             IllegalTransition: it neither runs nor was interrupted.
             UsageError: `result` is not made of JSON's types.
         """
-        at = _moment(at)
+        _require_zone(at)
         value = _json_copy(result, "a tool's result")
         interrupted = isinstance(self.status, Unknown)
         self._move(ToolEvent.COMPLETE, lambda _: Completed(value, files))
         if interrupted or by is not None:
-            self._decided("complete", by, at, note)
+            self._decided("complete", by, _moment(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Record that the call failed, in words that the model can act on.
@@ -311,11 +311,11 @@ class Tool:
         Raises:
             IllegalTransition: it is over, or is a chat that waits.
         """
-        at = _moment(at)
+        _require_zone(at)
         interrupted = isinstance(self.status, Unknown)
         self._move(ToolEvent.FAIL, lambda _: Failed(error))
         if interrupted or by is not None:
-            self._decided("fail", by, at, note)
+            self._decided("fail", by, _moment(at), note)
 
     # --- What the loop does ----------------------------------------------------------------------------
 
@@ -372,11 +372,11 @@ class Tool:
         return self._run(ToolEvent.AGAIN, self.attempts + 1, _moment(at))
 
     def _run(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
-        running = Running(uuid4().hex, attempt, at, self.inner)
+        running = Running(os.urandom(16).hex(), attempt, at, self.inner)
         self._move(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
-            self.idempotency_key = uuid4().hex
+            self.idempotency_key = os.urandom(16).hex()
         return running
 
     def lost(self, reason: str) -> None:
@@ -430,7 +430,7 @@ class Tool:
 
 def mint() -> str:
     """A new id for a tool."""
-    return f"tool_{uuid4().hex[:16]}"
+    return f"tool_{os.urandom(8).hex()}"
 
 
 def _name(status: ToolStatus) -> str:
