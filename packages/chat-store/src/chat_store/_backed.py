@@ -154,7 +154,7 @@ class BackedStore:
 
     async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
         """Every conversation that a run could go on with now, and that no live run is at; the oldest first."""
-        return await finish_in_thread(partial(self._backend.due, self._now(), Filter(person, limit=limit)))
+        return await finish_in_thread(lambda: self._backend.due(self._now(), Filter(person, limit=limit)))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
@@ -193,7 +193,8 @@ class BackedStore:
     def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, Look]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
-        look = self._backend.look(since.position, since.at, now)
+        # Where it comes from a machine whose clock is ahead, something is told twice rather than never.
+        look = self._backend.look(since.position, min(since.at, now), now)
         return Cursor(now, look.position), look
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name

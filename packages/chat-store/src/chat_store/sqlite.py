@@ -262,7 +262,7 @@ class SqliteBackend:
                 stop.wait(self._poll_seconds)
                 before = seen
                 (seen,) = connection.execute("PRAGMA data_version").fetchone()
-                return before != seen
+                return bool(before != seen)
 
             yield changed
 

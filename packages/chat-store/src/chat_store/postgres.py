@@ -1,0 +1,334 @@
+"""A store in a PostgreSQL database: for any number of machines.
+
+    async with PostgresStore("postgresql://db.example.com/app") as store:
+        async with store.open("chat-17") as conversation: ...
+
+Needs the extra: `pip install "chat-store[postgres]"`. PostgreSQL 13 or newer, in the encoding UTF8.
+
+A write locks the row of its conversation and nothing else: different conversations do not wait for each other, and
+readers wait for nobody. The tables stand in a schema of the caller's, and begin with `chat_`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime
+from hashlib import sha256
+from re import fullmatch
+from typing import ClassVar, LiteralString, final
+
+from chat_core.errors import UsageError
+
+try:
+    from psycopg import errors, sql
+except ImportError as error:
+    _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
+    raise UsageError(_msg) from error
+
+from chat_store._backed import BackedStore
+from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
+from chat_store._bells import Bell
+from chat_store._cursor import not_a_cursor
+from chat_store._postgres_pool import LONGEST_TRANSACTION, Connection, Pool, ServerClock
+from chat_store._postgres_schema import migrate
+from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
+from chat_store._standing import moment_of
+from chat_store._watch import Watchman
+from chat_store.store import Changed, Due, Waiting
+
+_LONGEST_SCHEMA = 63
+_HEAD: LiteralString = (
+    "SELECT key, person, born, entries, revision, fence, holder, until, due, "
+    "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM chat_conversations WHERE id = %s"
+)
+_HEAD_LOCKED: LiteralString = _HEAD + " FOR UPDATE"
+_CLOCK: LiteralString = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_ENTRIES = (
+    "SELECT entry FROM chat_entries JOIN chat_conversations ON conversation = key "
+    "WHERE id = %s AND number > %s ORDER BY number"
+)
+_LOCK_NAME: LiteralString = (
+    "WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/' || %s, 0))) "
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM lock"
+)
+_INSERT = (
+    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, id, change) "
+    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, pg_current_xact_id()) RETURNING key"
+)
+_UPDATE = (
+    "UPDATE chat_conversations SET person = %s, born = %s, entries = %s, revision = %s, fence = %s, holder = %s, "
+    "until = %s, due = %s, change = CASE WHEN %s THEN pg_current_xact_id() ELSE change END WHERE key = %s"
+)
+_WAITING = (
+    "SELECT id, person, kind, wait FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
+    "WHERE (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "
+    "AND (%(before)s::bigint IS NULL OR moment < %(before)s) "
+    "ORDER BY moment NULLS LAST, conversation, tool, place LIMIT %(limit)s"
+)
+_DUE = (
+    "SELECT id, person, due FROM chat_conversations WHERE due <= %(now)s AND (until IS NULL OR until <= %(now)s) "
+    "AND (%(person)s::text IS NULL OR person = %(person)s) ORDER BY due, key LIMIT %(limit)s"
+)
+_NEXT = (
+    "SELECT pg_current_snapshot()::text, (SELECT min(greatest(due, until)) FROM chat_conversations "
+    "WHERE due IS NOT NULL AND greatest(due, until) > %(now)s), "
+    "pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"
+)
+# A dump that was read into another server has numbers of transactions that are yet to come there.
+_LOOK = (
+    "SELECT id, person FROM chat_conversations WHERE change >= pg_snapshot_xmin(%(since)s::pg_snapshot) "
+    "AND change < pg_snapshot_xmax(pg_current_snapshot()) "
+    "AND NOT pg_visible_in_snapshot(change, %(since)s::pg_snapshot) UNION SELECT id, person FROM chat_conversations "
+    "WHERE due IS NOT NULL AND greatest(due, until) > %(after)s AND greatest(due, until) <= %(now)s"
+)
+_SNAPSHOT = r"\d{1,20}:\d{1,20}:[\d,]*"
+_LISTENS = 0.1
+"""Seconds for which the thread that listens does not hear that it is to end."""
+
+
+class PostgresStore(BackedStore):
+    """A `ConversationStore` in PostgreSQL, safe between machines. The first use makes its tables, or brings them up.
+
+    Args:
+        dsn: the address, as libpq reads it: `postgresql://user@host/database`, or `host=… dbname=…`.
+        schema: where the tables stand; it is made where there is none.
+        lease_seconds: how long a run may stand still before it can be overtaken; and how long one that died keeps
+            others out.
+        busy_seconds: how long to wait for somebody else who writes to the same conversation, or for a connection,
+            before `TimeoutError` is raised; and for a server that went away, before `OSError` is.
+        connections: how many there are at most, beside one that listens while somebody waits in `changes()`.
+        now: the clock, with a zone. That of the server unless given, so that those of the machines need not agree.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "chat",
+        lease_seconds: float = 30.0,
+        busy_seconds: float = 10.0,
+        connections: int = 10,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        backend = PostgresBackend(dsn, schema, busy_seconds, connections)
+        super().__init__(backend, lease_seconds, backend.now if now is None else now)
+
+
+class Medium:
+    """What makes a transaction durable. Tests of crashes put their own in place of `PostgresBackend.medium`."""
+
+    def commit(self, connection: Connection, then: sql.Composable) -> None:
+        """Return when everything written is durable, and those who wait for it are told.
+
+        They are told behind the commit, in the same message: within it, they would be told in the order of commits,
+        and for that every commit of the database would wait for the one before it to reach the disk.
+        """
+        connection.execute(sql.SQL("COMMIT") + then)
+
+
+@final
+class _Transaction:
+    def __init__(self, connection: Connection, id: str, clock: ServerClock, *, changing: bool) -> None:  # noqa: A002 - the field's own name
+        self._connection = connection
+        self._id = id
+        self._clock = clock
+        self._changing = changing
+        self._key: int | None = None
+        self._entries: int | None = None
+        self.changed = False
+
+    def head(self) -> Head | None:
+        asked = time.monotonic()
+        row = self._connection.execute(_HEAD_LOCKED if self._changing else _HEAD, (self._id,)).fetchone()
+        if row is None and self._changing:
+            # Nobody else can change or remove a row that is locked; nor make one, under a name that is.
+            read_clock(self._connection, self._clock, _LOCK_NAME, self._id)
+            row = self._connection.execute(_HEAD_LOCKED, (self._id,)).fetchone()
+        if row is None:
+            return None
+        self._key, person, born, entries, revision, fence, holder, until, due, now = row
+        self._clock.set(time_of(int(now)), asked)
+        self._entries = entries
+        return Head(self._id, person, born, entries, revision, fence, holder, time_of(until), time_of(due))
+
+    def entries(self, after: int) -> list[bytes]:
+        if self._entries is not None and after >= self._entries:
+            return []
+        return [entry for (entry,) in self._connection.execute(_ENTRIES, (self._id, after), binary=True)]
+
+    def put(self, head: Head, *, changed: bool = False) -> None:
+        self.changed |= changed
+        values = (
+            head.person,
+            head.born,
+            head.entries,
+            head.revision,
+            head.fence,
+            head.holder,
+            number_of(head.until),
+            number_of(head.due),
+        )
+        if self._key is None:
+            row = self._connection.execute(_INSERT, (*values, self._id)).fetchone()
+            self._key = None if row is None else row[0]
+        else:
+            self._connection.execute(_UPDATE, (*values, changed, self._key))
+
+    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
+        self.put(head, changed=True)
+        self._connection.execute("INSERT INTO chat_entries VALUES (%s, %s, %s)", (self._key, head.entries, entry))
+        for tool, found in waits.items():
+            name = name_to_text(tool)
+            self._connection.execute("DELETE FROM chat_waits WHERE conversation = %s AND tool = %s", (self._key, name))
+            for place, wait in enumerate(found):
+                self._connection.execute(
+                    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait) "
+                    "VALUES (%s, %s, %s, %s, %s, %s)",
+                    (self._key, name, place, wait.kind, number_of(moment_of(wait)), wait_to_bytes(wait)),
+                )
+
+    def remove(self) -> None:
+        self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
+
+
+class PostgresBackend:
+    """Rows in a PostgreSQL database."""
+
+    medium: ClassVar[Medium] = Medium()
+
+    def __init__(self, dsn: str, schema: str, busy_seconds: float, connections: int) -> None:
+        _require_schema(schema)
+        self._schema = schema
+        self._clock = ServerClock()
+        self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
+        self._channel = sql.Identifier(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
+        self._watchman = Watchman(self._watch)
+        self._ready = False
+        settings: dict[LiteralString, sql.Composable] = {
+            "search_path": sql.Identifier(schema),
+            "lock_timeout": sql.Literal(max(1, round(busy_seconds * 1000))),
+            "idle_in_transaction_session_timeout": sql.Literal(LONGEST_TRANSACTION * 1000),
+        }
+        # With every transaction, and not with the connection: poolers between here and there give it to others.
+        self._settings = sql.SQL("").join(
+            [sql.SQL("; SET LOCAL {} = {}").format(sql.SQL(name), value) for name, value in settings.items()]
+        )
+        self._begin = sql.SQL("BEGIN") + self._settings
+        self._reading = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") + self._settings
+        self._writing = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") + self._settings
+        self._notify = sql.SQL("; NOTIFY ") + self._channel
+
+    def now(self) -> datetime:
+        """The time of the server."""
+        if (now := self._clock.now()) is not None:
+            return now
+        with self._pool.connection(self._reading) as connection:
+            return read_clock(connection, self._clock)
+
+    @contextmanager
+    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
+        """Look at one moment of a conversation."""
+        with self._pool.connection(self._reading) as connection:
+            yield _Transaction(connection, id, self._clock, changing=False)
+
+    @contextmanager
+    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
+        """Change a conversation."""
+        with self._pool.connection(self._writing) as connection:
+            transaction = _Transaction(connection, id, self._clock, changing=True)
+            yield transaction
+            self.medium.commit(connection, self._notify if transaction.changed else sql.SQL(""))
+
+    def waiting(self, which: Filter) -> list[Waiting]:
+        """The calls that wait."""
+        values = {
+            "person": which.person,
+            "kind": which.kind,
+            "before": number_of(which.before),
+            "limit": which.limit,
+        }
+        with self._pool.connection(self._reading) as connection:
+            rows = connection.execute(_WAITING, values, binary=True).fetchall()
+        return [Waiting(id, person, wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+
+    def due(self, now: datetime, which: Filter) -> list[Due]:
+        """The conversations that are due."""
+        values = {"now": number_of(now), "person": which.person, "limit": which.limit}
+        with self._pool.connection(self._reading) as connection:
+            rows = connection.execute(_DUE, values).fetchall()
+        return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        """What was changed, or became due."""
+        if since is not None and not fullmatch(_SNAPSHOT, since):
+            raise not_a_cursor(since)
+        values = {"since": since, "after": number_of(after), "now": number_of(now)}
+        with self._pool.connection(self._reading) as connection:
+            try:
+                row = connection.execute(_NEXT, values).fetchone()
+                rows = [] if since is None else connection.execute(_LOOK, values).fetchall()
+            except errors.InvalidTextRepresentation:
+                raise not_a_cursor(str(since)) from None
+        position, moment, ahead = row or ("", None, False)
+        if ahead:
+            raise not_a_cursor(str(since))
+        return Look(position, [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+
+    def watch(self, bell: Bell) -> None:
+        """Ring a bell with every change."""
+        self._watchman.add(bell)
+
+    def unwatch(self, bell: Bell) -> None:
+        """Ring it no more."""
+        self._watchman.remove(bell)
+
+    def close(self) -> None:
+        """Close every connection; one in use, as soon as it is not."""
+        self._watchman.close()
+        self._pool.close()
+
+    # --- Below: connections --------------------------------------------------------------------------------------
+
+    def _prepare(self, connection: Connection) -> None:
+        if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+            msg = f"a conversation may hold any text, which the database cannot keep in its encoding {encoding}"
+            raise UsageError(msg)
+        read_clock(connection, self._clock)
+        if not self._ready:
+            connection.execute(self._begin, prepare=False)
+            migrate(connection, self._schema)
+            row = connection.execute("SHOW synchronous_commit").fetchone()
+            connection.execute("COMMIT")
+            if row == ("off",):
+                self._writing += sql.SQL("; SET LOCAL synchronous_commit = on")
+            self._ready = True
+
+    @contextmanager
+    def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
+        """PostgreSQL tells of a change. It need not be asked; but the thread must, whether it is to end."""
+        del stop
+        with self._pool.own() as connection:
+            connection.execute(sql.SQL("LISTEN ") + self._channel)
+
+            def changed() -> bool:
+                return bool(list(connection.notifies(timeout=_LISTENS, stop_after=1)))
+
+            yield changed
+
+
+def read_clock(connection: Connection, clock: ServerClock, query: LiteralString = _CLOCK, *values: str) -> datetime:
+    """Ask the server for the time."""
+    asked = time.monotonic()
+    row = connection.execute(query, values).fetchone()
+    said = time_of(int(row[0] if row else 0))
+    clock.set(said, asked)
+    return said
+
+
+def _require_schema(schema: str) -> None:
+    if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_SCHEMA:
+        msg = f"a schema of PostgreSQL has a name of at most {_LONGEST_SCHEMA} bytes, not {schema!r}"
+        raise UsageError(msg)

@@ -1,0 +1,176 @@
+"""Scenarios: whoever follows the changes of a store misses none of them."""
+
+from __future__ import annotations
+
+import anyio
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
+
+from chat_store.store import Changed, ConversationStore
+from chat_store.testing._trial import Stores, answer, call, paused, refused, require
+
+_BOUND = 60
+
+
+async def a_change_is_told_once(stores: Stores) -> None:
+    """To whoever has the cursor, however much later they ask."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), id="old")
+        first = await there.changes()
+        require(first.conversations == (), "changes() without a cursor names nothing: it is where one begins")
+        for name in ("1", "2"):
+            await here.create(paused("a"), id=name, person="ana")
+            await here.assign(name, "ben")
+        found = await there.changes(first.cursor, wait_seconds=_BOUND)
+        expected = {Changed("1", "ben"), Changed("2", "ben")}
+        require(set(found.conversations) == expected, f"changes() names {expected}, not {found.conversations}")
+        require(len(found.conversations) == len(expected), "changes() names each conversation once")
+        require(await _news(there, found.cursor) == set(), "what was told is not told again")
+        require(await _news(there, first.cursor) == {"1", "2"}, "an old cursor tells what happened since then")
+
+
+async def every_change_is_told(stores: Stores) -> None:
+    """Turns, calls, runs and persons; that a run lives on is no change."""
+    async with stores.open() as here, stores.open() as there:
+        cursor = (await there.changes()).cursor
+
+        async def require_told(what: str) -> None:
+            nonlocal cursor
+            found = await there.changes(cursor, wait_seconds=0)
+            require([item.conversation for item in found.conversations] == ["chat"], f"changes() tells {what}")
+            cursor = found.cursor
+
+        async with here.open("chat") as conversation:
+            conversation.messages.user("Pay.")
+            await conversation.save()
+            await require_told("of a turn that was pushed")
+            await conversation.claim()
+            await require_told("of a run that begins")
+            turn = paused("a")[-1].turns[0]
+            conversation.messages.append("model", turn)
+            await conversation.write_turn("model", turn)
+            await require_told("of a turn of a run")
+            conversation.messages.tool("a").approve()
+            await conversation.write_tool(conversation.messages.tool("a"))
+            await require_told("of what happens to a call")
+            await conversation.renew()
+            require(await _news(there, cursor) == set(), "a lease that is prolonged is no change")
+            await conversation.release()
+            await require_told("of a run that ends")
+        await here.assign("chat", "ana")
+        await require_told("of who was put in charge")
+
+
+async def what_becomes_due_is_told(stores: Stores) -> None:
+    """Though nobody wrote anything: a worker need not ask again and again."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused(call("planned", at=stores.clock.after(hours=1))), id="planned")
+        await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
+        await here.create(Messages.from_user("Hello."), id="run")
+        async with here.open("run") as run:
+            await run.claim()
+            cursor = (await there.changes()).cursor
+            stores.clock.advance(seconds=1)
+            require(await _news(there, cursor) == set(), "nothing is told before its time")
+            stores.clock.advance(minutes=10)
+            found = await there.changes(cursor, wait_seconds=0)
+            names = [item.conversation for item in found.conversations]
+            require(names == ["run"], "a conversation is told when the lease of a dead run has run out")
+            stores.clock.advance(minutes=50)
+            found = await there.changes(found.cursor, wait_seconds=0)
+            names = [item.conversation for item in found.conversations]
+            require(names == ["planned"], f"a schedule is told when its time has come, and nothing else: {names}")
+            stores.clock.advance(hours=1)
+            require(await _news(there, found.cursor) == {"asked"}, "an approval is told when it has expired")
+            require(await _news(there, cursor) == {"run", "planned", "asked"}, "an old cursor tells all of it")
+
+
+async def whoever_waits_is_woken(stores: Stores) -> None:
+    """By a change that comes while they wait, from another store; and not before."""
+    async with stores.open() as here, stores.open() as there:
+        cursor = (await there.changes()).cursor
+        told: list[str] = []
+
+        async def wait(store: ConversationStore) -> None:
+            found = await store.changes(cursor)
+            told.extend(item.conversation for item in found.conversations)
+
+        with anyio.fail_after(_BOUND):
+            async with anyio.create_task_group() as group:
+                group.start_soon(wait, here)
+                group.start_soon(wait, there)
+                await anyio.wait_all_tasks_blocked()
+                require(told == [], "changes() waits for a change")
+                await here.create(paused("a"), id="new")
+        require(told == ["new", "new"], f"a change ends the wait of everybody, not {told}")
+
+
+async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
+    """Neither one whose time is over, nor one that is cancelled."""
+    async with stores.open() as here, stores.open() as there:
+        first = await there.changes()
+        second = await there.changes(first.cursor, wait_seconds=0.01)
+        require(second.conversations == (), "changes() comes back empty when its time is over")
+        with anyio.move_on_after(0.01):
+            await there.changes(second.cursor)
+        await here.create(paused("a"), id="new")
+        require(await _news(there, second.cursor) == {"new"}, "the cursor of a wait that was cancelled is good")
+        require(await _news(there, first.cursor) == {"new"}, "and so is the one before it")
+
+
+async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
+    """To a browser, say, which comes back to another process; and what is no cursor is refused."""
+    async with stores.open() as here, stores.open() as there:
+        cursor = (await here.changes()).cursor
+        await here.create(paused("a"), id="new")
+        require(await _news(there, cursor) == {"new"}, "one store goes on with the cursor of another one")
+        require(cursor.isascii() and cursor.isprintable(), "a cursor is a text that every protocol carries")
+        require(not set(cursor) & set(" \"'<>&%\\"), "a cursor is a text that needs no quoting")
+        for text in ("", "no cursor", f"?{cursor}", f"{cursor}?"):
+            with refused(UsageError, f"changes() refuses {text!r}, which is no cursor"):
+                await there.changes(text, wait_seconds=0)
+
+
+async def a_follower_misses_nothing(stores: Stores) -> None:
+    """However many write at once."""
+    async with stores.open() as here, stores.open() as there:
+        cursor = (await there.changes()).cursor
+        revisions: dict[str, int] = {}
+        names = {f"chat {number}" for number in range(6)}
+
+        async def talk(name: str) -> None:
+            async with here.open(name) as conversation:
+                for number in range(3):
+                    conversation.messages.append("model", answer(str(number)))
+                    await conversation.save()
+
+        async def follow() -> None:
+            nonlocal cursor
+            while revisions != dict.fromkeys(names, 3):
+                found = await there.changes(cursor)
+                cursor = found.cursor
+                for item in found.conversations:
+                    revisions[item.conversation] = (await there.load(item.conversation)).revision
+
+        with anyio.move_on_after(_BOUND):
+            async with anyio.create_task_group() as group:
+                group.start_soon(follow)
+                for name in names:
+                    group.start_soon(talk, name)
+        require(revisions == dict.fromkeys(names, 3), f"the last change of each conversation is told: {revisions}")
+
+
+async def _news(store: ConversationStore, cursor: str) -> set[str]:
+    """What a look tells."""
+    return {item.conversation for item in (await store.changes(cursor, wait_seconds=0)).conversations}
+
+
+SCENARIOS = (
+    a_change_is_told_once,
+    every_change_is_told,
+    what_becomes_due_is_told,
+    whoever_waits_is_woken,
+    a_wait_that_is_given_up_loses_nothing,
+    a_cursor_is_of_use_to_every_store,
+    a_follower_misses_nothing,
+)

