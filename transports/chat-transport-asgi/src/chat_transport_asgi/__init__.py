@@ -1,3 +1,8 @@
 """A transport of chat-core that calls an ASGI application in this process, without a socket."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from chat_transport_asgi._transport import AsgiTransport
+from chat_transport_asgi._types import AsgiApp, Message, Receive, Scope, Send
+
+__all__ = ["AsgiApp", "AsgiTransport", "Message", "Receive", "Scope", "Send"]

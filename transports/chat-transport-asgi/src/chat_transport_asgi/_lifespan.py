@@ -1,0 +1,77 @@
+"""The life of an application: what it does before the first request, and behind the last one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import anyio
+from chat_core.errors import TransportError
+
+from chat_transport_asgi._types import VERSIONS, AsgiApp, Message
+
+_LOGGER: Final = logging.getLogger("chat_transport_asgi")
+
+
+@final
+class Lifespan:
+    """One life of an application, in a task of its own.
+
+    Attributes:
+        state: what the application leaves for its requests.
+    """
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.state: dict[str, object] = {}
+        self._app = app
+        self._asked = False
+        self._failure: str | None = None
+        self._begun = anyio.Event()
+        self._closing = anyio.Event()
+        self._ended = anyio.Event()
+
+    async def run(self) -> None:
+        """Call the application. Nothing is raised here."""
+        scope = {"type": "lifespan", "asgi": dict(VERSIONS), "state": self.state}
+        try:
+            await self._app(scope, self._receive, self._send)
+        except Exception as error:
+            # An application that knows of no lifespan may raise anything: the specification has a server go on without.
+            level = logging.ERROR if self._begun.is_set() else logging.INFO
+            _LOGGER.log(level, "the application raised in its lifespan", exc_info=error)
+        finally:
+            self._begun.set()
+            self._ended.set()
+
+    async def start(self) -> None:
+        """Wait until the application is ready, or has shown that it has no lifespan.
+
+        Raises:
+            TransportError: of kind `connect`, the application says that it cannot start.
+        """
+        await self._begun.wait()
+        if self._failure is not None:
+            raise TransportError("connect", f"the application did not start: {self._failure}")
+
+    async def stop(self) -> None:
+        """Tell the application to end, and wait until it has."""
+        self._closing.set()
+        await self._ended.wait()
+
+    async def _receive(self) -> Message:
+        if not self._asked:
+            self._asked = True
+            return {"type": "lifespan.startup"}
+        await self._closing.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def _send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "lifespan.startup.failed":
+            self._failure = str(message.get("message", "")) or "it did not say why"
+        elif kind == "lifespan.shutdown.failed":
+            _LOGGER.error("the application did not end well: %s", message.get("message", ""))
+        elif kind not in {"lifespan.startup.complete", "lifespan.shutdown.complete"}:
+            msg = f"the application sent {kind!r} in its lifespan"
+            raise RuntimeError(msg)
+        self._begun.set()

@@ -1,0 +1,129 @@
+"""What an application does before its first request, and behind its last one."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+import pytest
+from chat_core.errors import TransportError, UsageError
+from chat_core.transport import Request
+from chat_transport_asgi import AsgiTransport, Message, Receive, Scope, Send
+
+ASKED = Request("GET", "http", "app.example", "/")
+
+
+class Living:
+    """An application with a lifespan, that notes what happens to it."""
+
+    def __init__(self, ends: Message | None = None, begins: Message | None = None) -> None:
+        self.notes: list[str] = []
+        self.begins = begins or {"type": "lifespan.startup.complete"}
+        self.ends = ends or {"type": "lifespan.shutdown.complete"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            scope["state"]["pool"] = "open"
+            self.notes.append((await receive())["type"])
+            await send(self.begins)
+            if self.begins["type"].endswith("failed"):
+                return
+            self.notes.append((await receive())["type"])
+            await send(self.ends)
+        else:
+            self.notes.append(f"asked with {scope['state']}")
+            scope["state"]["own"] = 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body"})
+
+
+@pytest.mark.anyio
+async def test_it_lives_as_long_as_the_block_and_its_state_is_in_each_request() -> None:
+    app = Living()
+    async with AsgiTransport(app) as transport:
+        await transport.send(ASKED)
+        await transport.send(ASKED)
+        assert app.notes[-1] != "lifespan.shutdown"
+
+    assert app.notes == ["lifespan.startup", *["asked with {'pool': 'open'}"] * 2, "lifespan.shutdown"]
+
+
+@pytest.mark.anyio
+async def test_without_a_block_it_has_no_lifespan() -> None:
+    app = Living()
+    transport = AsgiTransport(app)
+    await transport.send(ASKED)
+    await transport.aclose()
+
+    assert app.notes == ["asked with {}"]
+
+
+@pytest.mark.anyio
+async def test_closing_ends_it_once_and_from_any_task() -> None:
+    app = Living()
+    async with AsgiTransport(app) as transport:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(transport.aclose)
+        assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
+        await transport.aclose()
+
+    assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.anyio
+async def test_it_may_live_again_but_not_twice_at_once() -> None:
+    app = Living()
+    transport = AsgiTransport(app)
+    for _ in range(2):
+        async with transport:
+            with pytest.raises(UsageError, match="already"):
+                await transport.__aenter__()
+
+    assert app.notes == ["lifespan.startup", "lifespan.shutdown"] * 2
+
+
+@pytest.mark.anyio
+async def test_an_application_that_cannot_start_is_no_connection() -> None:
+    app = Living(begins={"type": "lifespan.startup.failed", "message": "no database"})
+    with pytest.raises(TransportError, match="did not start: no database") as caught:
+        async with AsgiTransport(app):
+            pass
+
+    assert caught.value.kind == "connect"
+
+
+@pytest.mark.anyio
+async def test_an_application_without_a_lifespan_is_used_without() -> None:
+    async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        await Living()(scope, receive, send)
+
+    async with AsgiTransport(plain) as transport:
+        assert (await transport.send(ASKED)).status == 200
+
+
+@pytest.mark.anyio
+async def test_what_goes_wrong_at_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    failed: Message = {"type": "lifespan.shutdown.failed", "message": "still busy"}
+    for app in (Living(ends=failed), Living(ends={"type": "nonsense"})):
+        with caplog.at_level(logging.ERROR, "chat_transport_asgi"):
+            async with AsgiTransport(app):
+                pass
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the application did not end well: still busy",
+        "the application raised in its lifespan",
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_the_block_raises_comes_out_as_it_is_and_the_application_still_ends() -> None:
+    app = Living()
+    own = ValueError("the block's own")
+    with pytest.raises(ValueError, match="own") as caught:
+        async with AsgiTransport(app):
+            raise own
+
+    assert caught.value is own
+    assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
