@@ -1,3 +1,9 @@
 """One WebSocket, many turns: the WebSocket transport of chat-core, for asyncio."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from chat_transport_websockets._backoff import BackOff
+from chat_transport_websockets._frames import FrameProtocol
+from chat_transport_websockets._transport import WebSocketTransport
+
+__all__ = ["BackOff", "FrameProtocol", "WebSocketTransport"]

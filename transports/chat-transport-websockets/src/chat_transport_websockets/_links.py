@@ -1,0 +1,226 @@
+"""A connection, and the turns on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import final
+
+from chat_core.errors import TransportError
+from chat_core.transport import Headers, Request
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.server import broadcast
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+from websockets.protocol import State
+
+from chat_transport_websockets._errors import broken, describe
+from chat_transport_websockets._frames import FrameProtocol
+from chat_transport_websockets._turns import Direct, Inbox, Source, Turn, Watch, silent, understood
+
+
+@final
+class Link:
+    """A connection. Where it is multiplexed, one task reads it for all its turns; else each turn reads for itself.
+
+    Attributes:
+        headers: those of the answer to the handshake.
+        born: when it was opened, by the clock of its event loop.
+        busy: how many turns are on it.
+        spent: whether it serves no further turn.
+        broke: whether it has ended within a turn, and nobody here wanted that.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_inboxes",
+        "_number",
+        "_protocol",
+        "_reader",
+        "born",
+        "broke",
+        "busy",
+        "headers",
+        "on_end",
+        "spent",
+        "timer",
+    )
+
+    def __init__(self, connection: ClientConnection, protocol: FrameProtocol) -> None:
+        self._connection = connection
+        self._protocol = protocol
+        self._number = 0
+        self._inboxes: dict[str, Inbox] = {}
+        self._reader: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self.born = loop.time()
+        self.busy = 0
+        self.spent = False
+        self.broke = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.on_end: Callable[[], None] | None = None
+        self.headers = _headers(connection)
+        if protocol.multiplexed:
+            self._reader = loop.create_task(self._read(), name="websocket reader")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can serve a turn, as far as is known."""
+        return not self.spent and self._connection.state is State.OPEN
+
+    async def is_quiet(self) -> bool:
+        """Whether nothing has come that nobody asked for: it would be taken for the beginning of the next answer.
+
+        A frame that says to which turn it belongs does no harm.
+        """
+        try:
+            while True:
+                async with asyncio.timeout(0):
+                    frame = await self._connection.recv()
+                data = frame.encode() if isinstance(frame, str) else frame
+                if understood(self._protocol, data, "")[0] is None:
+                    return False
+        except TimeoutError:
+            return self.is_open
+        except (ConnectionClosed, TransportError):
+            return False
+
+    async def begin(self, request: Request) -> Turn:
+        """Send a request.
+
+        Raises:
+            TransportError: it was not taken.
+        """
+        self._number += 1
+        key = str(self._number)
+        frame = self._protocol.ask(request, key)
+        source: Source = Direct(key, self._connection, self._protocol, request)
+        if self._reader is not None:
+            source = self._inboxes[key] = Inbox(request)
+        turn = Turn(key, source, self._protocol, request)
+        self.busy += 1
+        try:
+            await self._send(frame, request)
+        except BaseException:
+            await self.leave(turn)
+            raise
+        return turn
+
+    async def _send(self, frame: str | bytes, request: Request) -> None:
+        """Send a frame. How long that takes does not matter, as long as something is taken."""
+        transport = self._connection.transport
+        waiting = len(frame)
+
+        def expire() -> None:
+            nonlocal waiting
+            left = transport.get_write_buffer_size()
+            if left < waiting:
+                waiting, watch.expired = left, False
+                watch.begin()
+            else:
+                transport.abort()
+
+        watch = Watch(request.timeouts.idle, expire)
+        watch.begin()
+        try:
+            await self._connection.send(frame)
+        except ConnectionClosed as error:
+            if watch.expired:
+                raise silent(request) from None
+            raise broken(error, request) from error
+        finally:
+            watch.close()
+        if watch.expired:
+            raise silent(request)
+
+    async def leave(self, turn: Turn) -> None:
+        """A turn is left. If it is not at its end, what is still to come of it will be no other turn's.
+
+        A connection that served this turn alone is closed: of a frame that comes later nobody could tell whose it is,
+        and nothing else tells the peer to stop. Where there are other turns, the peer is told, and what it says
+        nevertheless has a key that nobody looks for.
+        """
+        turn.close()
+        self.busy -= 1
+        self.spent = self.spent or turn.failed is not None
+        self.broke = self.broke or (not turn.finished and self._connection.state is not State.OPEN)
+        over = turn.finished
+        if self._inboxes.pop(turn.key, None) is not None and not over and self._connection.state is State.OPEN:
+            frame = self._protocol.cancel(turn.key)
+            if frame is not None:
+                broadcast([self._connection], frame)
+            over = frame is not None or bool(self.busy)
+        if not over or (self.spent and not self.busy):
+            self.hang_up()
+            await self._connection.wait_closed()
+            if self._reader is not None:
+                await asyncio.wait([self._reader])
+
+    def hang_up(self) -> None:
+        """End the connection at once. The peer is told, where nothing stands in the way."""
+        self.spent = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        connection = self._connection
+        if connection.state is State.OPEN:
+            with suppress(Exception):
+                connection.protocol.send_close(CloseCode.GOING_AWAY)
+                connection.send_data()
+        connection.transport.abort()
+
+    async def aclose(self) -> None:
+        """End the connection as the protocol wants it, if the peer plays along."""
+        self.spent = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        try:
+            await self._connection.close()
+        finally:
+            self._connection.transport.abort()
+            for inbox in self._inboxes.values():
+                inbox.fail(_closed)
+            if self._reader is not None:
+                self._reader.cancel()
+        if self._reader is not None:
+            await asyncio.wait([self._reader])
+
+    async def _read(self) -> None:
+        """Hand each frame to its turn, until the connection ends."""
+        failure: Callable[[Request], TransportError]
+        try:
+            while True:
+                frame = await self._connection.recv()
+                data = frame.encode() if isinstance(frame, str) else frame
+                key, events, last = understood(self._protocol, data, "a multiplexed connection")
+                inbox = self._inboxes.get(key) if key is not None else None
+                if inbox is not None:
+                    inbox.put((data, events, last))
+                    await inbox.room()
+        except ConnectionClosed as error:
+            closed = error
+            failure = lambda request: broken(closed, request)  # noqa: E731 - one of two
+        except TransportError as error:
+            told = error
+            failure = lambda _: TransportError(told.kind, str(told), body=told.body)  # noqa: E731 - the other one
+        else:
+            return
+        self.spent = True
+        for inbox in self._inboxes.values():
+            inbox.fail(failure)
+        self.hang_up()
+        if self.on_end is not None:
+            self.on_end()
+
+
+def _headers(connection: ClientConnection) -> Headers:
+    """The headers of the answer to the handshake, without those of the handshake itself."""
+    fields = connection.response.headers.raw_items() if connection.response is not None else ()
+    own = ("connection", "upgrade", "sec-websocket-accept", "sec-websocket-extensions")
+    return Headers([(name, value) for name, value in fields if name.lower() not in own])
+
+
+def _closed(request: Request) -> TransportError:
+    return TransportError("stream", f"{describe(request)}: the transport was closed within the turn")

@@ -1,0 +1,325 @@
+"""The connections of one event loop: which one serves a turn, and what becomes of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+from weakref import WeakKeyDictionary
+
+from chat_core.errors import TransportError, UsageError
+from chat_core.transport import Headers, Request
+
+from chat_transport_websockets._backoff import BackOff
+from chat_transport_websockets._frames import FrameProtocol
+from chat_transport_websockets._links import Link
+from chat_transport_websockets._opening import Destination, Opening
+from chat_transport_websockets._turns import Turn
+
+_PLACES = 64
+"""So many destinations are remembered that have no connection."""
+
+_Pools = WeakKeyDictionary[asyncio.AbstractEventLoop, "Pool"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How many connections there are, and how long they are kept."""
+
+    max_connections: int
+    idle_seconds: float | None
+    max_seconds: float | None
+    back_off: BackOff
+
+
+@final
+class _Place:
+    """The connections to one destination."""
+
+    __slots__ = ("count", "failures", "idle", "links", "opening", "waiters")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failures = 0
+        self.idle: list[Link] = []
+        self.links: set[Link] = set()
+        self.opening: asyncio.Future[Link] | None = None
+        self.waiters: deque[asyncio.Future[Link | None]] = deque()
+
+
+@final
+class Lease:
+    """A turn on a connection, which is given back when the turn is left."""
+
+    __slots__ = ("_link", "_place", "_pool", "turn")
+
+    def __init__(self, pool: Pool, place: _Place, link: Link, turn: Turn) -> None:
+        self._pool = pool
+        self._place = place
+        self._link = link
+        self.turn = turn
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the answer to the handshake."""
+        return self._link.headers
+
+    async def leave(self) -> None:
+        """The turn is over, or nobody wants to know more of it."""
+        try:
+            await self._link.leave(self.turn)
+        finally:
+            if self.turn.finished and self.turn.failed is None:
+                self._place.failures = 0
+            self._pool.give_back(self._place, self._link)
+
+
+@final
+class Pool:
+    """Connections by destination.
+
+    A connection belongs to the event loop on which it was opened, and can be closed on no other. A loop that ends
+    closes what is registered with its hook for asynchronous generators, and asks of that no more than an `aclose()`.
+    This object is registered there, so a transport that outlives a loop leaves no open socket in it.
+    """
+
+    __slots__ = ("__weakref__", "_keeping", "_loop", "_opening", "_places", "_pools", "_protocol")
+
+    def __init__(self, protocol: FrameProtocol, opening: Opening, keeping: Keeping, pools: _Pools) -> None:
+        self._protocol = protocol
+        self._opening = opening
+        self._keeping = keeping
+        self._pools = pools
+        self._loop = asyncio.get_running_loop()
+        self._places: dict[Destination, _Place] = {}
+        firstiter = sys.get_asyncgen_hooks().firstiter
+        if firstiter is not None:
+            # All that a loop asks of what is registered here is `aclose()`.
+            firstiter(self)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    async def begin(self, request: Request) -> Lease:
+        """Send a request over a connection that nobody else reads, or whose turns are told apart.
+
+        Raises:
+            TransportError: there is no connection, or it did not take the request.
+        """
+        destination = self._opening.destination(request)
+        if destination not in self._places and len(self._places) >= _PLACES:
+            self._places = {where: place for where, place in self._places.items() if place.count}
+        place = self._places.setdefault(destination, _Place())
+        find = self._shared if self._protocol.multiplexed else self._own
+        link = await find(place, destination, request)
+        try:
+            turn = await link.begin(request)
+        except BaseException:
+            self.give_back(place, link)
+            raise
+        return Lease(self, place, link, turn)
+
+    async def _own(self, place: _Place, destination: Destination, request: Request) -> Link:
+        """A connection for this turn alone: one that is free, or a new one, or the next one that is given back."""
+        while True:
+            while place.idle:
+                link = place.idle.pop()
+                self._wake(link)
+                if await self._is_good(place, link):
+                    return link
+            if place.count < self._keeping.max_connections:
+                place.count += 1
+                return await self._opened(place, destination, request)
+            waiter: asyncio.Future[Link | None] = self._loop.create_future()
+            place.waiters.append(waiter)
+            try:
+                given = await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._pass_on(place, waiter.result())
+                raise
+            if given is None:  # a connection has ended, and its room is this turn's
+                return await self._opened(place, destination, request)
+            if await self._is_good(place, given):
+                return given
+
+    async def _is_good(self, place: _Place, link: Link) -> bool:
+        """Whether a connection can serve the next turn. One that cannot is closed."""
+        oldest = self._keeping.max_seconds
+        try:
+            young = oldest is None or self._loop.time() - link.born < oldest
+            good = young and link.is_open and await link.is_quiet()
+        except BaseException:
+            link.hang_up()
+            self._gone(place, link)
+            raise
+        if not good:
+            link.hang_up()
+            self._gone(place, link)
+        return good
+
+    async def _opened(self, place: _Place, destination: Destination, request: Request) -> Link:
+        """A new connection; room for it has been made."""
+        try:
+            await self._keeping.back_off.wait(place.failures)
+            connection = await self._opening.open(destination, request)
+        except BaseException as error:
+            place.failures += isinstance(error, TransportError)
+            self._leave_room(place)
+            raise
+        link = Link(connection, self._protocol)
+        place.links.add(link)
+        return link
+
+    async def _shared(self, place: _Place, destination: Destination, request: Request) -> Link:
+        """The connection that serves all turns, opened by the first of them."""
+        while True:
+            for link in place.idle:
+                young = self._keeping.max_seconds is None or self._loop.time() - link.born < self._keeping.max_seconds
+                if link.is_open and young:
+                    self._wake(link)
+                    return link
+            if place.opening is None:
+                return await self._open_for_all(place, destination, request)
+            opening = place.opening
+            await asyncio.wait([opening])
+            if not opening.cancelled() and (error := opening.exception()) is not None:
+                raise _again(error)
+
+    async def _open_for_all(self, place: _Place, destination: Destination, request: Request) -> Link:
+        opening: asyncio.Future[Link] = self._loop.create_future()
+        place.opening = opening
+        place.count += 1
+        try:
+            link = await self._opened(place, destination, request)
+        except TransportError as error:
+            opening.set_exception(error)
+            opening.exception()  # nobody may be waiting
+            raise
+        except BaseException:
+            opening.cancel()
+            raise
+        finally:
+            place.opening = None
+        link.on_end = lambda: self._gone(place, link)
+        place.idle.append(link)
+        opening.set_result(link)
+        return link
+
+    def give_back(self, place: _Place, link: Link) -> None:
+        """A turn is over: the connection waits for the next one, if it may."""
+        if link.broke:
+            link.broke = False
+            place.failures += 1
+        if not link.is_open:
+            if not link.busy:
+                self._gone(place, link)
+        elif self._protocol.multiplexed:
+            if not link.busy:
+                self._rest(place, link)
+        elif place.waiters:
+            self._pass_on(place, link)
+        else:
+            place.idle.append(link)
+            self._rest(place, link)
+
+    def _pass_on(self, place: _Place, link: Link | None) -> None:
+        """Give a connection, or the room for one, to whoever has waited longest."""
+        while place.waiters:
+            waiter = place.waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(link)
+                return
+        if link is None:
+            place.count -= 1
+        else:
+            place.idle.append(link)
+            self._rest(place, link)
+
+    def _leave_room(self, place: _Place) -> None:
+        self._pass_on(place, None)
+
+    def _gone(self, place: _Place, link: Link) -> None:
+        """A connection has ended."""
+        if link in place.links:
+            place.links.remove(link)
+            if link in place.idle:
+                place.idle.remove(link)
+            self._leave_room(place)
+
+    def _rest(self, place: _Place, link: Link) -> None:
+        """Nobody uses a connection: it is kept for a while."""
+
+        def end() -> None:
+            link.timer = None
+            if not link.busy:
+                link.hang_up()
+                self._gone(place, link)
+
+        seconds = self._keeping.idle_seconds
+        if seconds is not None:
+            link.timer = self._loop.call_later(seconds, end)
+
+    def _wake(self, link: Link) -> None:
+        if link.timer is not None:
+            link.timer.cancel()
+            link.timer = None
+
+    async def aclose(self) -> None:
+        """Close the connections. Closing twice is allowed."""
+        # A connection keeps its loop alive, and so it would keep itself.
+        self._pools.pop(self._loop, None)
+        links = [link for place in self._places.values() for link in place.links]
+        await asyncio.gather(*[link.aclose() for link in links])
+        for place in self._places.values():
+            for link in list(place.links):
+                self._gone(place, link)
+
+
+def _again(error: BaseException) -> BaseException:
+    """The same error for another turn."""
+    if not isinstance(error, TransportError):
+        return error
+    return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=error.body)
+
+
+@final
+class Pools:
+    """The pools of one transport, one for each event loop."""
+
+    __slots__ = ("_make", "_pools")
+
+    def __init__(self, make: Callable[[_Pools], Pool]) -> None:
+        self._make = make
+        self._pools: _Pools = WeakKeyDictionary()
+
+    def get(self) -> Pool:
+        """The pool of the event loop that runs."""
+        loop = asyncio.get_running_loop()
+        own = self._pools.get(loop)
+        if own is None:
+            own = self._pools[loop] = self._make(self._pools)
+        return own
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop. Those of others end with their loops."""
+        own = self._pools.get(asyncio.get_running_loop())
+        if own is not None:
+            await own.aclose()
+
+
+def require_asyncio() -> None:
+    """Make sure that asyncio runs, which is all that this transport knows.
+
+    Raises:
+        UsageError: it does not.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "WebSocketTransport runs on asyncio alone, and no loop of asyncio runs here; "
+            "HttpxTransport also runs on trio"
+        )
+        raise UsageError(msg) from None
