@@ -1,0 +1,102 @@
+"""The inbox as a program, for the person at this machine: `python -m chat_inbox --store chats.db --chat app:chat`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import importlib
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import anyio
+import uvicorn
+from chat_core import AnyChat, Chat
+from chat_store import SqliteStore
+
+from chat_inbox.guard import loopback_only
+from chat_inbox.inbox import Inbox
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Serve an inbox until ctrl-C."""
+    options = _parser().parse_args(words)
+    try:
+        chat = None if options.chat is None else chat_named(options.chat)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        sys.exit(f"--chat {options.chat}: {error}")
+    try:
+        listener = _listen(options.port)
+    except OSError as error:
+        sys.exit(f"--port {options.port}: {error}")
+    with listener:
+        anyio.run(_serve, listener, options.store, chat, options.person)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="chat-inbox", description="Decide about the calls that wait in a store.")
+    parser.add_argument("--store", required=True, help="the file of a SqliteStore; it is made where there is none")
+    parser.add_argument("--chat", help="module:name of the chat that goes on, or of a function that makes it")
+    parser.add_argument("--port", type=int, default=8470, help="of 127.0.0.1; 0 for any that is free (default: 8470)")
+    parser.add_argument("--person", default=_user(), help="the name that decisions are recorded under (default: yours)")
+    return parser
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody"
+
+
+def chat_named(name: str) -> AnyChat:
+    """The chat with this name, `module:name`; a function there is called, and makes it.
+
+    Raises:
+        ValueError: the name is no such name.
+        ImportError, AttributeError: there is nothing under it.
+        TypeError: what is under it is no chat.
+    """
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        msg = "this is written module:name, such as app.chats:support"
+        raise ValueError(msg)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found: object = importlib.import_module(module)
+    for step in attribute.split("."):
+        found = getattr(found, step)
+    if callable(found) and not isinstance(found, Chat):
+        found = cast("Callable[[], object]", found)()
+    if not isinstance(found, Chat):
+        msg = f"a chat is needed, one that ChatBuilder built, not {found!r}"
+        raise TypeError(msg)
+    return cast("AnyChat", found)
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+async def _serve(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
+    async with SqliteStore(path) as store:
+        inbox = Inbox(store, chat=chat, authenticate=loopback_only(person))
+        # Without proxy headers: who may come in is told by the address of the socket.
+        config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
+        print(f"The inbox is at http://127.0.0.1:{listener.getsockname()[1]}/ (ctrl-C ends it)", flush=True)  # noqa: T201
+        await uvicorn.Server(config).serve(sockets=[listener])
+    if chat is not None:
+        await chat.aclose()
+
+
+if __name__ == "__main__":
+    main()

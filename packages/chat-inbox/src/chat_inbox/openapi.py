@@ -1,0 +1,202 @@
+"""The description of the API, as OpenAPI 3.1."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Final, TypeAlias
+
+Json: TypeAlias = dict[str, object]
+
+_TEXT: Final[Json] = {"type": "string"}
+_OPTIONAL: Final[Json] = {"type": ["string", "null"]}
+_TIME: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+_OBJECT: Final[Json] = {"type": "object"}
+_PATH: Final[Json] = {"type": "array", "items": _TEXT, "minItems": 1}
+_KIND: Final[Json] = {"enum": ["approval", "schedule", "interrupted"]}
+_STATUS: Final[Json] = {
+    "enum": ["Pending", "Approved", "Running", "Suspended", "Unknown", "Completed", "Failed", "Rejected"]
+}
+
+
+def _described(schema: Json, text: str) -> Json:
+    return {**schema, "description": text}
+
+
+def _closed(properties: dict[str, object], optional: tuple[str, ...] = ()) -> Json:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+_VERSION: Final = _described(_TEXT, "The state of the call as it was seen: `version` of the call.")
+_CALL_NAME: Final = _described(_TEXT, "The call, as it stands in addresses.")
+_CONVERSATION_NAME: Final = _described(_TEXT, "The conversation, as it stands in addresses.")
+_EDITS: Final[Json] = {"type": ["object", "null"], "description": "What was approved instead, where that was edited."}
+
+_CALL: Final[dict[str, object]] = {
+    "call": _CALL_NAME,
+    "path": _described(_PATH, "Ids from the outermost call to this one."),
+    "name": _described(_TEXT, "The tool."),
+    "status": _STATUS,
+    "waits_for": {"enum": ["approval", "schedule", "interrupted", None]},
+    "version": _described(_TEXT, "Stands for this state of the call. A decision names the one that it is about."),
+    "arguments": _described(_OBJECT, "What runs, or ran."),
+    "asked": _described(_OBJECT, "What the model asked for."),
+    "expires_at": _described(_TIME, "When an approval comes too late."),
+    "at": _described(_TIME, "When a scheduled call is due."),
+    "error": _described(_OPTIONAL, "Why an approval was taken back, or what is known of the interruption."),
+    "result": _described(_OPTIONAL, "What the model is told, once the call is over."),
+    "decisions": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}},
+}
+_SCHEMAS: Final[dict[str, object]] = {
+    "Waiting": _closed(
+        {
+            "conversation": _CONVERSATION_NAME,
+            "id": _TEXT,
+            "person": _described(_OPTIONAL, "Who is in charge of the conversation."),
+            "call": _CALL_NAME,
+            "path": _PATH,
+            "waits_for": _KIND,
+            "name": _TEXT,
+            "arguments": _OBJECT,
+            "expires_at": _TIME,
+            "at": _TIME,
+            "error": _OPTIONAL,
+        }
+    ),
+    "Decision": _closed(
+        {
+            "action": {"enum": ["approve", "reject", "cancel", "retry", "complete", "fail"]},
+            "by": _OPTIONAL,
+            "at": _TIME,
+            "note": _OPTIONAL,
+            "arguments": _EDITS,
+        }
+    ),
+    "Call": _closed(_CALL),
+    "CallWithSchema": _closed(
+        {**_CALL, "schema": {"type": ["object", "null"], "description": "The JSON Schema of the tool's arguments."}}
+    ),
+    "Conversation": _closed(
+        {
+            "conversation": _CONVERSATION_NAME,
+            "id": _TEXT,
+            "person": _OPTIONAL,
+            "revision": {"type": "integer"},
+            "running": _described({"type": "boolean"}, "Whether a run is live in this process."),
+            "outcome": {"enum": ["answered", "paused", "failed", "elsewhere", None]},
+            "detail": _described(_TEXT, "A sentence about how the last run here ended."),
+            "place": _described(_TEXT, "What a stream takes as `after`."),
+            "waiting": {"type": "array", "items": {"$ref": "#/components/schemas/Call"}},
+            "messages": _described(_OBJECT, "The document of `Messages.to_json()`."),
+        }
+    ),
+    "Problem": {
+        "type": "object",
+        "properties": {
+            "type": _TEXT,
+            "title": _TEXT,
+            "status": {"type": "integer"},
+            "detail": _described(_TEXT, "A sentence that says why, and what to do."),
+            "errors": {"type": "object", "additionalProperties": _TEXT, "description": "By place in what was sent."},
+        },
+        "required": ["type", "title", "status", "detail"],
+    },
+}
+_BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
+    "approve": (
+        "Allow a call, with other arguments if there are some.",
+        {"arguments": _described(_OBJECT, "What is to run in place of what was asked.")},
+    ),
+    "reject": ("Refuse a call; the model is told the reason.", {"reason": _OPTIONAL}),
+    "retry": ("Let an interrupted call run again, knowing that it may have taken effect.", {}),
+    "fail": ("Say that an interrupted call failed.", {"error": _TEXT}),
+    "complete": ("Say what an interrupted call came to.", {"result": {"description": "JSON."}}),
+}
+
+
+def document(root_path: str = "") -> Json:
+    """The description; `root_path` is where the application is mounted."""
+    one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
+    limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
+    paths: dict[str, object] = {
+        "/openapi.json": {"get": _operation("describe", "This description.", _json("200", _OBJECT))},
+        "/api/waiting": {
+            "get": {
+                **_operation("waiting", "Every call that waits, and that you may see.", _json("200", _WAITING)),
+                "parameters": [limit],
+            }
+        },
+        "/api/waiting/stream": {"get": _stream("followWaiting", "`changed`, whenever the list is another one.")},
+        one: {"get": _operation("show", "A conversation.", _json("200", _ref("Conversation")), conversation=True)},
+        f"{one}/resume": {
+            "post": _operation(
+                "resume", "Go on with a conversation.", _json("202", _ref("Conversation")), conversation=True
+            )
+        },
+        f"{one}/stream": {"get": _stream("follow", _EVENTS, conversation=True)},
+        call: {
+            "get": _operation("showCall", "A call.", _json("200", _ref("CallWithSchema")), conversation=True, call=True)
+        },
+    }
+    for action, (text, properties) in _BODIES.items():
+        operation = _operation(action, text, _json("200", _ref("CallWithSchema")), conversation=True, call=True)
+        paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _body(properties)}}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "chat-inbox",
+            "version": version("chat-inbox"),
+            "description": "What waits for a person, and what they decide. Who asks is told by the application's own "
+            "authentication.",
+        },
+        "servers": [{"url": root_path or "/"}],
+        "paths": paths,
+        "components": {"schemas": _SCHEMAS},
+    }
+
+
+_EVENTS: Final = (
+    "What happens to a conversation: `text` with more of the answer, `changed` where the conversation is to be read "
+    "again, `began`, and `ended` with the outcome. A run goes on whether or not anybody listens."
+)
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_WAITING: Final = _closed({"waiting": {"type": "array", "items": _ref("Waiting")}})
+
+
+def _json(status: str, schema: Json) -> Json:
+    return {status: {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
+
+
+def _operation(name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False) -> Json:
+    problem = {"description": "Not done.", "content": {"application/problem+json": {"schema": _ref("Problem")}}}
+    parameters = [
+        {"name": word, "in": "path", "required": True, "schema": _TEXT}
+        for word, given in (("conversation", conversation), ("call", call))
+        if given
+    ]
+    told: Json = {"operationId": name, "summary": summary, "responses": {**responses, "default": problem}}
+    return {**told, "parameters": parameters} if parameters else told
+
+
+def _stream(name: str, summary: str, *, conversation: bool = False) -> Json:
+    answer: Json = {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": _TEXT}}}}
+    told = _operation(name, summary, answer, conversation=conversation)
+    after = {"name": "after", "in": "query", "schema": _TEXT, "description": "`place` of what was read before."}
+    last = {"name": "last-event-id", "in": "header", "schema": _TEXT}
+    found = told.get("parameters")
+    return {**told, "parameters": [*(found if isinstance(found, list) else []), after, last]}
+
+
+def _body(properties: dict[str, object]) -> Json:
+    common = {
+        "version": _VERSION,
+        "note": _OPTIONAL,
+        "resume": {"type": "boolean", "default": True, "description": "Whether a run goes on at once."},
+    }
+    schema = _closed({**common, **properties}, optional=("note", "resume", "arguments", "reason"))
+    return {"required": True, "content": {"application/json": {"schema": schema}}}

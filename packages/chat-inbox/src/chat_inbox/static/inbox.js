@@ -1,0 +1,118 @@
+// Keeps a page as it is on the server. Without this script the page works, and is as it was when it was loaded.
+"use strict";
+
+(() => {
+  const source = document.querySelector("[data-stream]");
+  const said = document.getElementById("said");
+  if (!source || !window.EventSource) return;
+
+  const events = new EventSource(source.dataset.stream);
+  let texts = []; // what has come of the answer: number and text
+  let reading = false;
+  let again = false;
+
+  const number = (event) => Number(event.lastEventId.split("-").pop());
+
+  events.addEventListener("open", () => { document.documentElement.dataset.listening = "yes"; });
+  events.addEventListener("text", (event) => {
+    const text = JSON.parse(event.data).text;
+    texts.push([number(event), text]);
+    const live = document.getElementById("live");
+    if (!live) { refresh(); return; }
+    if (number(event) > Number(live.dataset.after)) live.append(text);
+  });
+  for (const name of ["changed", "began", "reset", "ended"]) events.addEventListener(name, () => { refresh(); });
+
+  // Reads the page again; while it is being read, once more is enough for all that happens.
+  async function refresh() {
+    if (reading) { again = true; return; }
+    reading = true;
+    do {
+      again = false;
+      try {
+        const answer = await fetch(location.pathname + location.search, { headers: { accept: "text/html" } });
+        if (!answer.ok) { say(answer.status === 404 ? "It is not there any more." : "The page could not be read again."); continue; }
+        take(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      } catch (error) {
+        await new Promise((done) => { setTimeout(done, 1000); });
+        again = events.readyState !== EventSource.CLOSED;
+      }
+    } while (again);
+    reading = false;
+  }
+
+  // Puts what is new into this page. What has the same key and version stays, with what is being written into it.
+  function take(page) {
+    const changed = [];
+    for (const fresh of page.querySelectorAll("ol.keyed")) {
+      const here = document.getElementById(fresh.id);
+      if (here) exchange(here, fresh, changed);
+    }
+    document.title = page.title.replace(/^(Approved|Rejected|It may|Recorded|The conversation)[^·]*· /, "");
+    const live = document.getElementById("live");
+    if (live) {
+      const after = Number(live.dataset.after);
+      texts = texts.filter(([count]) => count > after);
+      live.append(...texts.map(([, text]) => text));
+    } else {
+      texts = [];
+    }
+    if (changed.length) say(changed.join(". "));
+    tick();
+  }
+
+  function exchange(here, fresh, changed) {
+    const old = new Map([...here.children].map((item) => [item.dataset.key, item]));
+    let place = here.firstElementChild;
+    for (const item of [...fresh.children]) {
+      const mine = old.get(item.dataset.key);
+      old.delete(item.dataset.key);
+      if (mine && mine.dataset.version === item.dataset.version) {
+        if (mine !== place) here.insertBefore(mine, place); else place = place.nextElementSibling;
+        continue;
+      }
+      const taken = document.importNode(item, true);
+      if (taken.dataset.said) changed.push(taken.dataset.said);
+      if (mine) {
+        const focused = mine.contains(document.activeElement);
+        if (mine === place) place = place.nextElementSibling;
+        here.replaceChild(taken, mine);
+        if (focused) (taken.querySelector("section[tabindex]") || document.getElementById("main")).focus();
+      } else {
+        here.insertBefore(taken, place);
+      }
+    }
+    for (const gone of old.values()) {
+      const focused = gone.contains(document.activeElement);
+      gone.remove();
+      if (focused) document.getElementById("main").focus();
+    }
+  }
+
+  function say(text) { said.textContent = text; }
+
+  // Time left, in words.
+  function tick() {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const left = Date.parse(time.dateTime) - Date.now();
+      const minutes = Math.floor(Math.abs(left) / 60000);
+      const words = minutes < 1 ? "less than a minute"
+        : minutes < 60 ? `${minutes} min`
+          : minutes < 1440 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+            : `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
+      const before = time.textContent.match(/^(expires|expired|runs) /);
+      const verb = before ? `${before[1] === "expires" && left <= 0 ? "expired" : before[1]} ` : "";
+      time.textContent = verb + (left > 0 ? `in ${words}` : `${words} ago`);
+    }
+  }
+  setInterval(tick, 20000);
+
+  // One decision for one click.
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.sent) { event.preventDefault(); return; }
+    event.target.dataset.sent = "yes";
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.forms) delete form.dataset.sent;
+  });
+})();
