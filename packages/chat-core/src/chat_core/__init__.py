@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         ToolDeclaration,
         ToolDeclarations,
     )
+    from chat_core.rehearsal import DryRun, DryRunCall, dry_run
     from chat_core.response import ChatResponse, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
@@ -150,6 +151,8 @@ __all__ = [
     "Decision",
     "Delta",
     "Done",
+    "DryRun",
+    "DryRunCall",
     "Embedding",
     "EmbeddingsBuilder",
     "EmbeddingsChat",
@@ -252,6 +255,7 @@ __all__ = [
     "Wait",
     "WaitKind",
     "Withhold",
+    "dry_run",
 ]
 
 _HOMES = {
@@ -286,6 +290,7 @@ _HOMES = {
         "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
         "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
     ),
+    "rehearsal": "DryRun DryRunCall dry_run",
     "response": "ChatResponse PauseReason Paused StructuredResponse Wait WaitKind",
     "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
