@@ -1,0 +1,245 @@
+"""What nobody approved in time is rejected once, whoever else is at it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import final
+
+import anyio
+import pytest
+from chat_core import ChatBuilder, Paused
+from chat_core.chat import AnyChat
+from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.messages import FunctionCall, Messages, Pending, Rejected, Tool, Turn
+from chat_core.testing import ScriptedProvider
+from chat_core.tools.action import RequireApproval
+from chat_core.tools.collection import ToolCollection
+from chat_core.tools.scope import ScopedCollection
+from chat_store import MemoryStore, Snapshot, SqliteStore
+from chat_store.sweep import Swept, sweep
+from chat_store.testing._trial import Clock, call, paused
+
+pytestmark = pytest.mark.anyio
+
+
+def ids(swept: list[Swept]) -> dict[str, list[str]]:
+    return {item.conversation: ["/".join(wait.path) for wait in item.waits] for item in swept}
+
+
+async def test_what_is_late_is_rejected_and_told_with_what_it_was_about() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    late = paused(call("late", expires_at=clock.after(hours=2)), call("open"), call("at", at=clock.after(hours=1)))
+    await store.create(late, id="a", person="ana")
+    await store.create(paused(call("first", expires_at=clock.after(hours=1))), id="b")
+    await store.create(paused(call("later", expires_at=clock.after(hours=3))), id="c")
+    assert await sweep(store, now=clock()) == []
+
+    swept = await sweep(store, now=clock.after(hours=2))
+
+    assert ids(swept) == {"b": ["first"], "a": ["late"]}
+    assert [item.person for item in swept] == [None, "ana"]
+    (wait,) = swept[1].waits
+    assert (wait.name, wait.arguments, wait.expires_at) == ("pay", {"cents": 1}, clock.after(hours=2))
+    status = (await store.load("a")).messages.tool("late").status
+    assert isinstance(status, Rejected)
+    assert (status.reason, status.source) == ("nobody approved it before 2030-01-01T11:00:00+00:00", "expiry")
+    assert [item.wait.tool_id for item in await store.waiting()] == ["at", "later", "open"]
+    assert await sweep(store, now=clock.after(hours=2)) == []
+
+
+async def test_what_was_swept_is_due_and_a_run_goes_on_with_it() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    await store.create(paused(call("late", expires_at=clock.after(hours=1))), id="a")
+    clock.advance(minutes=30)
+    # The sweeper's clock is ahead of the store's.
+    await sweep(store, now=clock.after(minutes=30))
+
+    (due,) = await store.due()
+    async with store.open(due.conversation) as conversation:
+        end = await chat(clock).complete(conversation)
+
+    assert not isinstance(end, Paused)
+    assert "was not approved in time" in (await store.load("a")).messages.tool("late").result_text()
+
+
+async def test_what_is_late_in_a_chat_that_is_a_tool_is_rejected_there() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    agent = Tool(FunctionCall("bank", {"request": "pay"}), id="ask")
+    agent.start(clock())
+    agent.suspend(paused(call("inner", expires_at=clock.after(hours=1)), call("open")))
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([agent], finish_reason="tool_calls"))
+    await store.create(messages, id="a")
+
+    swept = await sweep(store, now=clock.after(hours=1))
+
+    assert ids(swept) == {"a": ["ask/inner"]}
+    stored = (await store.load("a")).messages
+    assert isinstance(stored.tool("ask", "inner").status, Rejected)
+    assert stored.tool("ask", "open").status == Pending("approval")
+
+
+async def test_a_sweep_may_be_for_one_person_and_for_so_many() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    for name, person in (("a", "ana"), ("b", "ben"), ("c", "ben")):
+        two = paused(*[call(f"{name}{number}", expires_at=clock.after(hours=1)) for number in range(2)])
+        await store.create(two, id=name, person=person)
+    clock.advance(hours=1)
+
+    assert ids(await sweep(store, now=clock(), person="ana")) == {"a": ["a0", "a1"]}
+    some = ids(await sweep(store, now=clock(), limit=1))
+    assert list(some.values()) in ([["b0", "b1"]], [["c0", "c1"]])
+    assert len(ids(await sweep(store, now=clock()))) == 1
+
+
+async def test_the_clock_is_the_machines_unless_told_and_has_a_zone() -> None:
+    clock = Clock()
+    clock.advance(days=-366 * 10)
+    store = MemoryStore()
+    await store.create(paused(call("late", expires_at=clock())), id="a")
+    with pytest.raises(UsageError, match="zone"):
+        await sweep(store, now=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point
+
+    assert ids(await sweep(store)) == {"a": ["late"]}
+
+
+async def test_of_many_that_sweep_at_once_one_tells_of_each_call(tmp_path: Path) -> None:
+    clock = Clock()
+    async with SqliteStore(tmp_path / "chats.db", now=clock) as store:
+        for name in "abc":
+            await store.create(paused(call(name, expires_at=clock.after(hours=1))), id=name)
+    clock.advance(hours=1)
+    told: list[str] = []
+
+    async def sweeper() -> None:
+        async with SqliteStore(tmp_path / "chats.db", now=clock) as store:
+            told.extend(ids(await sweep(store, now=clock())))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(sweeper)
+
+    assert sorted(told) == ["a", "b", "c"]
+
+
+@final
+class Meddled(MemoryStore):
+    """A store in which something happens between the look of a sweeper and its write."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(now=clock)
+        self.meddling = 0
+        self.times = 1
+
+    async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+        found = await super().load(id)
+        if self.meddling < self.times:
+            self.meddling += 1
+            await self.meddle(id)
+        return found
+
+    async def meddle(self, id: str) -> None:  # noqa: A002 - the field's own name
+        """Approve the first call that waits, in time by a clock that is behind."""
+        async with self.open(id) as conversation:
+            tool = next(tool for tool in conversation.messages.pending() if isinstance(tool.status, Pending))
+            tool.approve(at=self._now() - timedelta(hours=1))
+
+
+async def test_a_decision_in_the_same_moment_holds_and_the_rest_is_swept() -> None:
+    clock = Clock()
+    store = Meddled(clock)
+    await store.create(paused(*[call(name, expires_at=clock.after(hours=1)) for name in ("one", "two")]), id="a")
+    clock.advance(hours=1)
+
+    assert ids(await sweep(store, now=clock())) == {"a": ["two"]}
+
+    messages = (await store.load("a")).messages
+    assert [type(messages.tool(name).status).__name__ for name in ("one", "two")] == ["Approved", "Rejected"]
+
+
+async def test_one_that_is_always_overtaken_gives_up_for_now() -> None:
+    clock = Clock()
+    store = Meddled(clock)
+    store.times = 100
+    names = [f"call_{number}" for number in range(20)]
+    await store.create(paused(*[call(name, expires_at=clock.after(hours=1)) for name in names]), id="a")
+    clock.advance(hours=1)
+
+    assert await sweep(store, now=clock()) == []
+
+
+async def test_a_conversation_that_is_gone_meanwhile_is_left_out() -> None:
+    clock = Clock()
+
+    class Forgetful(MemoryStore):
+        async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+            await self.delete(id)
+            return await super().load(id)
+
+    store = Forgetful(now=clock)
+    await store.create(paused(call("late", expires_at=clock())), id="a")
+
+    assert await sweep(store, now=clock()) == []
+
+
+# --- Beside a live run -----------------------------------------------------------------------------------------------
+
+
+def chat(clock: Clock, *, entered: anyio.Event | None = None, go_on: anyio.Event | None = None) -> AnyChat:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay(cents: int) -> str:
+        """Pay."""
+        if entered is not None and go_on is not None:
+            entered.set()
+            await go_on.wait()
+        return f"paid {cents}"
+
+    model = ScriptedProvider("unused", "Done.", by_history=True)
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    return ChatBuilder().with_model(model).with_scoped_tools(scope).with_clock(clock).build()
+
+
+@asynccontextmanager
+async def running(store: MemoryStore, clock: Clock) -> AsyncGenerator[anyio.Event]:
+    """A run is in the middle of the call `busy` of the conversation `a`, until the event is set."""
+    entered, go_on = anyio.Event(), anyio.Event()
+
+    async def run() -> None:
+        async with store.open("a") as conversation:
+            await chat(clock, entered=entered, go_on=go_on).complete(conversation)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await entered.wait()
+        yield go_on
+        go_on.set()
+
+
+async def test_a_live_run_keeps_what_it_is_at_and_hears_of_what_was_swept() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    busy = call("busy", expires_at=clock.after(hours=1))
+    busy.approve(at=clock())
+    await store.create(paused(busy, call("late", expires_at=clock.after(hours=1))), id="a")
+
+    async with running(store, clock):
+        assert ids(await sweep(store, now=clock.after(hours=1))) == {"a": ["late"]}
+        with pytest.raises(AlreadyClaimed):
+            await store.delete("a")
+
+    messages = (await store.load("a")).messages
+    assert messages.tool("busy").result_text() == "paid 1"
+    assert isinstance(messages.tool("late").status, Rejected)
+    async with store.open("a") as conversation:
+        await chat(clock).complete(conversation)
+    assert (await store.load("a")).messages.pending() == []
+    assert [entry.event for entry in await store.history("a")].count("late") == 0
