@@ -126,6 +126,26 @@ def test_to_go_on_from_responses_that_are_not_stored_is_a_contradiction(transpor
     assert builder.build()
     with pytest.raises(UsageError, match="stored"):
         builder.with_store(store=False).build()
+    assert builder.with_store(store=False).with_websocket().build()
+
+
+@pytest.mark.anyio
+async def test_over_a_websocket_no_stream_is_asked_for() -> None:
+    transport = MockTransport()
+    transport.events('{"type": "response.completed", "response": {"output": []}}')
+    provider = local(transport).with_websocket().build()
+    async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
+        async for _ in stream:
+            pass
+    assert set(transport.last.json()) == {"model", "input"}
+
+
+def test_a_websocket_needs_its_package_or_a_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_websockets", None)
+    builder = ResponsesBuilder().with_model("m").with_base_url("http://h").with_websocket()
+    with pytest.raises(UsageError, match="install chat-transport-websockets"):
+        builder.build()
+    assert builder.with_transport(MockTransport()).build()
 
 
 def test_builders_do_not_change(transport: MockTransport) -> None:

@@ -176,3 +176,10 @@ def test_a_seal_that_is_no_text_is_none() -> None:
     assert turn.metadata is not None
     turn.metadata = replace(turn.metadata, extra={SEAL: 7})
     assert previous(messages) is None
+
+
+def test_over_a_socket_it_goes_on_from_what_is_not_stored() -> None:
+    over_socket = replace(CHAINING, store=False, socket=True)
+    assert previous(asked(answer(store=False), over_socket), over_socket) == "resp_1"
+    over_http = replace(over_socket, socket=False)
+    assert previous(asked(answer(store=False), over_http), over_http) is None

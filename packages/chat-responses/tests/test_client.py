@@ -397,3 +397,51 @@ async def test_one_provider_serves_many_conversations_at_once() -> None:
         for index in range(20):
             group.start_soon(say, str(index))
     assert answers == {str(index): str(index) for index in range(20)}
+
+
+async def test_a_socket_that_has_forgotten_a_response_says_so_in_its_first_event() -> None:
+    transport = MockTransport()
+    forgotten = {"type": "error", "status": 400, "error": {"code": "previous_response_not_found", "message": "?"}}
+    transport.answer(body=response(message("Hello")))
+    transport.answer(400, {}, forgotten)
+    transport.answer(body=response(message("Yes"), name="resp_2"))
+    transport.events(json.dumps(forgotten))
+    transport.events(delta("Su"), delta("re"), completed(message("Sure"), name="resp_3"))
+    provider, messages = start(transport)
+    await ask(provider, messages)
+    messages.user("Really?")
+    assert (await ask(provider, messages)).text == "Yes"
+    messages.user("Sure?")
+    async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+        heard = [delta async for batch in stream for delta in batch]
+        assert stream.close().text == "Sure"
+    assert "".join([delta.text for delta in heard if isinstance(delta, TextDelta)]) == "Sure"
+    assert len(transport.last.json()["input"]) == 5
+    assert "previous_response_id" not in transport.last.json()
+
+
+async def test_what_is_read_ahead_of_a_stream_that_goes_on_is_not_lost() -> None:
+    transport = MockTransport()
+    transport.answer(body=response(message("Hello")))
+    transport.events(delta("Ye"), delta("s"), completed(message("Yes"), name="resp_2"))
+    transport.events()
+    provider, messages = start(transport)
+    await ask(provider, messages)
+    messages.user("Really?")
+    async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+        heard = [delta async for batch in stream for delta in batch]
+    assert "".join([delta.text for delta in heard if isinstance(delta, TextDelta)]) == "Yes"
+    assert transport.last.json()["previous_response_id"] == "resp_1"
+    async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
+        assert [delta async for batch in stream for delta in batch] == []
+        with pytest.raises(StreamTruncated):
+            stream.close()
+
+
+async def test_an_error_event_in_the_place_of_an_answer_is_read_like_one_in_a_stream() -> None:
+    transport = MockTransport()
+    code = "websocket_connection_limit_reached"
+    transport.answer(400, {}, {"type": "error", "status": 400, "error": {"code": code, "message": "60 minutes"}})
+    with pytest.raises(ServerFault, match="60 minutes") as caught:
+        await complete(transport)
+    assert caught.value.retryable

@@ -2,6 +2,7 @@
 
 from chat_responses.builder import API_KEY_VARIABLE, DEFAULT_BASE_URL, ReadyResponsesBuilder, ResponsesBuilder
 from chat_responses.client import ResponsesProvider, ResponsesStream
+from chat_responses.frames import ResponsesFrames
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import MCP_APPROVAL
 
@@ -12,6 +13,7 @@ __all__ = [
     "ReadyResponsesBuilder",
     "ResponsesBuilder",
     "ResponsesDialect",
+    "ResponsesFrames",
     "ResponsesOptions",
     "ResponsesProvider",
     "ResponsesStream",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, Self, final
 
 from chat_core.errors import UsageError
@@ -15,6 +16,7 @@ from chat_core.transport.protocol import Transport
 from chat_core.wire.endpoint import Endpoint
 
 from chat_responses.client import ResponsesProvider
+from chat_responses.frames import ResponsesFrames
 from chat_responses.options import ReasoningReplay, ResponsesDialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
@@ -77,6 +79,16 @@ class _Configurable:
             msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
             raise UsageError(msg)
         return self._with(replace(self._settings, transport=transport))
+
+    def with_websocket(self) -> Self:
+        """Speak over a WebSocket that stays open from turn to turn, which saves time where there are many of them.
+
+        The transport is `WebSocketTransport(ResponsesFrames())` of `chat-transport-websockets`, which must be installed
+        and is closed with the provider; one of your own, with a proxy for instance, is given by `with_transport()`.
+        Tokens are not counted over it. With `with_previous_response()` each turn sends what is new, and nothing need be
+        stored for that: the server has the last response of a connection.
+        """
+        return self._speaking(replace(self._settings.dialect, socket=True))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
         """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
@@ -178,13 +190,17 @@ class ReadyResponsesBuilder(_Configurable):
                 or there is no transport.
         """
         settings = self._settings
-        if settings.dialect.previous_response and settings.dialect.store is False:
-            msg = "with_previous_response() needs responses that are stored: leave it out, or with_store(store=False)"
+        dialect = settings.dialect
+        if dialect.previous_response and dialect.store is False and not dialect.socket:
+            msg = (
+                "with_previous_response() needs responses that are stored, or a WebSocket: leave it out, or "
+                "with_store(store=False), or call .with_websocket()"
+            )
             raise UsageError(msg)
         return ResponsesProvider(
-            settings.dialect,
+            dialect,
             Endpoint(settings.base_url or DEFAULT_BASE_URL, _headers(settings)),
-            settings.transport if settings.transport is not None else _default_transport(),
+            settings.transport if settings.transport is not None else _default_transport(socket=dialect.socket),
             owns_transport=settings.transport is None,
             description=settings.description,
         )
@@ -206,10 +222,23 @@ def _headers(settings: _Settings) -> dict[str, str]:
     return headers
 
 
-def _default_transport() -> Transport:
+def _default_transport(*, socket: bool) -> Transport:
+    if socket:
+        return _socket_transport()
     try:
         from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
     except ImportError as error:
         msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
         raise UsageError(msg) from error
     return HttpxTransport()
+
+
+def _socket_transport() -> Transport:
+    # Who wants it installs it: this package does not depend on it, and names it nowhere else.
+    try:
+        module = import_module("chat_transport_websockets")
+    except ImportError as error:
+        msg = "with_websocket() needs a transport: install chat-transport-websockets, or pass one by .with_transport(…)"
+        raise UsageError(msg) from error
+    transport: Transport = module.WebSocketTransport(ResponsesFrames())
+    return transport

@@ -31,7 +31,7 @@ Encoded = tuple[Role, Turn, bytes]
 
 def chains(dialect: ResponsesDialect) -> bool:
     """Whether requests go on from stored responses at all."""
-    return dialect.previous_response and dialect.stores
+    return dialect.previous_response and (dialect.stores or dialect.socket)
 
 
 def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | None:
@@ -53,7 +53,7 @@ def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) ->
     metadata = turn.metadata
     if metadata is None or metadata.id is None or metadata.finish_reason != "completed":
         return turn
-    if metadata.extra.get("store") is False or not chains(dialect):
+    if not chains(dialect) or (metadata.extra.get("store") is False and not dialect.socket):
         return turn
     so_far = sha256()
     for _, _, items in history:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Self, final
 
@@ -25,7 +25,8 @@ from chat_responses.codec import (
     is_last,
     sealed,
 )
-from chat_responses.errors import forgotten, refusal, translate
+from chat_responses.errors import error_in, failure, forgotten, refusal, translate
+from chat_responses.frames import is_error
 from chat_responses.options import ResponsesDialect
 
 PATH = "/responses"
@@ -35,13 +36,23 @@ PATH = "/responses"
 class ResponsesStream:
     """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
 
-    __slots__ = ("_batches", "_decoder", "_provider", "_sent")
+    __slots__ = ("_batches", "_begun", "_decoder", "_provider", "_sent")
 
     def __init__(self, events: EventStream, sent: Composed) -> None:
         self._batches = events.batches()
         self._provider = sent.dialect.provider
         self._decoder = StreamDecoder(self._provider)
         self._sent = sent
+        self._begun: Sequence[Delta] | None = None
+
+    async def begin(self) -> None:
+        """Read what comes first, ahead of the iteration.
+
+        Raises:
+            ChatError: as the iteration does.
+        """
+        with suppress(StopAsyncIteration):
+            self._begun = await anext(self)
 
     def __aiter__(self) -> Self:
         """Iterate over the batches of deltas."""
@@ -54,6 +65,9 @@ class ResponsesStream:
             ChatError: the connection broke, or the server said that it failed.
         """
         decoder = self._decoder
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
         if decoder.failure is not None:
             raise decoder.failure
         if decoder.done:
@@ -134,13 +148,13 @@ class ResponsesProvider:
         dialect = self._dialect
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
         try:
-            body = await self._send(PATH, sent.body, options)
+            turn = decode(await self._send(PATH, sent.body, options), dialect.provider)
         except Provider as error:
             if sent.previous is None or not forgotten(error):
                 raise
             sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            body = await self._send(PATH, sent.body, options)
-        return sealed(decode(body, dialect.provider), sent.history, sent.dialect)
+            turn = decode(await self._send(PATH, sent.body, options), dialect.provider)
+        return sealed(turn, sent.history, sent.dialect)
 
     @asynccontextmanager
     async def stream(
@@ -159,13 +173,17 @@ class ResponsesProvider:
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
         async with AsyncExitStack() as stack:
             try:
-                events = await stack.enter_async_context(self._open(sent, options))
+                stream = ResponsesStream(await stack.enter_async_context(self._open(sent, options)), sent)
+                if sent.previous is not None:
+                    # Over a socket, the first event says whether the server has it.
+                    await stream.begin()
             except Provider as error:
                 if sent.previous is None or not forgotten(error):
                     raise
+                await stack.aclose()
                 sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
-                events = await stack.enter_async_context(self._open(sent, options))
-            yield ResponsesStream(events, sent)
+                stream = ResponsesStream(await stack.enter_async_context(self._open(sent, options)), sent)
+            yield stream
 
     @asynccontextmanager
     async def _open(self, sent: Composed, options: ChatOptions) -> AsyncGenerator[EventStream, None]:
@@ -192,12 +210,14 @@ class ResponsesProvider:
         return decode_count(await self._send(f"{PATH}/input_tokens", body, options), self._dialect.provider)
 
     async def _send(self, path: str, body: bytes, options: ChatOptions) -> bytes:
-        request = self._endpoint.request(path, body, options.timeout, stream=False)
+        request = self._endpoint.request(path, body, options.timeout, stream=False, is_last=is_last)
         try:
             response = await self._transport.send(request)
         except TransportError as error:
             raise translate(error, self._dialect.provider) from error
         if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
+            if (event := is_error(response.body)) is not None:
+                raise failure(error_in(event), self._dialect.provider)
             raise refusal(response.status, response.headers, response.body, self._dialect.provider)
         return response.body
 

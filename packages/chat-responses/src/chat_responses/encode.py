@@ -117,7 +117,7 @@ def compose(
         items = _items(messages, leading, dialect)
     tools_sent = declared(tools, extras, dialect)
     rest = _rest(options, extras, structured_output, dialect, tools=bool(tools_sent))
-    if stream:
+    if stream and not dialect.socket:
         rest["stream"] = True
     head: Json = {"model": dialect.model} if dialect.model else {}
     if instructions is not None:

@@ -85,6 +85,8 @@ class ResponsesDialect:
         encrypted_reasoning: whether reasoning is asked for in encrypted form, which a server that keeps nothing needs
             to have it back; `None` asks where nothing is stored and the model is known to reason.
         reasoning_replay: whether reasoning goes back to the model that thought it.
+        socket: whether the connection is a WebSocket: every answer is streamed then without being asked to, and the
+            server has the last response of a connection even where nothing is stored.
         reasoning_budget: whether `reasoning` takes a budget in tokens too.
         item_ids: whether items go back with the ids that they came with. Without storage they never do.
         strict_output: whether the schema of a structured answer may be rewritten so that the server can enforce it.
@@ -99,6 +101,7 @@ class ResponsesDialect:
     system_role: Literal["system", "developer"] = "system"
     store: bool | None = None
     previous_response: bool = False
+    socket: bool = False
     encrypted_reasoning: bool | None = None
     reasoning_replay: ReasoningReplay = "as-received"
     reasoning_budget: bool = False

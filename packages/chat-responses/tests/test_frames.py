@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS
+from chat_core.transport import Event, Request
+from chat_responses import ResponsesDialect, ResponsesFrames
+from chat_responses.codec import decode, encode
+from chat_responses.frames import is_error, items_of
+
+FRAMES = ResponsesFrames()
+ITEM = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Hi"}]}
+
+
+def asked(body: Mapping[str, object] | bytes, path: str = "/v1/responses") -> dict[str, object]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    said: dict[str, object] = json.loads(FRAMES.ask(Request("POST", "https", "h", path, (), data), "1"))
+    return said
+
+
+def frame(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_a_request_is_a_frame_that_creates_a_response() -> None:
+    body = {"model": "m", "input": [{"role": "user", "content": 'Say "stream": twice'}], "stream": True}
+    expected = {"type": "response.create", "model": "m", "input": body["input"]}
+    assert asked(body) == expected
+    assert next(iter(asked(body))) == "type"
+    assert asked({**body, "stream": False, "background": False, "stream_options": {}}) == expected
+
+
+def test_what_the_wire_encodes_for_a_socket_is_taken_as_it_is() -> None:
+    dialect = ResponsesDialect(model="m", socket=True)
+    body = encode(Messages.from_user("Hé"), NO_TOOLS, ChatOptions(), None, dialect=dialect, stream=True)
+    sent = FRAMES.ask(Request("POST", "https", "h", "/responses?v=1", (), body), "1")
+    assert sent == '{"type":"response.create",' + body[1:].decode()
+
+
+def test_a_field_of_that_name_further_inside_stays() -> None:
+    body = {"model": "m", "metadata": {"stream": "x", "background": "y"}, "stream": True}
+    assert asked(body) == {"type": "response.create", "model": "m", "metadata": {"stream": "x", "background": "y"}}
+
+
+def test_what_a_socket_cannot_do_is_refused_with_a_sentence() -> None:
+    with pytest.raises(UsageError, match="nothing else; ask /v1/responses/input_tokens over HTTP"):
+        asked({}, "/v1/responses/input_tokens")
+    with pytest.raises(UsageError, match="in the background"):
+        asked({"background": True})
+
+
+def test_the_whole_answer_is_the_response_and_not_the_event_that_brings_it() -> None:
+    response = {"id": "resp_1", "status": "completed", "output": [ITEM]}
+    body = FRAMES.whole([frame(type="response.created"), frame(type="response.completed", response=response)])
+    assert json.loads(body) == response
+    assert decode(body, "p").text == "Hi"
+
+
+def test_what_the_last_event_does_not_say_again_is_taken_from_those_before() -> None:
+    second = {**ITEM, "id": "msg_2"}
+    frames = [
+        frame(type="response.output_item.done", output_index=1, item=second),
+        frame(type="response.output_item.done", output_index=0, item=ITEM),
+        frame(type="response.done", response={"id": "resp_1", "status": "completed", "output": []}),
+    ]
+    assert json.loads(FRAMES.whole(frames))["output"] == [ITEM, second]
+    assert items_of(frames[2:]) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ({"type": "error", "status": 429, "error": {"code": "slow_down"}}, 429),
+        ({"type": "error", "status_code": 400, "error": {}}, 400),
+        ({"type": "response.error"}, 500),
+        ({"type": "response.completed", "response": {}}, None),
+        ({"type": "response.failed", "response": {"status": "failed"}}, None),
+        ([], None),
+    ],
+)
+def test_the_status_of_an_error_is_told(said: object, status: int | None) -> None:
+    data = json.dumps(said).encode()
+    assert FRAMES.failed(Event("message", data)) == status
+    assert (is_error(data) is not None) == (status is not None)
+
+
+def test_what_is_no_json_is_no_error_that_it_knows() -> None:
+    assert FRAMES.failed(Event("message", b"[DONE]")) is None
+    assert is_error(b"<html>") is None
+    assert FRAMES.whole([b'"so"']) == b'"so"'
+
+
+def test_one_request_at_a_time_without_a_key_a_head_or_a_cancel() -> None:
+    assert (FRAMES.multiplexed, FRAMES.acknowledged, FRAMES.cancel("1")) == (False, False, None)
+    assert FRAMES.head(b"")[0] == 200
+    assert FRAMES.read(b"{}") == (None, (Event("message", b"{}"),), False)
