@@ -1,3 +1,7 @@
 """Paused conversations of chat-core as durable workflows of DBOS: woken by a decision or by a time, on any worker."""
 
-__all__: list[str] = []
+from chat_dbos.durable import DurableChats, Finished, Patience
+from chat_dbos.launching import WORKFLOW_VERSION, launched
+from chat_dbos.waking import decided
+
+__all__ = ["WORKFLOW_VERSION", "DurableChats", "Finished", "Patience", "decided", "launched"]

@@ -1,0 +1,50 @@
+"""Launching DBOS as the workflows of this package need it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from anyio import CancelScope, to_thread
+from chat_core.errors import UsageError
+from dbos import DBOS, DBOSConfig
+
+from chat_dbos._leaving import TASKS
+
+WORKFLOW_VERSION = "chat-dbos-1"
+"""Names how the workflows of this package take their steps. It changes only when an older one could not go on."""
+
+
+@asynccontextmanager
+async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncGenerator[None]:
+    """Launch DBOS in this event loop, and end it with the block; what is under way then goes on at the next launch.
+
+    Every `DurableChats` is made before. DBOS is one for a process: so is this block.
+
+    Args:
+        config: of DBOS. `executor_id`, or the variable `DBOS__VMID`, must name this worker: no other live one has the
+            name, and after a restart it has it again, and takes up what it was at. `application_version` is
+            `WORKFLOW_VERSION` unless given: the one that DBOS makes up changes with any workflow of the program, and
+            then nobody takes up the older ones.
+        grace_seconds: what a run that is under way may take to end, when the block is left. What it leaves in the
+            middle of a tool then is an interruption, as if the process had died.
+
+    Raises:
+        UsageError: the worker has no name.
+    """
+    if not (config.get("executor_id") or os.environ.get("DBOS__VMID")):
+        msg = (
+            "launched() needs executor_id in its config: a name that no other live worker has, the same after a "
+            "restart; DBOS would call every worker 'local', and each would take up what the others are at"
+        )
+        raise UsageError(msg)
+    version = config.get("application_version") or os.environ.get("DBOS__APPVERSION") or WORKFLOW_VERSION
+    DBOS(config={**config, "application_version": version})
+    try:
+        DBOS.launch()
+        yield
+    finally:
+        with CancelScope(shield=True):
+            await TASKS.leave(grace_seconds)
+            await to_thread.run_sync(DBOS.destroy)

@@ -1,0 +1,196 @@
+"""The parent's side: ordering workers and people, ending them, and reading what became of it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import IO, Self, TypeVar, cast, final
+
+import anyio
+from chat_core.messages import Messages, Tool
+from chat_store import SqliteStore
+from dbos import DBOSClient, WorkflowStatus
+
+from .worker import ID
+
+T = TypeVar("T")
+
+Event = dict[str, object]
+PATIENCE = 120.0
+BETWEEN = 0.02
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Poll: what is waited for happens in another process, and says so in a database."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"after {PATIENCE} s, still not: {what}"
+        time.sleep(BETWEEN)
+
+
+@final
+class Server:
+    """The process that forks, and the events of all its children."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.durable.worker"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._heard: list[Event] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.event("serving")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Its children hold the pipe, too: they are gone before.
+        cast("IO[str]", self._process.stdin).close()
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        cast("IO[str]", self._process.stdout).close()
+
+    def _read(self) -> None:
+        for line in cast("IO[str]", self._process.stdout):
+            self._events.put(cast("Event", json.loads(line)))
+
+    def order(self, **order: object) -> None:
+        stdin = cast("IO[str]", self._process.stdin)
+        stdin.write(json.dumps(order) + "\n")
+        stdin.flush()
+
+    def event(self, name: str) -> Event:
+        """The next event of this name; those of other names are kept for whoever asks for them."""
+        for number, event in enumerate(self._heard):
+            if event["event"] == name:
+                return self._heard.pop(number)
+        while True:
+            event = self._events.get(timeout=PATIENCE)
+            assert event["event"] != "failed", event
+            if event["event"] == name:
+                return event
+            self._heard.append(event)
+
+
+@final
+class Shop:
+    """One conversation, its ledger, its DBOS, and the processes about it."""
+
+    def __init__(self, server: Server, folder: Path, url: str) -> None:
+        self._server = server
+        self._folder = folder
+        self.url = url
+        self.ledger = folder / "ledger"
+        self._living: set[int] = set()
+        self.within(self._begin)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in list(self._living):
+            self.kill(pid)
+
+    async def _begin(self, store: SqliteStore) -> None:
+        async with store.open(ID) as conversation:
+            conversation.messages.user("Pay, please.")
+
+    def worker(self, executor: str, *, until: str = "ready", **order: object) -> int:
+        """A worker of this name, as soon as it has said so much; its process."""
+        return self._process(until, role="worker", executor=executor, **order)
+
+    def person(self, *, until: str = "told", **order: object) -> int:
+        """Somebody who decides about all that waits; the process."""
+        return self._process(until, role="person", **order)
+
+    def until(self, name: str) -> Event:
+        return self._server.event(name)
+
+    def _process(self, until: str, **order: object) -> int:
+        self._server.order(folder=str(self._folder), url=self.url, **order)
+        pid = cast("int", self.until(until)["pid"])
+        self._living.add(pid)
+        return pid
+
+    def kill(self, pid: int) -> None:
+        """`kill -9`, and wait until it is gone."""
+        self._living.discard(pid)
+        while True:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            time.sleep(0.005)
+
+    # --- What became of it ------------------------------------------------------------------------------------------
+
+    def within(self, work: Callable[[SqliteStore], Coroutine[object, object, T]]) -> T:
+        async def open_and_work() -> T:
+            async with SqliteStore(self._folder / "chats.db") as store:
+                return await work(store)
+
+        return anyio.run(open_and_work)
+
+    def messages(self) -> Messages:
+        async def read(store: SqliteStore) -> Messages:
+            return (await store.load(ID)).messages
+
+        return self.within(read)
+
+    def waits(self, kind: str) -> bool:
+        async def read(store: SqliteStore) -> bool:
+            return [item.wait.kind for item in await store.waiting()] == [kind]
+
+        return self.within(read)
+
+    def call(self) -> Tool:
+        return self.messages().tool("call_pay")
+
+    def answered(self) -> bool:
+        last = self.messages().last
+        return last is not None and last.role == "model" and last.turns[-1].text == "All is said."
+
+    def workflows(self) -> list[WorkflowStatus]:
+        client = DBOSClient(system_database_url=self.url)
+        try:
+            return client.list_workflows(workflow_id_prefix="chat/")
+        finally:
+            client.destroy()
+
+    def found_busy(self) -> bool:
+        """Whether a run was refused, since another one was live."""
+        client = DBOSClient(system_database_url=self.url)
+        try:
+            return any(
+                step["output"] == {"kind": "busy"}
+                for item in client.list_workflows(workflow_id_prefix="chat/")
+                for step in client.list_workflow_steps(item.workflow_id)
+            )
+        finally:
+            client.destroy()
+
+    def paid(self) -> int:
+        return len(self.ledger.read_text().splitlines()) if self.ledger.exists() else 0
+
+    def require_finished(self, *, paid: int = 1) -> None:
+        """It was done, once; the conversation ends in its answer, and so does a workflow."""
+        wait_until(self.answered, "an answer")
+        wait_until(lambda: any(item.status == "SUCCESS" for item in self.workflows()), "the end of the workflow")
+        assert self.paid() == paid
+        answers = [turn for content in self.messages() for turn in content.turns if turn.text == "All is said."]
+        assert len(answers) == 1

@@ -1,0 +1,168 @@
+"""Workers die, and conversations do not: real processes, `kill -9`, and a ledger outside."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from chat_core.messages import Completed, Rejected, Running, Unknown
+from chat_store.testing.postgres_server import PostgresServer, shared_server
+
+from .processes import Server, Shop, wait_until
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with shared_server() as postgres:
+        yield postgres
+
+
+@contextmanager
+def in_sqlite(server: Server, folder: Path) -> Generator[Shop]:
+    with Shop(server, folder, f"sqlite:///{folder}/dbos.db") as shop:
+        yield shop
+
+
+@pytest.fixture
+def small(server: Server, tmp_path: Path) -> Iterator[Shop]:
+    """DBOS in a file."""
+    with in_sqlite(server, tmp_path) as shop:
+        yield shop
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shop(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Shop]:
+    """DBOS in a file, and in PostgreSQL."""
+    if request.param == "sqlite":
+        with in_sqlite(server, tmp_path) as shop:
+            yield shop
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    folder = postgres.dsn.split()[0].removeprefix("host=")
+    with Shop(server, tmp_path, f"postgresql://postgres@/shop_{uuid4().hex}?host={folder}") as shop:
+        yield shop
+
+
+def test_a_worker_killed_while_it_waits_is_followed_by_another_one_and_a_third_process_decides(shop: Shop) -> None:
+    first = shop.worker("one", start=True)
+    wait_until(lambda: shop.waits("approval"), "an approval to wait for")
+    shop.kill(first)
+    shop.worker("two", take=["one"])
+    assert shop.until("taken")["taken"] == ["orders/17"]
+    assert not shop.paid()
+    shop.person()
+    shop.require_finished()
+    assert [item.executor_id for item in shop.workflows()] == ["two"]
+    assert [decision.by for decision in shop.call().decisions] == ["ana"]
+
+
+def test_a_worker_killed_inside_the_tool_leaves_an_interruption_that_nobody_runs_again(shop: Shop) -> None:
+    first = shop.worker("one", start=True, stop="done", lease=3)
+    wait_until(lambda: shop.waits("approval"), "an approval to wait for")
+    shop.person()
+    assert shop.until("reached")["pid"] == first
+    assert shop.paid() == 1
+    shop.kill(first)
+    # The lease of the dead run is still good: the second worker finds it busy, and tries until it has run out.
+    shop.worker("two", take=["one"])
+    wait_until(lambda: shop.waits("interrupted"), "an interruption to be told of")
+    assert isinstance(shop.call().status, Unknown)
+    assert shop.paid() == 1
+    shop.person()
+    shop.require_finished()
+    assert shop.call().status == Completed("looked up: it was paid")
+
+
+def test_a_decision_is_found_though_whoever_made_it_died_before_telling(shop: Shop) -> None:
+    shop.worker("one", start=True, look=1)
+    wait_until(lambda: shop.waits("approval"), "an approval to wait for")
+    person = shop.person(until="reached", stop="decided")
+    shop.kill(person)
+    shop.require_finished()
+
+
+def test_a_worker_of_the_same_name_goes_on_by_itself(small: Shop) -> None:
+    small.kill(small.worker("one", start=True))
+    small.worker("one")
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.person()
+    small.require_finished()
+
+
+def test_a_worker_that_starts_wakes_what_was_decided_in_the_dark(small: Shop) -> None:
+    first = small.worker("one", start=True)
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.kill(first)
+    small.kill(small.person(until="reached", stop="decided"))
+    small.worker("one", wake=True)
+    assert small.until("woken")["workflows"] == 1
+    small.require_finished()
+
+
+def test_a_scheduled_call_runs_at_its_time(small: Shop) -> None:
+    small.worker("one", start=True, at=2)
+    small.require_finished()
+    assert small.call().status == Completed("paid")
+
+
+def test_an_approval_that_nobody_gives_expires_and_the_conversation_goes_on(small: Shop) -> None:
+    small.worker("one", start=True, expires=3)
+    small.require_finished(paid=0)
+    assert isinstance(small.call().status, Rejected)
+
+
+def test_taking_over_from_a_worker_that_lives_does_nothing_twice(small: Shop) -> None:
+    small.worker("one", start=True)
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.worker("two", take=["one"])
+    small.worker("three", take=["one", "two"])
+    small.person()
+    small.require_finished()
+
+
+def test_a_tool_that_runs_on_a_live_worker_is_not_run_by_the_one_that_takes_over(small: Shop) -> None:
+    first = small.worker("one", start=True, stop="done")
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.person()
+    small.until("reached")
+    # It stands in its tool, under a live lease, and another worker thinks that it is dead.
+    small.worker("two", take=["one"])
+    wait_until(small.found_busy, "a run that was refused")
+    assert small.paid() == 1
+    small.kill(first)
+    assert isinstance(small.call().status, Running)
+    assert small.paid() == 1
+
+
+def test_a_worker_of_another_version_leaves_alone_what_it_is_not_told_to_take(small: Shop) -> None:
+    first = small.worker("one", start=True, version="old")
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.kill(first)
+    small.kill(small.worker("one", version="new"))
+    assert [(item.app_version, item.status) for item in small.workflows()] == [("old", "PENDING")]
+    small.worker("two", version="new", take=["one"])
+    small.person()
+    small.require_finished()
+    ends = {item.app_version: item.status for item in small.workflows()}
+    assert ends == {"old": "CANCELLED", "new": "SUCCESS"}
+
+
+def test_a_conversation_outlives_more_restarts_than_dbos_allows_by_default(small: Shop) -> None:
+    first = small.worker("one", start=True)
+    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    small.kill(first)
+    with closing(sqlite3.connect(small.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE workflow_status SET recovery_attempts = 500")
+    small.worker("one")
+    small.person()
+    small.require_finished()
