@@ -1,4 +1,4 @@
-"""The process that is killed, with its conversation in a SQLite file: as `worker.py`, which has the rest of it."""
+"""The process that is killed, with its conversation in a store: as `worker.py`, which has the rest of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, NoReturn, cast
@@ -17,40 +19,71 @@ import anyio
 from chat_core import Paused
 from chat_core.errors import ChatError
 from chat_store import SqliteStore
-from chat_store.sqlite import Medium, SqliteBackend
+from chat_store._postgres_pool import Connection
+from chat_store.postgres import Medium as PostgresMedium
+from chat_store.postgres import PostgresBackend, PostgresStore
+from chat_store.sqlite import Medium as SqliteMedium
+from chat_store.sqlite import SqliteBackend
 
 from .worker import Ledger, Order, make_chat, stop_here, tell
 
-# An order says besides: `ahead`, by how many minutes the clock of the run is ahead; `kill_after`, how many microseconds
-# it has to live; `many`, how many processes get the order at once.
+# An order says besides: `store`, the path of a SQLite file, or with `schema` the address of a server; `ahead`, by how
+# many minutes the clock of the run is ahead; `kill_after`, how many microseconds it has to live; `many`, how many
+# processes get the order at once.
 
 
-class StoppingMedium(Medium):
-    """Stops at one durable step: in its transaction, or behind it."""
+class Stops:
+    """Where to stop: at one durable step, in its transaction or behind it."""
 
     def __init__(self, step: int, phase: str) -> None:
         self.step = step
         self.phase = phase
         self.steps = 0
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    @contextmanager
+    def commit(self) -> Generator[None]:
         self.steps += 1
         if self.steps == self.step and self.phase == "written":
             stop_here()
-        super().commit(connection)
+        yield
         if self.steps == self.step and self.phase == "committed":
             stop_here()
+
+
+class StoppingSqlite(SqliteMedium):
+    def __init__(self, stops: Stops) -> None:
+        self.stops = stops
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        with self.stops.commit():
+            super().commit(connection)
+
+
+class StoppingPostgres(PostgresMedium):
+    def __init__(self, stops: Stops) -> None:
+        self.stops = stops
+
+    def commit(self, connection: Connection, then: bytes) -> None:
+        with self.stops.commit():
+            super().commit(connection, then)
+
+
+def open_store(order: Order) -> SqliteStore | PostgresStore:
+    ahead = timedelta(minutes=int(order.get("ahead", 0)))
+
+    def now() -> datetime:
+        return datetime.now(UTC) + ahead
+
+    if "schema" in order:
+        return PostgresStore(str(order["store"]), schema=str(order["schema"]), busy_seconds=120, now=now)
+    return SqliteStore(str(order["store"]), busy_seconds=120, now=now)
 
 
 async def run(order: Order) -> None:
     resume = Path(str(order["resume"])) if "resume" in order else None
     chat = make_chat(Ledger(Path(str(order["ledger"])), order.get("tool"), order.get("phase"), resume))
-    ahead = timedelta(minutes=int(order.get("ahead", 0)))
     try:
-        async with (
-            SqliteStore(str(order["path"]), now=lambda: datetime.now(UTC) + ahead) as store,
-            store.open("chat") as conversation,
-        ):
+        async with open_store(order) as store, store.open("chat") as conversation:
             if not conversation.messages:
                 conversation.messages.user("Pay, and ship.")
             if order.get("gate"):
@@ -75,12 +108,13 @@ def main_of_child(order: Order) -> NoReturn:
             end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
             end.daemon = True
             end.start()
-        medium = StoppingMedium(int(order.get("step", 0)), str(order.get("phase")))
-        SqliteBackend.medium = medium
+        stops = Stops(int(order.get("step", 0)), str(order.get("phase")))
+        SqliteBackend.medium = StoppingSqlite(stops)
+        PostgresBackend.medium = StoppingPostgres(stops)
         backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
         anyio.run(run, order, backend=backend)
         if "step" in order:
-            tell(event="steps", steps=medium.steps)
+            tell(event="steps", steps=stops.steps)
         code = 0
     finally:
         sys.stderr.flush()

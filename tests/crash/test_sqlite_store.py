@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import signal
 import sqlite3
-import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from itertools import product
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import ClassVar, Self, final
 
-import anyio
 import pytest
-from chat_core.file_conversation import HistoryEntry
-from chat_core.messages import Completed, Messages, Pending, Running, Unknown
-from chat_store import OpenConversation, SqliteStore
 
-from .processes import Event, Server, effects, name_of
-
-T = TypeVar("T")
-
-PHASES = ("written", "committed")
-ONCE = ("pay-1", "ship-x", "pay-2")
-STORIES = 8
-BATCHES = int(os.environ.get("CHAT_KILL_BATCHES", "1"))
-"""How often so many conversations are killed three times each at random: a hundred batches are a thousand kills."""
+from .processes import Server
+from .stories import Crashes, Story
+from .worker import Order
 
 
 @pytest.fixture(scope="module")
@@ -38,280 +22,24 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Story:
-    """One conversation in a file, its ledger, and a clock by which every lease of the past has run out."""
+@final
+class SqliteStory(Story):
+    @property
+    def store(self) -> Order:
+        return {"store": str(self.folder / "chats.db")}
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.path = folder / "chats.db"
-        self.ledger = folder / "ledger"
-        self.ahead = 0
-
-    def order(self, **more: object) -> dict[str, object]:
-        self.ahead += 1
-        return {"path": self.path, "ledger": self.ledger, "ahead": self.ahead, **more}
-
-    def copy(self, name: str) -> Story:
-        copy = Story(self.folder.parent / name)
+    def rows_copied(self, name: str) -> Self:
+        copy = type(self)(self.folder.parent / name)
         shutil.copytree(self.folder, copy.folder, dirs_exist_ok=True)
-        copy.ahead = self.ahead
         return copy
 
-    # --- What people do ---------------------------------------------------------------------------------------------
-
-    def within(self, work: Callable[[SqliteStore, OpenConversation], Coroutine[object, object, T]]) -> T:
-        async def open_and_work() -> T:
-            now = datetime.now(UTC) + timedelta(minutes=self.ahead + 1)
-            async with SqliteStore(self.path, now=lambda: now) as store, store.open("chat") as conversation:
-                return await work(store, conversation)
-
-        return anyio.run(open_and_work)
-
-    def messages(self) -> Messages:
-        async def read(_: SqliteStore, conversation: OpenConversation) -> Messages:
-            return conversation.messages
-
-        return self.within(read)
-
-    def history(self) -> list[HistoryEntry]:
-        async def read(_: SqliteStore, conversation: OpenConversation) -> list[HistoryEntry]:
-            return await conversation.history()
-
-        return self.within(read)
-
-    def due(self) -> bool:
-        async def look(store: SqliteStore, _: OpenConversation) -> bool:
-            return [item.conversation for item in await store.due()] == ["chat"]
-
-        return self.within(look)
-
-    def decide(self) -> list[str]:
-        """Approve what waits, and look up in the world what became of interrupted calls; their ids are returned."""
-
-        async def decide(_: SqliteStore, conversation: OpenConversation) -> list[str]:
-            interrupted: list[str] = []
-            for tool in conversation.messages.pending():
-                if isinstance(tool.status, Pending) and tool.status.kind == "approval":
-                    tool.approve(by="ana")
-                elif isinstance(tool.status, Unknown):
-                    interrupted.append(tool.id)
-                    if effects(self.ledger)[name_of(tool)]:
-                        tool.complete("looked up: it was done", by="ben")
-                    else:
-                        tool.retry(by="ben")
-            return interrupted
-
-        return self.within(decide)
-
-    # --- What must hold ---------------------------------------------------------------------------------------------
-
-    def finish(self, server: Server) -> None:
-        """Resume and decide until there is an answer. What was cut in its body is reported, and not run again."""
-        for _ in range(8):
-            messages = self.messages()
-            if answered(messages):
-                return
-            cut = {tool.id for tool in messages.pending() if isinstance(tool.status, Running) and tool.name != "note"}
-            before = effects(self.ledger)
-            outcome = server.run(**self.order())
-            assert outcome["kind"] in ("Done", "Paused"), outcome
-            waiting = cast("list[list[str]]", outcome.get("waiting", []))
-            assert cut <= {tool_id for kind, tool_id in waiting if kind == "interrupted"}
-            for tool_id in cut:
-                name = name_of(messages.tool(tool_id))
-                assert effects(self.ledger)[name] == before[name]
-            if outcome["kind"] == "Paused":
-                self.decide()
-        assert answered(self.messages())
-
-    def require_whole(self) -> None:
-        """Everything was done, once where once is all it may be, and the store says so."""
-        done = effects(self.ledger)
-        assert {name: done[name] for name in ONCE} == dict.fromkeys(ONCE, 1)
-        assert done["note-a"] >= 1
-        keys = {line.split()[1] for line in self.ledger.read_text().splitlines() if line.startswith("note")}
-        assert len(keys) == 1
-        messages = self.messages()
-        assert messages.contents[-1].turns[-1].text == "Everything is done."
-        tools = [tool for content in messages for tool in content.tools]
-        assert len(tools) == 4
-        assert all(isinstance(tool.status, Completed) for tool in tools)
-        assert [[decision.by for decision in t.decisions][:1] for t in tools if t.name == "pay"] == [["ana"]] * 2
-        with closing(sqlite3.connect(self.path)) as connection:
+    def require_sound(self) -> None:
+        with closing(sqlite3.connect(str(self.store["store"]))) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def answered(messages: Messages) -> bool:
-    last = messages.last
-    return last is not None and last.role == "model" and not last.turns[-1].tools
+class TestSqliteStore(Crashes):
+    database: ClassVar[str] = "SQLite"
 
-
-def require_kept(story: Story, durable: list[HistoryEntry]) -> None:
-    after = story.history()
-    assert [(entry.event, entry.tool) for entry in after[: len(durable)]] == [(e.event, e.tool) for e in durable]
-
-
-def undisturbed(server: Server, story: Story) -> tuple[list[Story], list[int]]:
-    """A copy of the story before each of its runs, and how many durable steps that run takes."""
-    before: list[Story] = []
-    steps: list[int] = []
-    while True:
-        before.append(story.copy(f"before-{len(steps)}"))
-        server.order(**story.order(step=0))
-        outcome = server.until("outcome")
-        steps.append(cast("int", server.until("steps")["steps"]))
-        server.until("gone")
-        if outcome["kind"] == "Done":
-            return before, steps
-        story.decide()
-
-
-def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing_twice(
-    server: Server, tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
-) -> None:
-    kills = 0
-    stories, steps = undisturbed(server, Story(tmp_path / "first"))
-    assert len(stories) == 3
-    for number, story in enumerate(stories):
-        durable = story.history() if number else []
-        for step, phase in product(range(1, steps[number] + 1), PHASES):
-            copy = story.copy(f"{number}-{step}-{phase}")
-            server.order(**copy.order(step=step, phase=phase, backend="trio" if step % 2 else "asyncio"))
-            server.end(server.until("reached"))
-            kills += 1
-            require_kept(copy, durable)
-            copy.finish(server)
-            copy.require_whole()
-    record_testsuite_property("kills at durable steps, SQLite", kills)
-    assert kills >= 36
-
-
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_a_run_that_is_killed_at_any_instant_loses_nothing_and_does_nothing_twice(
-    server: Server, tmp_path: Path, batch: int, record_testsuite_property: Callable[[str, object], None]
-) -> None:
-    instants = random.Random(batch)  # noqa: S311 - no secret
-    begun = time.perf_counter()
-    server.run(**Story(tmp_path / "undisturbed").order())
-    length = time.perf_counter() - begun
-    kills = 0
-    for number in range(STORIES):
-        story = Story(tmp_path / str(number))
-        for _ in range(3):
-            durable = story.history() if story.path.exists() else []
-            server.order(**story.order(kill_after=int(instants.uniform(0, 1.2e6 * length))))
-            event = server.until("outcome", "gone")
-            gone = event if event["event"] == "gone" else server.until("gone")
-            kills += gone["status"] == signal.SIGKILL
-            require_kept(story, durable)
-            story.decide()
-        story.finish(server)
-        story.require_whole()
-    record_testsuite_property(f"kills at random instants, SQLite, batch {batch}", kills)
-    assert kills >= STORIES // 2
-
-
-@pytest.mark.parametrize("tool", ["pay-1", "note-a", "ship-x", "pay-2"])
-@pytest.mark.parametrize("phase", ["begun", "done"])
-def test_a_run_that_is_killed_inside_a_tool_reports_it_and_does_not_run_it_again(
-    server: Server, tmp_path: Path, tool: str, phase: str
-) -> None:
-    story = Story(tmp_path / "story")
-    while True:
-        server.order(**story.order(tool=tool, phase=phase))
-        event = server.until("reached", "outcome")
-        if event["event"] == "reached":
-            break
-        server.until("gone")
-        story.decide()
-    server.end(event)
-    assert effects(story.ledger)[tool] == (phase == "done")
-    assert story.due()
-    story.finish(server)
-    story.require_whole()
-
-
-def test_of_ten_processes_that_resume_one_pause_one_runs_and_nine_are_refused(server: Server, tmp_path: Path) -> None:
-    story = Story(tmp_path / "story")
-    assert server.run(**story.order())["kind"] == "Paused"
-    story.decide()
-    gate, resume = tmp_path / "go", tmp_path / "resume"
-    # Whoever wins stops inside the payment, so that the others come while it is live.
-    server.order(**story.order(many=10, gate=gate, resume=resume, tool="pay-1", phase="done"))
-    for _ in range(10):
-        server.until("ready")
-    gate.touch()
-    events = [server.until("reached", "outcome") for _ in range(10)]
-    assert sorted([str(event.get("kind", "reached")) for event in events]) == ["AlreadyClaimed"] * 9 + ["reached"]
-    assert effects(story.ledger)["pay-1"] == 1
-    resume.touch()
-    assert server.until("outcome")["kind"] == "Paused"
-    assert [server.until("gone")["status"] for _ in range(10)] == [0] * 10
-    story.decide()
-    story.finish(server)
-    story.require_whole()
-
-
-def test_ten_processes_that_make_one_file_at_once_make_one_store(server: Server, tmp_path: Path) -> None:
-    story = Story(tmp_path / "story")
-    gate, resume = tmp_path / "go", tmp_path / "resume"
-    server.order(**story.order(many=10, gate=gate, resume=resume, tool="note-a", phase="done"))
-    for _ in range(10):
-        server.until("ready")
-    gate.touch()
-    events = [server.until("reached", "outcome") for _ in range(10)]
-    assert sorted([str(event.get("kind", "reached")) for event in events]) == ["AlreadyClaimed"] * 9 + ["reached"]
-    resume.touch()
-    assert server.until("outcome")["kind"] == "Paused"
-    assert [server.until("gone")["status"] for _ in range(10)] == [0] * 10
-    assert len(story.messages().contents[0].turns) == 1
-    story.decide()
-    story.finish(server)
-    story.require_whole()
-
-
-def test_a_process_that_stands_still_past_its_lease_is_overtaken_and_its_result_comes_late(
-    server: Server, tmp_path: Path
-) -> None:
-    story = Story(tmp_path / "story")
-    assert server.run(**story.order())["kind"] == "Paused"
-    story.decide()
-    gate = tmp_path / "go"
-    server.order(**story.order(tool="pay-1", phase="done", resume=gate))
-    reached: Event = server.until("reached")
-    pid = cast("int", reached["pid"])
-    os.kill(pid, signal.SIGSTOP)
-
-    async def overtake(_: SqliteStore, conversation: OpenConversation) -> None:
-        await conversation.claim()
-        tool = conversation.messages.tool("call_pay")
-        tool.lost("its process stands still")
-        await conversation.write_tool(tool)
-
-    story.within(overtake)
-    gate.touch()
-    os.kill(pid, signal.SIGCONT)
-    assert server.until("outcome")["kind"] == "LeaseLost"
-    server.until("gone")
-    late = [entry.tool for entry in story.history() if entry.event == "late"]
-    assert [(tool.id, tool.status) for tool in late if tool] == [("call_pay", Completed("pay-1 done"))]
-    assert isinstance(story.messages().tool("call_pay").status, Unknown)
-    assert story.decide() == ["call_pay"]
-    story.finish(server)
-    story.require_whole()
-
-
-def test_a_decision_of_another_process_reaches_a_live_run(server: Server, tmp_path: Path) -> None:
-    story, gate = Story(tmp_path / "story"), tmp_path / "go"
-    server.order(**story.order(tool="note-a", phase="done", resume=gate))
-    server.until("reached")
-    # The note runs in a live process; the payment beside it waits, and is approved here.
-    story.ahead -= 1
-    assert story.decide() == []
-    gate.touch()
-    assert server.until("outcome")["kind"] in ("Paused", "Done")
-    server.until("gone")
-    assert [decision.by for decision in story.messages().tool("call_pay").decisions] == ["ana"]
-    story.finish(server)
-    story.require_whole()
+    def story(self, folder: Path) -> SqliteStory:
+        return SqliteStory(folder)

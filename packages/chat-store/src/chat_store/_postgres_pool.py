@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 import psycopg
 from chat_core.errors import InvalidDocument, UsageError
-from psycopg import errors, sql
+from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
@@ -77,8 +77,8 @@ class Pool:
         self._reached = False
 
     @contextmanager
-    def connection(self, begin: sql.Composed) -> Generator[Connection]:
-        """A connection that is alive, in a transaction that was begun with this. It is rolled back unless committed.
+    def connection(self, begin: Callable[[], bytes]) -> Generator[Connection]:
+        """A connection that is alive, in a transaction that this begins. It is rolled back unless committed.
 
         Raises:
             TimeoutError: all connections are in use, or somebody keeps a lock.
@@ -118,14 +118,14 @@ class Pool:
         for connection in idle:
             connection.close()
 
-    def _begun(self, begin: sql.Composed) -> Connection:
+    def _begun(self, begin: Callable[[], bytes]) -> Connection:
         while True:
             connection = self._take()
             fresh = connection is None
             if connection is None:
                 connection = self._connect()
             try:
-                connection.execute(begin, prepare=False)
+                connection.execute(begin(), prepare=False)
             except BaseException as error:
                 connection.close()
                 # One that has died in the pool, as all did when the server was started again: the next one, then.

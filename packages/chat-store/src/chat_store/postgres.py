@@ -120,13 +120,13 @@ class PostgresStore(BackedStore):
 class Medium:
     """What makes a transaction durable. Tests of crashes put their own in place of `PostgresBackend.medium`."""
 
-    def commit(self, connection: Connection, then: sql.Composable) -> None:
+    def commit(self, connection: Connection, then: bytes) -> None:
         """Return when everything written is durable, and those who wait for it are told.
 
         They are told behind the commit, in the same message: within it, they would be told in the order of commits,
         and for that every commit of the database would wait for the one before it to reach the disk.
         """
-        connection.execute(sql.SQL("COMMIT") + then)
+        connection.execute(b"COMMIT" + then, prepare=False)
 
 
 @final
@@ -204,43 +204,39 @@ class PostgresBackend:
         self._schema = schema
         self._clock = ServerClock()
         self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
-        self._channel = sql.Identifier(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
         self._watchman = Watchman(self._watch)
         self._ready = False
-        settings: dict[LiteralString, sql.Composable] = {
-            "search_path": sql.Identifier(schema),
-            "lock_timeout": sql.Literal(max(1, round(busy_seconds * 1000))),
-            "idle_in_transaction_session_timeout": sql.Literal(LONGEST_TRANSACTION * 1000),
+        channel = _quoted(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
+        self._listen, self._notify = b"LISTEN " + channel, b"; NOTIFY " + channel
+        settings = {
+            b"search_path": _quoted(schema),
+            b"lock_timeout": b"%d" % max(1, round(busy_seconds * 1000)),
+            b"idle_in_transaction_session_timeout": b"%d" % (LONGEST_TRANSACTION * 1000),
         }
         # With every transaction, and not with the connection: poolers between here and there give it to others.
-        self._settings = sql.SQL("").join(
-            [sql.SQL("; SET LOCAL {} = {}").format(sql.SQL(name), value) for name, value in settings.items()]
-        )
-        self._begin = sql.SQL("BEGIN") + self._settings
-        self._reading = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") + self._settings
-        self._writing = sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") + self._settings
-        self._notify = sql.SQL("; NOTIFY ") + self._channel
+        self._settings = b"".join([b"; SET LOCAL %s = %s" % setting for setting in settings.items()])
+        self._durably = b""
 
     def now(self) -> datetime:
         """The time of the server."""
         if (now := self._clock.now()) is not None:
             return now
-        with self._pool.connection(self._reading) as connection:
+        with self._pool.connection(self._to_read) as connection:
             return read_clock(connection, self._clock)
 
     @contextmanager
     def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
         """Look at one moment of a conversation."""
-        with self._pool.connection(self._reading) as connection:
+        with self._pool.connection(self._to_read) as connection:
             yield _Transaction(connection, id, self._clock, changing=False)
 
     @contextmanager
     def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
         """Change a conversation."""
-        with self._pool.connection(self._writing) as connection:
+        with self._pool.connection(self._to_write) as connection:
             transaction = _Transaction(connection, id, self._clock, changing=True)
             yield transaction
-            self.medium.commit(connection, self._notify if transaction.changed else sql.SQL(""))
+            self.medium.commit(connection, self._notify if transaction.changed else b"")
 
     def waiting(self, which: Filter) -> list[Waiting]:
         """The calls that wait."""
@@ -250,14 +246,14 @@ class PostgresBackend:
             "before": number_of(which.before),
             "limit": which.limit,
         }
-        with self._pool.connection(self._reading) as connection:
+        with self._pool.connection(self._to_read) as connection:
             rows = connection.execute(_WAITING, values, binary=True).fetchall()
         return [Waiting(id, person, wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
     def due(self, now: datetime, which: Filter) -> list[Due]:
         """The conversations that are due."""
         values = {"now": number_of(now), "person": which.person, "limit": which.limit}
-        with self._pool.connection(self._reading) as connection:
+        with self._pool.connection(self._to_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
         return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
 
@@ -266,7 +262,7 @@ class PostgresBackend:
         if since is not None and not fullmatch(_SNAPSHOT, since):
             raise not_a_cursor(since)
         values = {"since": since, "after": number_of(after), "now": number_of(now)}
-        with self._pool.connection(self._reading) as connection:
+        with self._pool.connection(self._to_read) as connection:
             try:
                 row = connection.execute(_NEXT, values).fetchone()
                 rows = [] if since is None else connection.execute(_LOOK, values).fetchall()
@@ -298,20 +294,26 @@ class PostgresBackend:
             raise UsageError(msg)
         read_clock(connection, self._clock)
         if not self._ready:
-            connection.execute(self._begin, prepare=False)
+            connection.execute(b"BEGIN" + self._settings, prepare=False)
             migrate(connection, self._schema)
             row = connection.execute("SHOW synchronous_commit").fetchone()
             connection.execute("COMMIT")
             if row == ("off",):
-                self._writing += sql.SQL("; SET LOCAL synchronous_commit = on")
+                self._durably = b"; SET LOCAL synchronous_commit = on"
             self._ready = True
+
+    def _to_read(self) -> bytes:
+        return b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._settings
+
+    def _to_write(self) -> bytes:
+        return b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" + self._settings + self._durably
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
         """PostgreSQL tells of a change. It need not be asked; but the thread must, whether it is to end."""
         del stop
         with self._pool.own() as connection:
-            connection.execute(sql.SQL("LISTEN ") + self._channel)
+            connection.execute(self._listen)
 
             def changed() -> bool:
                 return bool(list(connection.notifies(timeout=_LISTENS, stop_after=1)))
@@ -326,6 +328,10 @@ def read_clock(connection: Connection, clock: ServerClock, query: LiteralString 
     said = time_of(int(row[0] if row else 0))
     clock.set(said, asked)
     return said
+
+
+def _quoted(name: str) -> bytes:
+    return sql.Identifier(name).as_bytes(None)
 
 
 def _require_schema(schema: str) -> None:

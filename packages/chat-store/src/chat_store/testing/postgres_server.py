@@ -9,6 +9,7 @@ It has a folder and a socket of its own, no port, and is gone with its folder wh
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,7 @@ class PostgresServer:
         self._folder = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp" if sys.platform != "win32" else None))  # noqa: S108 - mkdtemp() makes it ours
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
+        self._alive: int | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -75,7 +77,7 @@ class PostgresServer:
         deadline = time.monotonic() + _PATIENCE
         while True:
             if self._process is None or self._process.poll() is not None:
-                # Behind a kill, those that the dead server has left behind are waited for.
+                self._end(signal.SIGKILL)
                 self._process = self._run()
             if self._answers():
                 return
@@ -102,6 +104,13 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(_PATIENCE)
             self._process = None
+        if self._alive is not None:
+            # Those that serve a connection live on for a moment, when the server is killed.
+            if not select.select([self._alive], [], [], _PATIENCE)[0]:
+                msg = f"PostgreSQL does not end; it said:\n{self.log}"
+                raise TimeoutError(msg)
+            os.close(self._alive)
+            self._alive = None
 
     def _make(self) -> None:
         if self._user is not None:
@@ -133,7 +142,9 @@ class PostgresServer:
         if not self._durable:
             settings += ["fsync=off"]
         command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data"]
-        with (self._folder / "log").open("ab") as log:
+        # Every process of the server has the other end of this pipe; when all are gone, there is an end to read.
+        self._alive, held = os.pipe()
+        with (self._folder / "log").open("ab") as log, os.fdopen(held, "wb"):
             return subprocess.Popen(  # noqa: S603 - our own program
                 [*command, *[word for setting in settings for word in ("-c", setting)]],
                 stdin=subprocess.DEVNULL,
@@ -142,6 +153,7 @@ class PostgresServer:
                 cwd=self._folder,
                 # What is typed at the terminal is for the tests, which end it themselves.
                 start_new_session=True,
+                pass_fds=[held],
                 user=self._user,
                 group=self._group,
             )

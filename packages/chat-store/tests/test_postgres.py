@@ -1,0 +1,621 @@
+"""The store in PostgreSQL keeps every promise of a store, and those of a server that others use, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import anyio
+import psycopg
+import pytest
+from anyio import to_thread
+from chat_core.errors import AlreadyClaimed, InvalidDocument, NewerVersion, UsageError
+from chat_core.messages import Approved, Completed, Messages
+from chat_store import UnknownConversation, _backed
+from chat_store._postgres_pool import Connection
+from chat_store.postgres import Medium, PostgresBackend, PostgresStore
+from chat_store.testing import StoreConformance, StoreFactory
+from chat_store.testing._trial import call, paused
+from chat_store.testing.postgres_server import PostgresServer
+from psycopg import sql
+
+pytestmark = pytest.mark.anyio
+
+BOUND = 120
+
+
+class TestPostgresStore(StoreConformance):
+    backends = ("asyncio", "trio")
+    server: PostgresServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: PostgresServer) -> None:
+        self.server = postgres
+
+    @contextmanager
+    def stores(self) -> Generator[StoreFactory]:
+        schema = uuid4().hex
+
+        def open_one(now: Callable[[], datetime]) -> PostgresStore:
+            return PostgresStore(self.server.dsn, schema=schema, now=now)
+
+        yield open_one
+
+
+class Database:
+    """A schema of the test's own, and a connection past every store."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.dsn = server.dsn
+        self.schema = f"Of a test; {uuid4().hex[:8]}"
+
+    def store(self, *, schema: str = "", busy_seconds: float = 10.0, connections: int = 10) -> PostgresStore:
+        return PostgresStore(self.dsn, schema=schema or self.schema, busy_seconds=busy_seconds, connections=connections)
+
+    def backend(self, *, busy_seconds: float = 10.0, connections: int = 10) -> PostgresBackend:
+        return PostgresBackend(self.dsn, self.schema, busy_seconds, connections)
+
+    def execute(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.dsn, options="-c search_path=") as connection:
+            connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
+            cursor = connection.execute(query.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def holding(self, query: str) -> Generator[None]:
+        """Somebody who is in the middle of a transaction."""
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
+            connection.execute(query.encode())
+            yield
+            connection.rollback()
+
+    def end_connections(self) -> int:
+        """Cut every connection of the stores, as a server does that is started again."""
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'chat-store'"
+        return len(self.execute(query))
+
+
+LOCKED = "SELECT * FROM chat_conversations WHERE id = 'a' FOR UPDATE"
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Database:
+    return Database(postgres)
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that may be killed."""
+    with PostgresServer() as server:
+        yield server
+
+
+# --- The tables -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_tables_stand_in_the_schema_of_the_caller_and_nowhere_else(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"))
+
+    found = database.execute("SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'chat\\_%%'")
+    tables = {str(table) for schema, table in found if schema == database.schema}
+    assert tables == {"chat_conversations", "chat_entries", "chat_schema", "chat_waits"}
+    assert ("public",) not in {(schema,) for schema, _ in found}
+
+
+async def test_two_schemas_are_two_stores(database: Database) -> None:
+    async with database.store() as one, database.store(schema=uuid4().hex) as other:
+        await one.create(paused("a"), id="a")
+        assert [item.conversation for item in await one.waiting()] == ["a"]
+        assert await other.waiting() == []
+
+
+async def test_a_history_is_not_written_again_at_every_step(database: Database) -> None:
+    long = Messages.from_user("x" * 1_000_000)
+    long.append("model", paused("a")[-1].turns[0])
+    async with database.store() as store:
+        name = await store.create(long)
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.start()
+            await conversation.write_tool(tool)
+            tool.complete("paid")
+            await conversation.write_tool(tool)
+
+    sizes = [int(str(size)) for (size,) in database.execute("SELECT length(entry) FROM chat_entries ORDER BY number")]
+    assert sizes[0] > 1_000_000
+    assert max(sizes[1:]) < 1_000
+
+
+async def test_many_stores_that_make_the_tables_at_once_make_them_once(database: Database) -> None:
+    async def use(number: int) -> None:
+        async with database.store(busy_seconds=BOUND) as store:
+            await store.create(paused("a"), id=str(number))
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(use, number)
+    async with database.store() as store:
+        assert len(await store.waiting()) == 8
+
+
+async def test_tables_of_a_later_version_are_refused(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"))
+    database.execute("UPDATE chat_schema SET version = 7")
+
+    async with database.store() as store:
+        with pytest.raises(NewerVersion, match="version 7"):
+            await store.waiting()
+
+
+async def test_tables_that_are_gone_are_told(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"), id="a")
+        database.execute("DROP TABLE chat_entries")
+        with pytest.raises(InvalidDocument, match="damaged, or gone"):
+            await store.load("a")
+
+
+async def test_any_text_is_a_legal_id_of_a_call(database: Database) -> None:
+    ids = [" ", "a/b", "\ud83d", "\x00", "'; --", "é", "%s", "long" * 10_000]
+    async with database.store() as store:
+        name = await store.create(paused(*[call(id) for id in ids]))  # noqa: A001
+        assert {item.wait.tool_id for item in await store.waiting()} == set(ids)
+        async with store.open(name) as conversation:
+            for tool in conversation.messages.pending():
+                tool.reject("no")
+        assert await store.waiting() == []
+
+
+async def test_an_id_that_no_index_takes_is_refused(database: Database) -> None:
+    name = "".join([uuid4().hex for _ in range(400)])
+    async with database.store() as store:
+        with pytest.raises(UsageError, match="too long for an index"):
+            await store.create(paused("a"), id=name)
+        assert await store.waiting() == []
+
+
+@pytest.mark.parametrize("schema", ["", "x" * 64, "a\0b"])
+def test_a_schema_has_a_name_that_postgresql_takes(schema: str) -> None:
+    with pytest.raises(UsageError, match="a schema of PostgreSQL has a name"):
+        PostgresStore("dbname=x", schema=schema)
+
+
+# --- Several at once ------------------------------------------------------------------------------------------------
+
+
+async def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"), id="a")
+        with database.holding(LOCKED), anyio.fail_after(BOUND):
+            assert (await store.load("a")).messages.tool("a")
+            assert len(await store.waiting()) == 1
+            assert await store.due() == []
+            assert len(await store.history("a")) == 1
+            async with store.open("a"):
+                pass
+
+
+async def test_writers_of_different_conversations_do_not_wait_for_each_other(database: Database) -> None:
+    async with database.store(busy_seconds=BOUND) as store:
+        for name in "ab":
+            await store.create(paused(name), id=name)
+        backend = database.backend()
+        with backend.changing("a") as changing:
+            assert changing.head()
+            # In the middle of one, also a new one is made.
+            async with store.open("b") as conversation:
+                conversation.messages.tool("b").approve()
+            await store.create(paused("c"), id="c")
+        assert isinstance((await store.load("b")).messages.tool("b").status, Approved)
+        await to_thread.run_sync(backend.close)
+
+
+async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(database: Database) -> None:
+    async with database.store(busy_seconds=0.05) as store:
+        await store.create(paused("a"), id="a")
+        async with store.open("a") as conversation:
+            conversation.messages.tool("a").approve()
+            with database.holding(LOCKED):
+                with pytest.raises(TimeoutError, match="somebody else has been writing"):
+                    await conversation.save()
+                with pytest.raises(AlreadyClaimed, match="somebody else has been writing"):
+                    await conversation.claim()
+            await conversation.save()
+        assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
+
+
+async def test_two_that_begin_one_conversation_at_once_follow_one_another(database: Database) -> None:
+    one, other = database.backend(), database.backend(busy_seconds=0.05)
+    with one.changing("a") as changing:
+        assert changing.head() is None
+        # Nothing can be locked yet but the name.
+        with pytest.raises(TimeoutError, match="somebody else"), other.changing("a") as late:
+            late.head()
+    one.close()
+    other.close()
+
+
+async def test_of_many_stores_that_begin_one_conversation_at_once_one_does(database: Database) -> None:
+    outcomes: Counter[str] = Counter()
+
+    async def begin() -> None:
+        async with database.store(busy_seconds=BOUND) as store:
+            try:
+                await store.create(paused("a"), id="a")
+            except Exception as error:  # noqa: BLE001 - counted
+                outcomes[type(error).__name__] += 1
+            else:
+                outcomes["stored"] += 1
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(begin)
+    assert outcomes == {"stored": 1, "ConversationExists": 7}
+
+
+async def test_connections_are_bounded_and_waited_for(database: Database) -> None:
+    backend = database.backend(connections=1, busy_seconds=0.05)
+    with backend.reading("a"), pytest.raises(TimeoutError, match="all 1 connections of the store"):
+        await to_thread.run_sync(lambda: backend.reading("b").__enter__())
+    backend.close()
+    async with database.store(connections=2, busy_seconds=BOUND) as store:
+
+        async def talk(number: int) -> None:
+            async with store.open(str(number)) as conversation:
+                for _ in range(5):
+                    conversation.messages.user("Hello.")
+                    await conversation.save()
+
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(talk, number)
+        assert [(await store.load(str(number))).revision for number in range(20)] == [5] * 20
+
+
+async def test_many_workers_share_what_is_due_and_each_conversation_is_run_once(database: Database) -> None:
+    async with database.store() as store:
+        for number in range(12):
+            await store.create(Messages.from_user("Hello."), id=str(number))
+    ran: Counter[str] = Counter()
+
+    async def work() -> None:
+        async with database.store(busy_seconds=BOUND) as store:
+            while due := await store.due():
+                for item in due:
+                    async with store.open(item.conversation) as conversation:
+                        try:
+                            await conversation.claim()
+                        except AlreadyClaimed:
+                            continue
+                        if conversation.messages.last and conversation.messages.last.role == "user":
+                            ran[item.conversation] += 1
+                            turn = paused()[-1].turns[0]
+                            conversation.messages.append("model", turn)
+                            await conversation.write_turn("model", turn)
+                        await conversation.release()
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(work)
+    assert ran == {str(number): 1 for number in range(12)}
+
+
+# --- Changes --------------------------------------------------------------------------------------------------------
+
+
+async def test_of_two_writes_that_end_in_another_order_than_they_began_both_are_told(database: Database) -> None:
+    """A number for each write, in the order of their beginnings, would be behind the cursor when the first one ends."""
+    async with database.store() as store:
+        for name in "ab":
+            await store.create(paused(name), id=name)
+        begun = (await store.changes()).cursor
+        with psycopg.connect(database.dsn) as slow:
+            slow.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(database.schema)))
+            slow.execute("UPDATE chat_conversations SET change = pg_current_xact_id() WHERE id = 'a'")
+            await store.assign("b", "ana")
+            between = await store.changes(begun, wait_seconds=0)
+            slow.commit()
+        after = await store.changes(between.cursor, wait_seconds=0)
+        assert [item.conversation for item in between.conversations] == ["b"]
+        assert [item.conversation for item in after.conversations] == ["a"]
+
+
+async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_backed, "_LONGEST_REST", 1e6)
+    async with database.store() as here, database.store() as there:
+        cursor = (await here.changes()).cursor
+        for number in range(3):
+            told: list[str] = []
+
+            async def wait(since: str, told: list[str]) -> None:
+                told.extend([item.conversation for item in (await here.changes(since)).conversations])
+
+            with anyio.fail_after(BOUND):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(wait, cursor, told)
+                    await anyio.wait_all_tasks_blocked()
+                    await there.create(paused("a"), id=str(number))
+            assert told == [str(number)]
+            cursor = (await here.changes(cursor)).cursor
+
+
+async def test_whoever_waits_goes_on_when_their_connection_was_cut(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_backed, "_LONGEST_REST", 1e6)
+    async with database.store(busy_seconds=BOUND) as here, database.store(busy_seconds=BOUND) as there:
+        cursor = (await here.changes()).cursor
+        with anyio.fail_after(BOUND):
+            async with anyio.create_task_group() as group:
+                group.start_soon(here.changes, cursor)
+                # The server tells nobody that somebody listens.
+                while not database.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'"):  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+                assert await to_thread.run_sync(database.end_connections) >= 1
+                await there.create(paused("a"))
+
+
+@pytest.mark.parametrize("position", ["x", "1:2", "9:1:", "1:1:1", "99999999999999999999:1:", "-1:1:", "1:999999999:"])
+async def test_a_position_that_is_none_of_this_server_is_refused(database: Database, position: str) -> None:
+    async with database.store() as store:
+        with pytest.raises(UsageError, match="a cursor that it gave for this very database"):
+            await store.changes(f"0-{position}", wait_seconds=0)
+
+
+def test_nobody_listens_when_a_store_is_closed(database: Database) -> None:
+    async def wait() -> None:
+        async with database.store() as store:
+            await store.changes((await store.changes()).cursor, wait_seconds=0)
+
+    anyio.run(wait)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("chat-store")] == []
+
+
+# --- Clocks ---------------------------------------------------------------------------------------------------------
+
+
+async def test_leases_are_compared_by_the_clock_of_the_server(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = timedelta(days=3)
+    monkeypatch.setattr(_backed, "utc_now", lambda: datetime.now(UTC) + ahead)
+    async with database.store() as here, database.store() as there:
+        name = await here.create(paused("a"))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            with pytest.raises(AlreadyClaimed, match="live run"):
+                await other.claim()
+            (said,) = database.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0]
+            ((until,),) = database.execute("SELECT until FROM chat_conversations")
+            assert int(str(until)) <= int(str(said)) + 30_000_000
+        assert (await here.history(name))[0].at <= datetime.now(UTC) + timedelta(days=1)
+
+
+async def test_the_clock_is_asked_for_again_when_it_was_not_read_for_long(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = database.backend(connections=1)
+    before = backend.now()
+    monkeypatch.setattr("chat_store._postgres_pool._FRESH", -1.0)
+    assert backend.now() > before
+    backend.close()
+
+
+# --- What goes wrong ------------------------------------------------------------------------------------------------
+
+
+class FailingMedium(Medium):
+    """Fails so many commits: before they are durable, or when they are, without saying so."""
+
+    def __init__(self, failures: int, *, durable: bool = False) -> None:
+        self.failures = failures
+        self.durable = durable
+
+    def commit(self, connection: Connection, then: bytes) -> None:
+        self.failures -= 1
+        if self.failures < 0 or self.durable:
+            super().commit(connection, then)
+        if self.failures >= 0:
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database.store() as store:
+        name = await store.create(paused("a", "b"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1))
+            with pytest.raises(OSError, match="terminating connection"):
+                await conversation.claim()
+            assert not isinstance((await store.load(name)).messages.tool("a").status, Approved)
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.start()
+            await conversation.write_tool(tool)
+            tool.complete("paid")
+            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1))
+            with pytest.raises(OSError, match="terminating connection"):
+                await conversation.write_tool(tool)
+            await conversation.write_tool(tool)
+        assert (await store.load(name)).messages.tool("a").status == Completed("paid")
+
+
+async def test_a_write_that_took_place_without_saying_so_is_found(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database.store() as store:
+        name = await store.create(paused("a", "b"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1, durable=True))
+            with pytest.raises(OSError, match="terminating connection"):
+                await conversation.save()
+            conversation.messages.tool("b").approve()
+            await conversation.save()
+        assert [type(tool.status) for tool in (await store.load(name)).messages.pending()] == [Approved, Approved]
+
+
+async def test_connections_that_have_died_are_replaced(database: Database) -> None:
+    async with database.store(busy_seconds=BOUND) as store:
+        names = [str(number) for number in range(6)]
+
+        async def make(name: str) -> None:
+            await store.create(paused("a"), id=name)
+
+        async with anyio.create_task_group() as group:
+            for name in names:
+                group.start_soon(make, name)
+        assert await to_thread.run_sync(database.end_connections) >= 1
+        for name in names:
+            async with store.open(name) as conversation:
+                conversation.messages.tool("a").approve()
+
+
+async def test_a_server_that_starts_again_is_waited_for(own_server: PostgresServer) -> None:
+    async with PostgresStore(own_server.dsn, busy_seconds=BOUND) as store:
+        name = await store.create(paused("a"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            own_server.kill()
+            async with anyio.create_task_group() as group:
+                group.start_soon(conversation.save)
+                await to_thread.run_sync(own_server.start)
+        assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
+
+
+async def test_a_server_that_is_gone_is_told_and_the_conversation_goes_on_when_it_is_back(
+    own_server: PostgresServer,
+) -> None:
+    async with PostgresStore(own_server.dsn, busy_seconds=0.2) as store:
+        name = await store.create(paused("a"))
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+            own_server.kill()
+            with pytest.raises(OSError, match="PostgreSQL cannot be reached"):
+                await conversation.claim()
+            own_server.start()
+            await conversation.claim()
+            tool = conversation.messages.tool("a")
+            tool.start()
+            own_server.stop()
+            with pytest.raises(OSError, match="PostgreSQL cannot be reached"):
+                await conversation.write_tool(tool)
+            own_server.start()
+            await conversation.write_tool(tool)
+            tool.complete("paid")
+            await conversation.write_tool(tool)
+        assert (await store.load(name)).messages.tool("a").status == Completed("paid")
+
+
+async def test_a_server_that_never_answered_is_told_at_once(tmp_path: object) -> None:
+    async with PostgresStore(f"host={tmp_path} user=postgres", busy_seconds=1e6) as store:
+        with pytest.raises(OSError, match="PostgreSQL cannot be reached"):
+            await store.waiting()
+
+
+@pytest.mark.parametrize("dsn", ["nonsense with secret", "postgresql://ana:secret@[::1/db"])
+def test_what_is_no_address_is_refused_and_not_told(dsn: str) -> None:
+    with pytest.raises(UsageError, match="needs an address that libpq can read") as caught:
+        PostgresStore(dsn)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_database_in_an_encoding_that_cannot_keep_any_text_is_refused(database: Database) -> None:
+    name = f"latin_{uuid4().hex}"
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} ENCODING 'LATIN1' TEMPLATE template0").format(sql.Identifier(name))
+        )
+    async with PostgresStore(f"{database.dsn} dbname={name}") as store:
+        with pytest.raises(UsageError, match="in its encoding LATIN1"):
+            await store.waiting()
+
+
+async def test_a_commit_is_durable_also_where_the_database_says_that_it_need_not_be(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = f"{database.dsn} options='-c synchronous_commit=off'"
+    seen: list[object] = []
+
+    class Looking(Medium):
+        def commit(self, connection: Connection, then: bytes) -> None:
+            seen.append(connection.execute("SHOW synchronous_commit").fetchone())
+            super().commit(connection, then)
+
+    monkeypatch.setattr(PostgresBackend, "medium", Looking())
+    backend = PostgresBackend(dsn, database.schema, 10, 1)
+    for _ in range(2):
+        with backend.changing("a"):
+            pass
+    backend.close()
+    assert seen == [("on",), ("on",)]
+
+
+async def test_a_store_that_was_closed_says_so(database: Database) -> None:
+    store = database.store()
+    await store.create(paused("a"), id="a")
+    await store.aclose()
+    with pytest.raises(UsageError, match="is closed"):
+        await store.load("a")
+
+
+def test_a_connection_in_use_is_closed_when_it_is_given_back(database: Database) -> None:
+    backend = database.backend(connections=1)
+    with backend.reading("a") as reading:
+        backend.close()
+        assert reading.head() is None
+
+
+def test_a_fork_is_refused_the_store_of_its_parent(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = database.backend(connections=1)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    with pytest.raises(UsageError, match="before this process was forked"), backend.reading("a"):
+        pass
+
+
+async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(database: Database) -> None:
+    async with database.store() as store:
+        name = await store.create(paused("a"))
+        with pytest.raises(UnknownConversation, match="was deleted"):
+            async with store.open(name) as conversation:
+                await store.delete(name)
+                conversation.messages.tool("a").approve()
+    assert database.execute("SELECT count(*) FROM chat_entries") == [(0,)]
+    assert database.execute("SELECT count(*) FROM chat_waits") == [(0,)]
+
+
+# --- Without it -----------------------------------------------------------------------------------------------------
+
+
+def test_the_package_does_not_import_psycopg_and_says_what_to_install_where_it_is_not_there() -> None:
+    program = """
+import sys
+import chat_store, chat_store.testing
+assert not any(name.split(".")[0] in ("psycopg", "psycopg_pool") for name in sys.modules)
+sys.modules["psycopg"] = None
+from chat_core.errors import UsageError
+try:
+    import chat_store.postgres
+except UsageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
