@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import final
 
 from chat_core import (
@@ -21,6 +21,7 @@ from chat_core import (
     ToolDeclarations,
     Turn,
 )
+from chat_core.observer import CallRecord, Observation, RunRecord, ToolRecord, WaitRecord
 
 META = ProviderMeta("fake", "scripted")
 
@@ -146,3 +147,27 @@ class FakeFull:
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         del options
         return EmbeddingsResponse(tuple([(float(len(text)),) for text in texts]))
+
+
+@final
+class Watcher:
+    """An observer that keeps nothing."""
+
+    def run(self, record: RunRecord, /) -> Observation:
+        del record
+        return self
+
+    def model_call(self, record: CallRecord, /) -> Observation:
+        del record
+        return self
+
+    def tool(self, record: ToolRecord, /) -> Observation:
+        del record
+        return self
+
+    def decided(self, record: WaitRecord, /) -> None: ...
+
+    def inside(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def end(self) -> None: ...

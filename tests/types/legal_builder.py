@@ -31,7 +31,7 @@ from chat_core import (
     Turn,
 )
 
-from fakes import FakeComplete, FakeEmbed, FakeFull
+from fakes import FakeComplete, FakeEmbed, FakeFull, Watcher
 from world import City, ask_if_high, city, complete_only, embed_only, full, hi, plain, risky, true
 
 ModelT = TypeVar("ModelT")
@@ -55,6 +55,8 @@ async def l02_options_keep_the_state() -> None:
     chat = ChatBuilder().with_retry(3).with_model(full).with_tools(plain).with_max_steps(4).build()
     assert_type(chat, StreamingChat[ChatResponse, Never])
     scoped = ChatBuilder().with_model(full).with_scoped_tools(ScopedCollection(risky, ask_if_high))
+    assert_type(scoped.with_observer(Watcher()).build(), StreamingChat[ChatResponse, Paused])
+    assert_type(ChatBuilder().with_observer(Watcher()), ChatBuilder[ChatResponse, Never])
     assert_type(scoped.with_retry(2).with_tools(plain).build(), StreamingChat[ChatResponse, Paused])
 
 

@@ -88,6 +88,16 @@ def require_hook(hook: object, method: str) -> None:
         raise UsageError(msg)
 
 
+def require_observer(observer: object) -> None:
+    """It has the methods of an `Observer`."""
+    from chat_core.observer import Observer  # noqa: PLC0415 - most chats have none
+
+    if isinstance(observer, type) or not isinstance(observer, Observer):
+        hint = ": make one of that class" if isinstance(observer, type) else ""
+        msg = f"with_observer() needs an object with run(), model_call(), tool() and decided(), not {observer!r}{hint}"
+        raise UsageError(msg)
+
+
 def require_clock(now: object, method: str) -> None:
     """It tells the time, with its zone."""
     require_hook(now, method)

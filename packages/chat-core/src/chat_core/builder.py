@@ -31,6 +31,7 @@ from chat_core._checks import (
     require_hook,
     require_model,
     require_number,
+    require_observer,
     require_options,
     require_scope,
 )
@@ -46,6 +47,9 @@ from chat_core.tools.action import Action, Withhold
 from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolScope
 from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
+
+if TYPE_CHECKING:
+    from chat_core.observer import Observer
 
 ValueT = TypeVar("ValueT")
 OutT = TypeVar("OutT")
@@ -81,6 +85,11 @@ class _Configurable:
             require_number(retry, "with_retry()", least=0)
             retry = replace(self._settings.retry, times=retry)
         return self._set(retry=retry)
+
+    def with_observer(self, observer: Observer) -> Self:
+        """Tell `observer` of every run, model call and tool, and of the waits between them; several see all alike."""
+        require_observer(observer)
+        return self._set(observers=(*self._settings.observers, observer))
 
     def _set(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
         clone = copy(self)

@@ -26,11 +26,12 @@ async def embed(
     """
     _require_texts(texts)
     size = max(1, provider.metadata.max_embedding_batch)
-    batches = _Batches(provider, options, Patience(settings))
+    batches = _Batches(provider, options, settings)
     vectors: list[tuple[float, ...]] = []
     model: str | None = None
     for start in range(0, len(texts), size):
-        part = await batches.embed(texts[start : start + size])
+        chunk = texts[start : start + size]
+        part = await (batches.observed(chunk) if settings.observers else batches.embed(chunk))
         vectors.extend(part.vectors)
         model = model or part.model
     return EmbeddingsResponse(tuple(vectors), batches.usage, model)
@@ -40,15 +41,31 @@ async def embed(
 class _Batches:
     """The requests of one call: what they cost together, and how long they may still wait."""
 
-    __slots__ = ("_options", "_patience", "_provider", "usage")
+    __slots__ = ("_observers", "_options", "_patience", "_provider", "usage")
 
-    def __init__(self, provider: EmbeddingsProvider, options: ChatOptions, patience: Patience) -> None:
+    def __init__(self, provider: EmbeddingsProvider, options: ChatOptions, settings: Settings) -> None:
         self._provider = provider
         self._options = options
-        self._patience = patience
+        self._observers = settings.observers
+        self._patience = Patience(settings)
         self.usage = Usage()
 
+    async def observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
+        """The same, and the observers see it."""
+        from chat_core.engine.observed import observed_embedding  # noqa: PLC0415 - most chats have no observers
+        from chat_core.observer import CallRecord  # noqa: PLC0415
+
+        record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)
+
+        async def ask() -> EmbeddingsResponse:
+            answer = await self.embed(texts)
+            record.model, record.usage = answer.model, answer.usage
+            return answer
+
+        return await observed_embedding(self._observers, record, self._patience, ask)
+
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
+        """One request, tried again where it fails."""
         attempt = 1
         while True:
             try:

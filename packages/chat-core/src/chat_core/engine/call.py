@@ -55,12 +55,13 @@ class Call(Protocol):
 
 @final
 class Patience:
-    """What is left of a run's willingness to wait."""
+    """What is left of a run's willingness to wait. `failures` has what it was asked about, where that is kept."""
 
-    __slots__ = ("_left", "_settings")
+    __slots__ = ("_left", "_settings", "failures")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.failures: list[ChatError] | None = None
         self._left = settings.retry.budget
 
     async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
@@ -71,6 +72,8 @@ class Patience:
         """
         retry = self._settings.retry
         error.attempts = attempt
+        if self.failures is not None:
+            self.failures.append(error)
         if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):
             raise error
         delay: float | None = retry.delay(error, attempt)

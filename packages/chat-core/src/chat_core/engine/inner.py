@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, final
+from typing import TYPE_CHECKING, Final, Generic, final
 
 from typing_extensions import TypeVar
 
@@ -13,7 +14,13 @@ from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.usage import Usage
 
+if TYPE_CHECKING:
+    from chat_core.observer import Observer
+
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
+
+OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("chat_core_observers", default=())
+"""In a tool's body, those of the run that the tool is of: a chat that it is has them, too."""
 
 
 class InnerChat(ABC):  # noqa: B024 - a mark, and nothing to be done

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, final
 from typing_extensions import TypeVar
 
 from chat_core.engine.group import Group
-from chat_core.engine.inner import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.inner import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.errors import InterruptedTools, PendingTools
@@ -98,7 +98,13 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         messages = context.inner
         if messages is None:
             messages = Messages.from_user(str(arguments["request"]))
-        run = Run(self._plan, messages, None, streaming=isinstance(self._plan.model, StreamProvider))
+        run = Run(
+            self._plan,
+            messages,
+            None,
+            streaming=isinstance(self._plan.model, StreamProvider),
+            observers=OBSERVERS.get(),
+        )
         try:
             async with Group() as group, aclosing(run.events(group)) as events:
                 async for event in events:

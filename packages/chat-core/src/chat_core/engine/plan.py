@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeAlias, final
+from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -17,6 +17,9 @@ from chat_core.provider import CompletionProvider, ToolDeclarations
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.definition import ToolDefinition, ToolScope
+
+if TYPE_CHECKING:
+    from chat_core.observer import Observer
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
@@ -50,6 +53,7 @@ class Settings:
     retry: Retry = field(default_factory=Retry)
     before: tuple[Hook, ...] = ()
     after: tuple[Hook, ...] = ()
+    observers: tuple[Observer, ...] = ()
     now: Callable[[], datetime] = _now
 
 

@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.conversation import Conversation
+    from chat_core.engine.observed import RunWatch
     from chat_core.events import Progress, StreamEvent
+    from chat_core.observer import Observer
     from chat_core.options import ChatOptions
     from chat_core.response import Wait
 
@@ -61,14 +64,20 @@ class Run(Generic[OutT, PauseT]):
         *,
         streaming: bool,
         heard: bool = True,
+        observers: tuple[Observer, ...] = (),
     ) -> None:
-        """Where nobody listens (`heard`), the events of the run are not told, and its generator yields nothing."""
+        """Where nobody listens (`heard`), the events of the run are not told, and its generator yields nothing.
+
+        `observers` are those of a chat outside, for a chat that has none of its own.
+        """
         self._plan = plan
         self._journal = Journal(target)
         self._messages = self._journal.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
         self._streaming = streaming
         self._heard = heard
+        self._observers = plan.settings.observers or observers
+        self._watch: RunWatch | None = None
         self._patience = Patience(plan.settings)
         self._steps = 0
         self._corrections = plan.settings.corrections
@@ -84,15 +93,19 @@ class Run(Generic[OutT, PauseT]):
         Raises:
             ChatError: with the usage of the whole run.
         """
+        prepare, step = self._prepare, self._next
+        if self._observers:
+            watch = self._watch = self._watched()
+            prepare, step = partial(watch.step, prepare), partial(watch.step, step)
         try:
-            await self._prepare()
+            await prepare()
             with self._messages.lend():
                 await self._journal.claim()
                 try:
                     self._keep_lease(group)
                     self._answer = self._stored_answer()
                     while self.last is None:
-                        batch = await self._next(group)
+                        batch = await step(group)
                         if self._heard:
                             for event in batch:
                                 yield event
@@ -100,9 +113,23 @@ class Run(Generic[OutT, PauseT]):
                     if self._tools is not None or self._call is not None or self._journal.conversation is not None:
                         with CancelScope(shield=True):
                             await self._leave()
-        except ChatError as error:
-            error.usage = self.usage
+        except BaseException as error:
+            if isinstance(error, ChatError):
+                error.usage = self.usage
+            if self._watch is not None:
+                self._watch.end(self.last, self.usage, error)
             raise
+        if self._watch is not None:
+            self._watch.end(self.last, self.usage, None)
+
+    def _watched(self) -> RunWatch:
+        from chat_core.engine.observed import RunWatch  # noqa: PLC0415 - most chats have no observers
+        from chat_core.observer import RunRecord  # noqa: PLC0415
+
+        record = RunRecord(
+            self._messages, self._plan.model.metadata, self._streaming, self._journal.id, self._goes_on()
+        )
+        return RunWatch(self._observers, record, self._plan.settings.now)
 
     async def _next(self, group: TaskGroup | None) -> Sequence[StreamEvent[OutT, PauseT]]:
         """The next events: of the pass or the call under way, else of whatever is to be done now."""
@@ -113,7 +140,7 @@ class Run(Generic[OutT, PauseT]):
             batch = await self._call.next()
             return await self._end_call(self._call) if batch is None else batch
         if self._messages.pending():
-            self._tools = ToolsPass(self._plan, self._journal, group, heard=self._heard)
+            self._tools = ToolsPass(self._plan, self._journal, group, heard=self._heard, watch=self._watch)
             return ()
         if self._answer is not None:
             return await self._end(self._answer)
@@ -163,6 +190,11 @@ class Run(Generic[OutT, PauseT]):
         self._steps += 1
         plan = self._plan
         question = Question(self._messages, plan.declarations, self._options, plan.output.schema)
+        call = self._call_of(question)
+        return call if self._watch is None else self._watch.call(call, question, self._patience)
+
+    def _call_of(self, question: Question) -> Call:
+        plan = self._plan
         if not self._streaming:
             return WholeCall(plan.model, question, self._patience)
         if not isinstance(plan.model, StreamProvider):

@@ -33,6 +33,7 @@ from chat_core.usage import Usage
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from chat_core.engine.observed import RunWatch
     from chat_core.events import Progress
     from chat_core.tools.definition import ToolDefinition
 
@@ -55,12 +56,19 @@ class ToolsPass(Generic[PauseT]):
     """One pass. `next()` gives events by batch until it returns `None`; then `pause` says what must be waited for."""
 
     def __init__(
-        self, plan: ChatPlan[object, PauseT], journal: Journal, group: TaskGroup | None, *, heard: bool = True
+        self,
+        plan: ChatPlan[object, PauseT],
+        journal: Journal,
+        group: TaskGroup | None,
+        *,
+        heard: bool = True,
+        watch: RunWatch | None = None,
     ) -> None:
         self._plan = plan
         self._journal = journal
         self._group = group
         self._heard = heard
+        self._watch = watch
         self._home = current_token(), threading.get_ident()
         self._mailbox: Mailbox[Progress | _Ended] = Mailbox()
         self._queue: list[Ready] | None = None
@@ -209,7 +217,7 @@ class ToolsPass(Generic[PauseT]):
                 # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
                 await checkpoint_if_cancelled()
             lost = "it was cancelled while it ran; it may have taken effect"
-            error = await self._body(ready, context)
+            error = await self._observed(ready, context)
         except BaseException:
             # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
             if not ready.definition.idempotent and isinstance(tool.status, Running):
@@ -238,6 +246,12 @@ class ToolsPass(Generic[PauseT]):
             return False
         return True
 
+    async def _observed(self, ready: Ready, context: ToolContext) -> Exception | None:
+        """Run the body, and let those who watch see it."""
+        if self._watch is None:
+            return await self._body(ready, context)
+        return await self._watch.tool(ready, context.attempt, partial(self._body, ready, context))
+
     async def _body(self, ready: Ready, context: ToolContext) -> Exception | None:
         """Run the body under its timeout, and move the tool on by what comes of it. Returns what the run must raise."""
         tool, definition = ready.tool, ready.definition
@@ -250,9 +264,11 @@ class ToolsPass(Generic[PauseT]):
                 with anyio.move_on_after(timeout) as scope:
                     value = await self._invoke(ready, context)
                 if scope.cancelled_caught:
+                    ready.raised = TimeoutError()
                     _fail(tool, f"{tool.name} did not end within {timeout:g} s; it may have taken effect")
                     return None
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is told to the model
+            ready.raised = error
             _fail(tool, f"{type(error).__name__}: {error}")
             return None
         if isinstance(value, InnerHalt):

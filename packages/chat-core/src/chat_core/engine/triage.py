@@ -39,6 +39,8 @@ class Ready:
     arguments: Mapping[str, object]
     revision: int = field(init=False)
     """Of the tool, when it was looked at: one that has moved since is for the next pass to judge."""
+    raised: BaseException | None = field(default=None, init=False)
+    """What the body raised; the model is told. A body that did not end in time has raised a `TimeoutError`."""
 
     def __post_init__(self) -> None:
         self.revision = self.tool.revision

@@ -1,0 +1,336 @@
+"""What a run tells its observers. Nothing of this is imported where there are none.
+
+An observer can break nothing: what it raises is logged, and what it watches goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeVar, final
+
+from anyio import get_cancelled_exc_class
+
+from chat_core.engine.inner import OBSERVERS
+from chat_core.events import Done
+from chat_core.messages import Pending, Running, Suspended, Unknown
+from chat_core.observer import (
+    CallRecord,
+    Observation,
+    Observer,
+    RunOutcome,
+    RunRecord,
+    ToolRecord,
+    WaitOutcome,
+    WaitRecord,
+)
+from chat_core.response import Paused
+from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from chat_core.engine.call import Call, Patience, Question
+    from chat_core.engine.triage import Ready
+    from chat_core.events import Progress
+    from chat_core.messages import Messages, Tool, Turn
+    from chat_core.messages.status import DecisionAction
+    from chat_core.response import WaitKind
+
+T = TypeVar("T")
+_LOG = logging.getLogger("chat_core")
+
+_OUTCOMES: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = {
+    "approve": ("approval", "approved"),
+    "reject": ("approval", "rejected"),
+    "cancel": ("approval", "cancelled"),
+    "retry": ("interrupted", "retried"),
+    "complete": ("interrupted", "completed"),
+    "fail": ("interrupted", "failed"),
+}
+
+
+@final
+class Watched:
+    """What all observers keep of one thing."""
+
+    __slots__ = ("_observations",)
+
+    def __init__(self, observers: Sequence[Observer], begin: Callable[[Observer], Observation]) -> None:
+        self._observations: list[Observation] = []
+        for observer in observers:
+            try:
+                self._observations.append(begin(observer))
+            except Exception:  # noqa: BLE001 - an observer may raise anything
+                _failed(observer)
+
+    def inside(self) -> AbstractContextManager[None]:
+        """The contexts of all of them."""
+        return _Inside(self._observations)
+
+    def end(self) -> None:
+        """Say that it is over, once."""
+        observations, self._observations = self._observations, []
+        for observation in reversed(observations):
+            try:
+                observation.end()
+            except Exception:  # noqa: BLE001 - an observer may raise anything
+                _failed(observation)
+
+
+@final
+class _Inside:
+    """The contexts of several observers. What is raised inside is none of their business."""
+
+    __slots__ = ("_entered", "_observations")
+
+    def __init__(self, observations: list[Observation]) -> None:
+        self._observations = observations
+        self._entered: list[AbstractContextManager[object]] = []
+
+    def __enter__(self) -> None:
+        for observation in self._observations:
+            try:
+                context = observation.inside()
+                context.__enter__()
+            except Exception:  # noqa: BLE001 - an observer may raise anything
+                _failed(observation)
+            else:
+                self._entered.append(context)
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        while self._entered:
+            context = self._entered.pop()
+            try:
+                context.__exit__(None, None, None)
+            except Exception:  # noqa: BLE001 - an observer may raise anything
+                _failed(context)
+
+
+def _failed(what: object) -> None:
+    _LOG.exception("an observer failed (%s); what it observes goes on", type(what).__qualname__)
+
+
+@final
+class RunWatch:
+    """One run, as its observers are told of it."""
+
+    def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
+        self.record = record
+        self._observers = observers
+        self._waits = _Waits(observers, record, now)
+        self._watched = Watched(observers, lambda observer: observer.run(record))
+
+    async def step(self, step: Callable[..., Awaitable[T]], *args: object) -> T:
+        """A step of the run, inside its observations. Nobody reads events meanwhile."""
+        with self._watched.inside():
+            return await step(*args)
+
+    def end(self, last: object, usage: Usage, error: BaseException | None) -> None:
+        """The run is over."""
+        record = self.record
+        self._waits.found()
+        record.outcome = _outcome(last, error)
+        record.usage = usage
+        if isinstance(last, Paused):
+            record.pause = last
+        elif last is None and isinstance(error, Exception):
+            record.error = error
+        self._watched.end()
+
+    def call(self, call: Call, question: Question, patience: Patience) -> Call:
+        """A model is asked."""
+        self._waits.found()
+        run = self.record
+        run.steps += 1
+        record = CallRecord(
+            "chat",
+            run.provider,
+            run.streamed,
+            question.options,
+            run,
+            question.tools,
+            structured=question.output is not None,
+        )
+        patience.failures = record.failures
+        watched = Watched(self._observers, lambda observer: observer.model_call(record))
+        return ObservedCall(call, record, watched, self._waits.told_to_the_model)
+
+    async def tool(self, ready: Ready, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
+        """A tool's body, inside its observations; a chat that it is has the same observers."""
+        self._waits.begins(ready.tool)
+        record = ToolRecord(ready.tool, self.record, ready.definition.declaration, attempt)
+        watched = Watched(self._observers, lambda observer: observer.tool(record))
+        before = OBSERVERS.set(self._observers)
+        try:
+            with watched.inside():
+                return await body()
+        except BaseException as error:
+            record.error = error
+            raise
+        finally:
+            OBSERVERS.reset(before)
+            record.error = record.error or ready.raised
+            watched.end()
+
+
+@final
+class ObservedCall:
+    """A provider call under way, which is observed."""
+
+    def __init__(self, call: Call, record: CallRecord, watched: Watched, told: Callable[[], None]) -> None:
+        self._call = call
+        self._record = record
+        self._watched = watched
+        self._told = told
+        self._begun = perf_counter()
+        self.turn: Turn | None = None
+        self.usage = Usage()
+
+    async def next(self) -> Sequence[Progress] | None:
+        """What the last read brought; `None` when the call has ended well."""
+        record = self._record
+        try:
+            with self._watched.inside():
+                batch = await self._call.next()
+        except Exception as error:
+            record.error = error
+            self._end()
+            raise
+        if batch is None:
+            self.turn = record.turn = self._call.turn
+            self._end()
+            self._told()
+        elif record.first_after is None:
+            record.first_after = perf_counter() - self._begun
+        return batch
+
+    async def aclose(self) -> None:
+        """Close the connection, if one is open."""
+        try:
+            with self._watched.inside():
+                await self._call.aclose()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.usage = self._record.usage = self._call.usage
+        turn = self._record.turn
+        if turn is not None and turn.metadata is not None:
+            self._record.model = turn.metadata.model
+        if turn is not None and self._record.run is not None:
+            self._record.run.finish_reason = turn.finish_reason
+        self._watched.end()
+
+
+@final
+class _Waits:
+    """The waits that a run finds to be over, each told once.
+
+    A call that was approved has waited until its body starts; one that expired, or that the policy refuses now, until
+    this run has said so. One that a person refused was over before the run began. Of that nothing says whether an
+    earlier run has told it, so it is told when the model has been: that happens once.
+    """
+
+    def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
+        self._observers = observers
+        self._record = record
+        self._now = now
+        pending = record.messages.pending()
+        self._begun = {tool.id for tool in pending if isinstance(tool.status, (Running, Suspended))}
+        self._open = {tool.id: (tool, tool.status) for tool in pending if isinstance(tool.status, (Pending, Unknown))}
+        for tool_id, (_, status) in [*self._open.items()]:
+            if isinstance(status, Pending) and status.kind is None:
+                del self._open[tool_id]
+
+    def begins(self, tool: Tool) -> None:
+        """Its body starts."""
+        _, status = self._open.pop(tool.id, (tool, None))
+        if isinstance(status, Pending) and status.kind == "schedule" and status.at is not None and not tool.decisions:
+            self._tell(tool, "schedule", "due", status.at)
+        elif tool.decisions and tool.id not in self._begun:
+            self._decided(tool)
+        self._begun.add(tool.id)
+
+    def found(self) -> None:
+        """Of the calls that waited when the run began, tell those that nobody decided, and that are over."""
+        for tool_id, (tool, status) in [*self._open.items()]:
+            if not tool.resolved:
+                continue
+            del self._open[tool_id]
+            if tool.decisions:
+                continue
+            kind: WaitKind = "interrupted" if isinstance(status, Unknown) else (status.kind or "approval")
+            expires_at = status.expires_at if isinstance(status, Pending) else None
+            expired = expires_at is not None and getattr(tool.status, "source", None) == "expiry"
+            self._tell(
+                tool, kind, "expired" if expired else "rejected", (expires_at if expired else None) or self._now()
+            )
+
+    def told_to_the_model(self) -> None:
+        """The model has answered to what became of the calls of its last turn."""
+        for tool in _last_calls(self._record.messages):
+            if tool.decisions and tool.id not in self._begun:
+                action = tool.decisions[-1].action
+                if action not in ("approve", "retry") or not tool.attempts:
+                    self._decided(tool)
+                self._begun.add(tool.id)
+
+    def _decided(self, tool: Tool) -> None:
+        decision = tool.decisions[-1]
+        kind, outcome = _OUTCOMES[decision.action]
+        self._tell(tool, kind, outcome, decision.at or self._now())
+
+    def _tell(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
+        asked_at = _asked_at(self._record.messages, tool) or ended_at
+        record = WaitRecord(tool, self._record, kind, outcome, asked_at, ended_at, tool.edited is not None)
+        for observer in self._observers:
+            try:
+                observer.decided(record)
+            except Exception:  # noqa: BLE001 - an observer may raise anything
+                _failed(observer)
+
+
+def _last_calls(messages: Messages) -> list[Tool]:
+    for content in reversed(messages.contents):
+        if content.role == "model":
+            return content.turns[-1].tools
+    return []
+
+
+def _asked_at(messages: Messages, tool: Tool) -> datetime | None:
+    for content in reversed(messages.contents):
+        for turn in reversed(content.turns):
+            if any(part is tool for part in turn.parts):
+                return turn.created_at
+    return None
+
+
+def _outcome(last: object, error: BaseException | None) -> RunOutcome:
+    if isinstance(last, Done):
+        return "answered"
+    if isinstance(last, Paused):
+        return "paused"
+    if isinstance(error, GeneratorExit):
+        return "left"
+    return "cancelled" if isinstance(error, get_cancelled_exc_class()) else "failed"
+
+
+async def observed_embedding(
+    observers: tuple[Observer, ...], record: CallRecord, patience: Patience, ask: Callable[[], Awaitable[T]]
+) -> T:
+    """A request for vectors, observed."""
+    patience.failures = record.failures
+    watched = Watched(observers, lambda observer: observer.model_call(record))
+    try:
+        with watched.inside():
+            return await ask()
+    except Exception as error:
+        record.error = error
+        raise
+    finally:
+        watched.end()
