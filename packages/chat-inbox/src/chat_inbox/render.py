@@ -16,7 +16,8 @@ _KINDS: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.s
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where the templates are."""
     return Environment(
         loader=PackageLoader("chat_inbox"),
         autoescape=True,
@@ -37,7 +38,7 @@ def render(request: Request, template: str, status: int = 200, **context: object
     """A page. Its addresses begin with where the application is mounted."""
     root = str(request.scope.get("root_path", ""))
     assets = {name.replace(".", "_"): f"{root}/static/{_asset(name)[1]}/{name}" for name in _KINDS}
-    page = _environment().get_template(template)
+    page = environment().get_template(template)
     text = page.render(root=root, assets=assets, **context)
     # Half of a character, which servers produce when they cut a stream, has no place in UTF-8.
     return HTMLResponse(text.encode(errors="replace"), status_code=status)

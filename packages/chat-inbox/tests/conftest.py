@@ -1,0 +1,35 @@
+"""The inbox that most tests talk to, with one call that waits in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from chat_inbox import Inbox
+from chat_store import MemoryStore
+
+from .world import Bank, Client, by_header
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return Bank()
+
+
+@pytest.fixture
+async def store(bank: Bank) -> MemoryStore:
+    """A store in which `call_1` of `chat-17` waits."""
+    store = MemoryStore()
+    await bank.ask(store)
+    return store
+
+
+@pytest.fixture
+async def inbox(store: MemoryStore, bank: Bank) -> AsyncGenerator[Inbox]:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def client(inbox: Inbox) -> Client:
+    return Client(inbox)

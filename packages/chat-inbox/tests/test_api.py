@@ -1,0 +1,330 @@
+"""What programs can do, route by route, and that every answer is as it is described."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from chat_core import FunctionCall
+from chat_core.messages import Approved, Completed, Failed, Pending, Rejected
+from chat_core.tools import SchemaChecker
+from chat_inbox import Inbox
+from chat_inbox.api import hash_of, json_answer
+from chat_store import MemoryStore
+
+from .world import ANSWER, Answer, Bank, Client, by_header, messages_of, until, until_answered
+
+pytestmark = pytest.mark.anyio
+ONE = "/api/conversations/chat-17"
+CALL = f"{ONE}/calls/call_1"
+
+
+async def version(client: Client) -> str:
+    return str((await client.get(CALL)).json["version"])
+
+
+def described(inbox: Inbox, method: str, path: str, answer: Answer) -> list[str]:
+    """What is not as the description says."""
+    document: Any = inbox.openapi()
+    responses = document["paths"][path][method]["responses"]
+    told = responses.get(str(answer.status), responses["default"])
+    (kind, content), *_ = told["content"].items()
+    assert answer.headers["content-type"].partition(";")[0] == kind
+    return SchemaChecker({**content["schema"], "components": document["components"]}).problems(answer.json)
+
+
+async def interrupted(store: MemoryStore) -> None:
+    async with store.open("chat-17") as conversation:
+        tool = conversation.messages.tool("call_1")
+        tool.approve()
+        tool.start()
+        tool.lost("its process is gone")
+
+
+async def test_what_waits_is_listed(client: Client, inbox: Inbox) -> None:
+    answer = await client.get("/api/waiting")
+
+    (item,) = answer.json["waiting"]
+    assert (item["conversation"], item["call"], item["waits_for"]) == ("chat-17", "call_1", "approval")
+    assert item["arguments"]["cents"] == 4000
+    assert described(inbox, "get", "/api/waiting", answer) == []
+
+
+async def test_the_list_has_as_many_as_are_asked_for(client: Client, store: MemoryStore) -> None:
+    await Bank().ask(store, "chat-18")
+
+    assert len((await client.get("/api/waiting?limit=1")).json["waiting"]) == 1
+    assert (await client.get("/api/waiting?limit=all")).json["detail"] == (
+        "limit is a whole number, such as 50, not 'all'."
+    )
+
+
+async def test_what_has_not_changed_is_not_sent_again(client: Client) -> None:
+    tag = (await client.get(ONE)).headers["etag"]
+
+    assert (await client.get(ONE, if_none_match=tag)).status == 304
+    assert (await client.get(ONE, if_none_match='W/"other"')).status == 200
+
+
+async def test_a_conversation_is_shown_with_what_waits_in_it(client: Client, inbox: Inbox) -> None:
+    answer = await client.get(ONE)
+
+    assert answer.json["person"] == "ana@example.com"
+    assert [call["name"] for call in answer.json["waiting"]] == ["transfer"]
+    assert answer.json["messages"]["version"] == 1
+    assert described(inbox, "get", "/api/conversations/{conversation}", answer) == []
+
+
+async def test_a_call_is_shown_with_the_schema_of_its_tool(client: Client, inbox: Inbox) -> None:
+    answer = await client.get(CALL)
+
+    assert set(answer.json["schema"]["properties"]) == {"to", "cents", "purpose", "speed", "items"}
+    assert described(inbox, "get", "/api/conversations/{conversation}/calls/{call}", answer) == []
+
+
+async def test_an_approved_call_runs_and_the_answer_is_stored(
+    client: Client, inbox: Inbox, store: MemoryStore, bank: Bank
+) -> None:
+    answer = await client.post(f"{CALL}/approve", {"version": await version(client), "note": "as agreed"})
+
+    assert described(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
+    assert answer.json["decisions"][0]["by"] == "ana"
+    assert answer.json["decisions"][0]["note"] == "as agreed"
+    assert await until_answered(store) == ANSWER
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_an_edit_is_what_runs(client: Client, store: MemoryStore, bank: Bank) -> None:
+    arguments = {"to": "Maria", "cents": 12345678901234567890}
+    answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
+
+    assert answer.json["arguments"] == arguments
+    assert answer.json["asked"]["cents"] == 4000
+    await until_answered(store)
+    assert bank.paid == ["12345678901234567890 to Maria"]
+
+
+async def test_arguments_that_the_tool_does_not_take_decide_nothing(client: Client, store: MemoryStore) -> None:
+    arguments = {"to": "Maria", "cents": -1}
+    answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
+
+    assert answer.status == 422
+    assert "greater than 0" in answer.json["errors"]["cents"]
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_rejected_call_is_told_to_the_model(client: Client, store: MemoryStore, bank: Bank) -> None:
+    await client.post(f"{CALL}/reject", {"version": await version(client), "reason": "not this month"})
+
+    await until_answered(store)
+    assert isinstance((await messages_of(store)).tool("call_1").status, Rejected)
+    assert "not this month" in bank.model.asked[-1].messages.tool("call_1").result_text()
+
+
+async def test_a_decision_can_be_left_for_a_worker(client: Client, store: MemoryStore) -> None:
+    await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
+
+    assert isinstance((await messages_of(store)).tool("call_1").status, Approved)
+    assert [item.conversation for item in await store.due()] == ["chat-17"]
+
+
+async def test_a_conversation_goes_on_when_it_is_told_to(client: Client, inbox: Inbox, store: MemoryStore) -> None:
+    await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
+    answer = await client.post(f"{ONE}/resume", {})
+
+    assert answer.status == 202
+    assert described(inbox, "post", "/api/conversations/{conversation}/resume", answer) == []
+    assert await until_answered(store) == ANSWER
+
+
+async def test_an_interrupted_call_runs_again_only_when_somebody_says_so(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
+    await interrupted(store)
+    shown = (await client.get(CALL)).json
+    assert (shown["waits_for"], shown["error"]) == ("interrupted", "its process is gone")
+
+    await client.post(f"{CALL}/retry", {"version": shown["version"]})
+    await until_answered(store)
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_an_interrupted_call_gets_the_result_that_somebody_looked_up(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
+    await interrupted(store)
+    body = {"version": await version(client), "result": {"receipt": 7}}
+
+    assert (await client.post(f"{CALL}/complete", body)).status == 200
+    await until_answered(store)
+    status = (await messages_of(store)).tool("call_1").status
+    assert isinstance(status, Completed)
+    assert status.result == {"receipt": 7}
+    assert bank.paid == []
+
+
+async def test_an_interrupted_call_is_said_to_have_failed(client: Client, store: MemoryStore) -> None:
+    await interrupted(store)
+    body = {"version": await version(client), "error": "it was never sent"}
+
+    assert (await client.post(f"{CALL}/fail", body)).status == 200
+    await until_answered(store)
+    assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
+
+
+async def test_what_cannot_be_done_is_said_in_a_sentence(client: Client) -> None:
+    answer = await client.post(f"{CALL}/retry", {"version": await version(client)})
+
+    assert answer.status == 409
+    assert answer.json["detail"].startswith("This cannot be done: ")
+
+
+async def test_a_page_that_is_old_decides_nothing_and_hears_who_decided(
+    client: Client, inbox: Inbox, store: MemoryStore, bank: Bank
+) -> None:
+    seen = await version(client)
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        elsewhere.messages.tool("call_1").reject("no", by="ben@example.com")
+    answer = await client.post(f"{CALL}/approve", {"version": seen})
+
+    assert answer.status == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "ben@example.com rejected transfer" in answer.json["detail"]
+    assert described(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
+    assert bank.paid == []
+
+
+async def test_a_decision_names_what_it_has_seen(client: Client, store: MemoryStore) -> None:
+    answer = await client.post(f"{CALL}/approve", {})
+
+    assert answer.status == 400
+    assert answer.json["errors"] == {"version": "this is needed"}
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "field"),
+    [
+        ("approve", {"arguments": [1]}, "arguments"),
+        ("approve", {"reason": "a slip"}, "reason"),
+        ("reject", {"reason": 7}, "reason"),
+        ("fail", {}, "error"),
+        ("complete", {}, "result"),
+        ("approve", {"resume": "no"}, "resume"),
+    ],
+)
+async def test_a_body_of_another_shape_decides_nothing(
+    client: Client, action: str, body: dict[str, object], field: str
+) -> None:
+    answer = await client.post(f"{CALL}/{action}", {"version": await version(client), **body})
+
+    assert answer.status == 400
+    assert list(answer.json["errors"]) == [field]
+
+
+async def test_a_body_that_is_no_json_decides_nothing(client: Client) -> None:
+    for body in (b"{", b"[]", b'{"version": NaN}', b"\xff"):
+        answer = await client.request("POST", f"{CALL}/approve", body, content_type="application/json")
+        assert answer.status == 400
+        assert answer.json["title"] == "Bad Request"
+
+
+async def test_a_form_of_another_site_is_not_taken_for_json(client: Client, store: MemoryStore) -> None:
+    body = f'{{"version": "{await version(client)}"}}'.encode()
+    for headers in (
+        {"content_type": "text/plain"},
+        {"content_type": "application/json", "sec_fetch_site": "cross-site"},
+        {"content_type": "application/json", "origin": "http://elsewhere.example"},
+    ):
+        assert (await client.request("POST", f"{CALL}/approve", body, **headers)).status in (403, 415)
+        assert (await client.request("POST", f"{ONE}/resume", b"{}", **headers)).status in (403, 415)
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
+    for action in ("approve", "reject", "retry", "fail", "complete"):
+        answer = await client.get(f"{CALL}/{action}")
+        assert answer.status in (404, 405)
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert (await client.get(f"{ONE}/resume")).status == 405
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox, store: MemoryStore) -> None:
+    nobody = Client(inbox, person=None)
+    for path in ("/api/waiting", "/api/waiting/stream", ONE, f"{ONE}/stream", CALL):
+        assert (await nobody.get(path)).status == 401
+    for path in (f"{ONE}/resume", *[f"{CALL}/{word}" for word in ("approve", "reject", "retry", "fail", "complete")]):
+        assert (await nobody.post(path, {"version": "1"})).status == 401
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_person_sees_and_decides_what_they_may(store: MemoryStore, bank: Bank) -> None:
+    def own(person: str, in_charge: str | None) -> bool:
+        return person == in_charge
+
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, authorise=own) as inbox:
+        ben, ana = Client(inbox, "ben@example.com"), Client(inbox, "ana@example.com")
+        seen = (await ana.get(CALL)).json["version"]
+
+        assert (await ben.get("/api/waiting")).json["waiting"] == []
+        for path in (ONE, f"{ONE}/stream", CALL):
+            assert (await ben.get(path)).status == 404
+        assert (await ben.post(f"{CALL}/approve", {"version": seen})).status == 404
+        assert (await ben.post(f"{ONE}/resume", {})).status == 404
+        assert len((await ana.get("/api/waiting")).json["waiting"]) == 1
+
+
+async def test_what_is_not_there_is_said_to_be_not_there(client: Client) -> None:
+    assert (await client.get("/api/conversations/none")).json["status"] == 404
+    assert (await client.get(f"{ONE}/calls/none")).json["status"] == 404
+    assert (await client.get(f"{ONE}/calls/call_1,none")).json["status"] == 404
+    assert (await client.get("/api/nothing")).json["detail"] == "There is nothing at this address."
+
+
+async def test_ids_of_any_letters_have_an_address(store: MemoryStore, bank: Bank) -> None:
+    name, call = "a/b?c#d,e %41 ü.", "f/g,h"
+    other = Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER)
+    await other.ask(store, name)
+    async with Inbox(store, chat=other.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        items = (await client.get("/api/waiting")).json["waiting"]
+        (item,) = [item for item in items if item["id"] == name]
+        one = f"/api/conversations/{quote(item['conversation'], safe='')}"
+        shown = (await client.get(f"{one}/calls/{quote(item['call'], safe='')}")).json
+        assert shown["path"] == [call]
+        assert (await client.get(one)).json["id"] == name
+
+
+async def test_the_stream_of_a_conversation_tells_the_answer_as_it_comes(client: Client) -> None:
+    async with client.follow(f"{ONE}/stream") as events:
+        await client.post(f"{CALL}/approve", {"version": await version(client)})
+        texts: list[str] = []
+        ends: list[object] = []
+        async for event in events:
+            if event.name == "text":
+                texts.append(event.data["text"])
+            if event.name == "ended":
+                ends.append(event.data)
+                break
+
+    assert "".join(texts) == ANSWER
+    assert ends == [{"outcome": "answered", "detail": "It is answered."}]
+
+
+async def test_the_stream_of_the_list_tells_that_it_has_changed(client: Client, store: MemoryStore) -> None:
+    async with client.follow("/api/waiting/stream") as events:
+        await Bank().ask(MemoryStore(beside=store), "chat-18")
+        await until(events, "changed")
+
+    assert len((await client.get("/api/waiting")).json["waiting"]) == 2
+
+
+async def test_the_description_is_served(client: Client, inbox: Inbox) -> None:
+    assert (await client.get("/openapi.json")).json == inbox.openapi()
+
+
+def test_half_a_character_does_not_break_an_answer() -> None:
+    assert json_answer({"text": "\ud800"}).body == b'{"text":"\\ud800"}'
+    assert hash_of(b"one") != hash_of(b"two")

@@ -1,0 +1,323 @@
+"""A form says what will run, changes what was touched and nothing else, and tells what will not do where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+from chat_inbox.forms import ABSENT, Field, blame, build, errors_of, json_text, path_of, read, same
+from chat_inbox.render import environment
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .world import Form, forms_of
+
+Schema = dict[str, object]
+
+
+def shown(field: Field) -> Form:
+    """The form, as a browser has it: through the template, and through HTML."""
+    macros = environment().from_string(
+        '{% import "form.html" as f %}<form action="x">{{ f.arguments(form, "x-") }}</form>'
+    )
+    (form,) = forms_of(macros.render(form=field))
+    return form
+
+
+def sent(form: Form, **changes: str) -> dict[str, str]:
+    """What a browser sends: line ends become those of the network."""
+    fields = {**form.fields, **{form.names[label]: value for label, value in changes.items()}}
+    return {name: value.replace("\n", "\r\n") for name, value in fields.items()}
+
+
+def edited(schema: Schema, arguments: Mapping[str, object], **changes: str) -> tuple[dict[str, object], list[str]]:
+    """The arguments after some fields were filled in, and what is wrong."""
+    field = build(schema, arguments)
+    value = read(field, sent(shown(field), **changes))
+    return value, [f"{item.path}: {item.error}" for item in errors_of(field)]
+
+
+def of(required: list[str] | None = None, **properties: object) -> Schema:
+    names = list(properties) if required is None else required
+    return {"type": "object", "properties": properties, "required": names}
+
+
+TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+
+
+def test_each_kind_has_its_own_field() -> None:
+    schema = of(
+        a=TEXT,
+        b=WHOLE,
+        c=NUMBER,
+        d={"type": "boolean"},
+        e={"enum": ["x", "y"]},
+        f=of(inner=TEXT),
+        g={"type": "array", "items": WHOLE},
+        h={"anyOf": [WHOLE, {"type": "object"}]},
+        i=TEXT,
+    )
+    values = {"a": "", "b": 1, "c": 1.5, "d": True, "e": "x", "f": {"inner": ""}, "g": [1], "h": {}, "i": "a\nb"}
+    form = build(schema, values)
+
+    kinds = ["text", "integer", "number", "choice", "choice", "object", "array", "json", "long"]
+    assert [child.kind for child in form.children] == kinds
+
+
+def test_a_field_that_is_written_into_is_what_changes() -> None:
+    schema = of(to=TEXT, cents=WHOLE)
+
+    assert edited(schema, {"to": "Maria", "cents": 4000}, cents="3500") == ({"to": "Maria", "cents": 3500}, [])
+
+
+def test_a_number_of_any_length_is_read() -> None:
+    assert edited(of(n=WHOLE), {"n": 1}, n="123456789012345678901234567890")[0] == {"n": 123456789012345678901234567890}
+
+
+@pytest.mark.parametrize("text", ["", "many", "1.5", "0x10", "1_000", "٣", "9" * 5000])
+def test_what_is_no_whole_number_is_told_at_its_field(text: str) -> None:
+    value, errors = edited(of(n=WHOLE), {"n": 1}, n=text)
+
+    assert value == {"n": 1}
+    assert len(errors) == 1
+    assert errors[0].startswith("n: ")
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("-1.5", -1.5), (".5", 0.5), ("2e3", 2000.0)])
+def test_a_number_is_read(text: str, number: float) -> None:
+    value, errors = edited(of(n=NUMBER), {"n": 7.25}, n=text)
+
+    assert same(value, {"n": number})
+    assert errors == []
+
+
+@pytest.mark.parametrize("text", ["1e999", "NaN", "Infinity", "1,5"])
+def test_what_json_has_no_number_for_is_refused(text: str) -> None:
+    assert len(edited(of(n=NUMBER), {"n": 1.0}, n=text)[1]) == 1
+
+
+def test_a_choice_has_the_values_themselves() -> None:
+    field = build(of(v={"enum": [1, "1", None, True]}), {"v": 1})
+    form = shown(field)
+    name = form.names["v"]
+
+    assert list(form.options[name]) == ["1", "null", "true"]  # the text 1 and the number look alike, and are two
+    assert read(field, {name: "1"}) == {"v": "1"}
+    assert read(field, {name: "3"}) == {"v": True}
+    assert read(field, {name: "9"}) == {"v": 1}
+    assert field.children[0].error == "choose one of those that are listed"
+
+
+def test_null_and_nothing_are_two_things() -> None:
+    schema = of([], a={"type": ["string", "null"]}, b={"anyOf": [WHOLE, {"type": "null"}], "default": None})
+    field = build(schema, {"b": None})
+    form = shown(field)
+    a, b = form.names["a"], form.names["b"]
+
+    assert read(field, sent(form)) == {"b": None}
+    assert read(field, {**sent(form), f"{a}.state": "null", f"{b}.state": "absent"}) == {"a": None}
+    assert read(field, {**sent(form), f"{a}.state": "value", f"{b}.state": "value", b: "5"}) == {"a": "", "b": 5}
+
+
+def test_who_writes_into_an_empty_field_means_what_they_write() -> None:
+    assert edited(of([], note=TEXT), {}, note="soon")[0] == {"note": "soon"}
+
+
+def test_objects_and_lists_keep_what_has_no_field() -> None:
+    schema = of(order=of(["id"], id=WHOLE), lines={"type": "array", "items": of(name=TEXT)})
+    arguments = {"order": {"id": 1, "extra": [1, {"deep": None}]}, "lines": [{"name": "a", "more": 1.0}]}
+
+    assert edited(schema, arguments, name="b") == (
+        {"order": {"id": 1, "extra": [1, {"deep": None}]}, "lines": [{"name": "b", "more": 1.0}]},
+        [],
+    )
+
+
+def test_an_item_is_added_and_another_one_removed() -> None:
+    field = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
+    form = shown(field)
+    read(field, {**sent(form), **form.button("Add an item to tags")})
+    again = shown(field)
+    first, third = again.names["1"], again.names["3"]
+
+    fresh = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
+    assert read(fresh, {**sent(again), f"{first}.state": "absent", third: "c"}) == {"tags": ["b", "c"]}
+    assert errors_of(fresh) == []
+
+
+@pytest.mark.parametrize("count", ["999999", "9" * 50, "9" * 5000, "-1", "x"])
+def test_a_list_does_not_grow_because_somebody_says_so(count: str) -> None:
+    field = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a"]})
+
+    assert read(field, {"f-0.count": count}) == {"tags": ["a"]}
+    assert len(field.children[0].children) < 300
+
+
+def test_a_long_list_is_json() -> None:
+    field = build(of(n={"type": "array", "items": WHOLE}), {"n": list(range(100))})
+
+    assert field.children[0].kind == "json"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "NaN", "1e999", "[" * 20000])
+def test_json_that_is_none_is_told_at_its_field(text: str) -> None:
+    value, errors = edited(of(data={}), {"data": {"a": 1}}, data=text)
+
+    assert value == {"data": {"a": 1}}
+    assert len(errors) == 1
+
+
+def test_json_that_was_written_is_read() -> None:
+    assert edited(of(data={}), {"data": 1}, data='[null, "ü", 1e3]')[0] == {"data": [None, "ü", 1000.0]}
+
+
+def test_a_tool_that_is_not_known_is_one_field_of_json() -> None:
+    field = build(None, {"a": 1})
+
+    assert field.kind == "json"
+    assert read(field, {"f": '{"a": 2}'}) == {"a": 2}
+
+
+def test_further_properties_are_an_object() -> None:
+    schema = {**of(a=TEXT), "additionalProperties": WHOLE}
+
+    assert edited(schema, {"a": "", "b": 1}, **{"further properties": '{"c": 2}'})[0] == {"a": "", "c": 2}
+    assert edited(schema, {"a": "", "b": 1}, **{"further properties": "[1]"})[1] == [
+        ": further properties are a JSON object: { … }"
+    ]
+
+
+def test_a_value_of_another_type_than_its_schema_says_stays_what_it_is() -> None:
+    assert edited(of(n=WHOLE, s=TEXT), {"n": "12", "s": 1}) == ({"n": "12", "s": 1}, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["\r", "a\r\nb", "\n\na", " ", "\t", "\0", "\ud800", "\x0c", "é", "e\u0301", "🏳️‍🌈", "<b>&amp;"]
+)
+def test_text_survives_the_way_through_a_browser(text: str) -> None:
+    arguments = {"s": text, "j": {"deep": text}}
+
+    assert edited(of(s=TEXT, j={}), arguments) == (arguments, [])
+
+
+def test_what_the_tool_refuses_stands_at_its_field() -> None:
+    field = build(of(lines={"type": "array", "items": of(name=TEXT)}), {"lines": [{"name": "a"}]})
+    blame(field, {"lines[0].name": "too short", "lines[0].other": "missing", "": "all wrong"})
+
+    assert [(item.path, item.error) for item in errors_of(field)] == [
+        ("", "all wrong"),
+        ("lines[0]", "lines[0].other: missing"),
+        ("lines[0].name", "too short"),
+    ]
+
+
+def test_a_wrong_field_says_so_to_a_screen_reader() -> None:
+    field = build(of(n=WHOLE), {"n": 1})
+    read(field, {"f-0": "many"})
+
+    assert shown(field).invalid == {"f-0"}
+
+
+def test_a_schema_that_contains_itself_has_a_form() -> None:
+    node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}}}
+    schema: Schema = {**of(node={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}}
+    arguments = {"node": {"next": {"next": None}}}
+
+    assert edited(schema, arguments) == (arguments, [])
+
+
+def test_places_and_json_are_written_for_people() -> None:
+    assert path_of(("items", 2, "price")) == "items[2].price"
+    assert json_text({"a": "ü"}) == '{\n  "a": "ü"\n}'
+    assert json_text("\ud800") == '"\\ud800"'
+    assert not same(1, True)
+    assert ABSENT.value == "absent"
+
+
+# --- Any schema, any arguments ---------------------------------------------------------------------------------------
+
+LETTERS = st.characters(exclude_categories=())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(LETTERS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(LETTERS), inner, max_size=3),
+    max_leaves=12,
+)
+SCHEMAS = st.recursive(
+    st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]).map(
+        lambda kind: {"type": kind}
+    )
+    | st.lists(VALUES, min_size=1, max_size=3).map(lambda values: {"enum": values})
+    | st.just(cast("Schema", {})),
+    lambda inner: (
+        st.dictionaries(st.text(LETTERS, max_size=5), inner, max_size=3).map(lambda properties: of([], **properties))
+        | inner.map(lambda items: {"type": "array", "items": items})
+        | st.lists(inner, min_size=1, max_size=3).map(lambda branches: {"anyOf": branches})
+    ),
+    max_leaves=8,
+)
+
+
+def value_of(schema: object) -> st.SearchStrategy[object]:
+    """Mostly values that the schema means, and some that it does not."""
+    told = cast("Schema", schema)
+    if "enum" in told:
+        return st.sampled_from(cast("list[object]", told["enum"])) | VALUES
+    if "anyOf" in told:
+        return st.one_of([value_of(branch) for branch in cast("list[object]", told["anyOf"])])
+    properties = cast("dict[str, object]", told.get("properties", {}))
+    match told.get("type"):
+        case "object" if properties:
+            known = st.fixed_dictionaries({}, optional={name: value_of(inner) for name, inner in properties.items()})
+            return st.tuples(known, st.dictionaries(st.text(), VALUES, max_size=2)).map(
+                lambda two: {**two[1], **two[0]}
+            )
+        case "array" if "items" in told:
+            return st.lists(value_of(told["items"]), max_size=4)
+        case "string":
+            return st.text(LETTERS) | st.none()
+        case "integer":
+            return st.integers() | st.text()
+        case "number":
+            return st.floats(allow_nan=False, allow_infinity=False) | st.integers()
+        case "boolean":
+            return st.booleans()
+        case _:
+            return VALUES
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[Schema, dict[str, object]]:
+    properties = draw(st.dictionaries(st.text(LETTERS, max_size=8), SCHEMAS, max_size=4))
+    schema = of(draw(st.lists(st.sampled_from(sorted(properties)), unique=True)) if properties else [], **properties)
+    values = {name: draw(value_of(inner)) for name, inner in properties.items() if draw(st.booleans())}
+    more = draw(st.dictionaries(st.text(LETTERS, max_size=8), VALUES, max_size=2))
+    return schema, {**more, **values}
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=200)
+@given(calls())
+def test_a_form_that_nobody_touched_changes_nothing(call: tuple[Schema, dict[str, object]]) -> None:
+    schema, arguments = call
+    field = build(schema, arguments)
+    value = read(field, sent(shown(field)))
+
+    assert errors_of(field) == []
+    assert json.dumps(value) == json.dumps(arguments)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(calls(), st.dictionaries(st.integers(0, 20), st.text(max_size=20)))
+def test_whatever_is_sent_is_json_or_told_to_be_wrong(
+    call: tuple[Schema, dict[str, object]], wild: dict[int, str]
+) -> None:
+    schema, arguments = call
+    field = build(schema, arguments)
+    names = sorted(shown(field).fields)
+    posted = {names[number % len(names)]: text for number, text in wild.items()} if names else {}
+    value = read(field, posted)
+
+    json.dumps(value, allow_nan=False)
+    for item in errors_of(field):
+        assert item.error

@@ -1,0 +1,403 @@
+"""What people can do without a script: forms that are sent, pages that come back, and nothing that decides by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import quote
+
+import anyio
+import pytest
+from chat_core import FunctionCall
+from chat_core.errors import Overloaded
+from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
+from chat_inbox import Inbox
+from chat_inbox.guard import COOKIE
+from chat_store import MemoryStore
+
+from .world import ANSWER, CALL, OTHER, WAIT, Bank, Client, by_header, form_for, later, messages_of, until_answered
+
+pytestmark = pytest.mark.anyio
+PAGE = "/conversations/chat-17"
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+async def interrupted(store: MemoryStore) -> None:
+    async with store.open("chat-17") as conversation:
+        tool = conversation.messages.tool("call_1")
+        tool.approve()
+        tool.start()
+        tool.lost("its process is gone")
+
+
+async def test_the_list_says_what_waits_and_until_when(store: MemoryStore, client: Client) -> None:
+    bank = Bank(OTHER, expires_in=timedelta(hours=5, minutes=30))
+    await bank.ask(store, "chat-18", "ben@example.com")
+    page = (await client.get("/")).text
+
+    assert "2 calls wait for a decision" in page
+    assert "Maria" in page
+    assert "in 5 h 29 min" in page
+    assert "ben@example.com" in page
+
+
+async def test_an_empty_list_says_so(bank: Bank) -> None:
+    async with Inbox(MemoryStore(), authenticate=by_header) as inbox:
+        assert "Nothing waits." in (await Client(inbox).get("/")).text
+
+
+async def test_a_list_without_an_end_is_cut_and_says_so(client: Client, store: MemoryStore) -> None:
+    messages = await messages_of(store)
+    for number in range(201):
+        await store.create(Messages.from_json(messages.to_json()), id=f"more-{number}")
+    page = (await client.get("/")).text
+
+    assert "202 calls wait" in page
+    assert "And 2 more" in page
+
+
+async def test_a_conversation_shows_what_was_said_and_a_form_of_what_waits(client: Client) -> None:
+    page = await client.get(PAGE)
+
+    assert "Please pay Maria." in page.text
+    form = form_for(page)
+    assert form.fields[form.names["to"]] == "Maria"
+    assert form.fields[form.names["cents"]] == "4000"
+    assert {"Approve", "Reject"} <= set(form.buttons)
+
+
+async def test_an_approved_call_runs_and_the_page_says_so(client: Client, store: MemoryStore, bank: Bank) -> None:
+    answer = await client.submit(form_for(await client.get(PAGE)), "Approve")
+
+    assert answer.status == 303
+    assert answer.headers["location"].startswith(f"{PAGE}?done=approve#call-")
+    assert await until_answered(store) == ANSWER
+    page = await client.get(answer.headers["location"])
+    assert "Approved." in page.text
+    assert "ana approved it" in page.text
+    assert ANSWER in page.text
+    tool = (await messages_of(store)).tool("call_1")
+    assert (tool.edited, tool.decisions[0].by) == (None, "ana")
+
+
+async def test_an_edit_runs_as_it_was_written(client: Client, store: MemoryStore, bank: Bank) -> None:
+    form = form_for(await client.get(PAGE))
+    await client.submit(form, "Approve", to="Zoë & <Söhne>", cents="98765432109876543210")
+
+    await until_answered(store)
+    assert bank.paid == ["98765432109876543210 to Zoë & <Söhne>"]
+
+
+async def test_what_is_wrong_stands_at_its_field_and_nothing_is_decided(client: Client, store: MemoryStore) -> None:
+    for text, told in (("many", "is not a whole number"), ("-5", "greater than 0")):
+        answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents=text, to="Ben")
+
+        assert answer.status == 422
+        assert told in answer.text
+        form = form_for(answer)
+        assert form.invalid == {form.names["cents"]}
+        assert (form.fields[form.names["cents"]], form.fields[form.names["to"]]) == (text, "Ben")
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_what_was_corrected_is_approved(client: Client, store: MemoryStore, bank: Bank) -> None:
+    answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents="many")
+    await client.submit(form_for(answer), "Approve", cents="5")
+
+    await until_answered(store)
+    assert bank.paid == ["5 to Maria"]
+
+
+async def test_a_list_of_arguments_grows_by_a_button(store: MemoryStore) -> None:
+    call = FunctionCall("transfer", {"to": "Maria", "cents": 1, "items": [{"name": "tulips", "cents": 1}]}, id="call_1")
+    bank = Bank(call, ANSWER)
+    await bank.ask(store, "chat-18")
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        form = form_for(await client.get("/conversations/chat-18"))
+        longer = await client.submit(form, "Add an item to items", cents="7")
+        assert longer.status == 200
+        form = form_for(longer)
+        assert form.fields[form.names["cents"]] == "7"
+        await client.submit(form, "Approve", **{"2": '{"name": "roses", "cents": 6}'})
+        await until_answered(store, "chat-18")
+
+    edited = (await messages_of(store, "chat-18")).tool("call_1").edited
+    assert edited is not None
+    assert edited["items"] == [{"name": "tulips", "cents": 1}, {"name": "roses", "cents": 6}]
+
+
+async def test_a_rejection_gives_its_reason(client: Client, store: MemoryStore) -> None:
+    form = form_for(await client.get(PAGE))
+    await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
+
+    await until_answered(store)
+    status = (await messages_of(store)).tool("call_1").status
+    assert isinstance(status, Rejected)
+    assert status.reason == "not this month"
+
+
+async def test_an_interrupted_call_is_completed_from_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+    await interrupted(store)
+    form = form_for(await client.get(PAGE))
+    answer = await client.submit(form, "Record this result", Result="{", **form.choose("The result is", "JSON"))
+    assert answer.status == 422
+    assert "this is not JSON" in answer.text
+
+    await client.submit(form_for(answer), "Record this result", Result='{"receipt": 7}')
+    await until_answered(store)
+    status = (await messages_of(store)).tool("call_1").status
+    assert isinstance(status, Completed)
+    assert status.result == {"receipt": 7}
+    assert bank.paid == []
+
+
+async def test_an_interrupted_call_gets_a_text_for_its_result(client: Client, store: MemoryStore) -> None:
+    await interrupted(store)
+    await client.submit(form_for(await client.get(PAGE)), "Record this result", Result="sent\nat 9:40")
+
+    await until_answered(store)
+    assert (await messages_of(store)).tool("call_1").status == Completed("sent\nat 9:40")
+
+
+async def test_an_interrupted_call_is_run_again_from_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+    await interrupted(store)
+    await client.submit(form_for(await client.get(PAGE)), "Run it again")
+
+    await until_answered(store)
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_a_failure_needs_its_words(client: Client, store: MemoryStore) -> None:
+    await interrupted(store)
+    label = "What went wrong, for the model"
+    answer = await client.submit(form_for(await client.get(PAGE)), "Record that it failed")
+    assert answer.status == 422
+
+    await client.submit(form_for(answer), "Record that it failed", **{label: "it was never sent"})
+    await until_answered(store)
+    assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
+
+
+async def test_a_scheduled_call_is_run_now_or_never(store: MemoryStore, bank: Bank) -> None:
+    async with store.open("chat-18") as conversation:
+        conversation.messages.append("model", (await messages_of(store))[1].turns[0])
+        tool = conversation.messages.tool("call_1")
+        tool.status = Pending()
+        tool.schedule(later(hours=1))
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        page = await client.get("/conversations/chat-18")
+        assert "runs in 59 min" in page.text
+        await client.submit(form_for(page), "Run it now")
+        await until_answered(store, "chat-18")
+
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_what_has_expired_cannot_be_approved_and_the_model_is_told(store: MemoryStore, bank: Bank) -> None:
+    async with store.open("chat-18") as conversation:
+        conversation.messages.append("model", (await messages_of(store))[1].turns[0])
+        tool = conversation.messages.tool("call_1")
+        tool.status = Pending("approval", expires_at=later(hours=-1))
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        page = await client.get("/conversations/chat-18")
+        form = form_for(page)
+        assert "Approve" not in form.buttons
+        form.buttons["Approve"] = ("action", "approve")
+        late = await client.submit(form, "Approve")
+        assert late.status == 409
+        assert "expired at" in late.text
+
+        (go_on,) = [form for form in page.forms if "Go on with the conversation" in form.buttons]
+        assert (await client.submit(go_on, "Go on with the conversation")).status == 303
+        await until_answered(store, "chat-18")
+
+    assert bank.paid == []
+    assert "not approved in time" in (await messages_of(store, "chat-18")).tool("call_1").result_text()
+
+
+async def test_a_page_that_is_old_tells_who_decided(client: Client, store: MemoryStore, bank: Bank) -> None:
+    form = form_for(await client.get(PAGE))
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        elsewhere.messages.tool("call_1").approve(by="ben@example.com", arguments={"to": "Ben", "cents": 1})
+    answer = await client.submit(form, "Approve")
+
+    assert answer.status == 409
+    assert "ben@example.com approved transfer with other arguments" in answer.text
+    assert bank.paid == []
+
+
+async def test_of_two_decisions_at_one_moment_one_holds_and_the_other_hears_of_it(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
+    form = form_for(await client.get(PAGE))
+    statuses: list[int] = []
+
+    async def decide() -> None:
+        statuses.append((await client.submit(form, "Approve")).status)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(decide)
+    await until_answered(store)
+
+    assert sorted(statuses) == [303, 409, 409, 409, 409]
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_calls_of_one_answer_are_decided_one_by_one(store: MemoryStore) -> None:
+    bank = Bank([CALL, OTHER], "Both are settled.")
+    await bank.ask(store, "chat-18")
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        await client.submit(form_for(await client.get("/conversations/chat-18"), "call_2"), "Approve")
+        with anyio.fail_after(WAIT):
+            while not bank.paid:
+                await anyio.sleep(0.01)
+        await client.submit(form_for(await client.get("/conversations/chat-18"), "call_1"), "Reject")
+        assert await until_answered(store, "chat-18") == "Both are settled."
+
+    assert bank.paid == ["900 to Ben"]
+
+
+async def test_an_error_of_the_model_is_said_in_words_and_the_conversation_goes_on(store: MemoryStore) -> None:
+    bank = Bank(CALL, Overloaded("the model has no room for now"))
+    await bank.ask(store, "chat-18")
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        async with client.follow("/api/conversations/chat-18/stream") as events:
+            await client.submit(form_for(await client.get("/conversations/chat-18")), "Approve")
+            async for event in events:
+                if event.name == "ended":
+                    break
+        page = await client.get("/conversations/chat-18")
+        assert "the model has no room for now" in page.text
+        (form,) = page.forms
+        assert list(form.buttons) == ["Go on with the conversation"]
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_what_a_model_wrote_is_text_and_never_markup(store: MemoryStore) -> None:
+    call = FunctionCall("transfer", {"to": EVIL, "cents": 1, "purpose": EVIL}, id=EVIL)
+    bank = Bank([EVIL, call])
+    await bank.ask(store, EVIL, EVIL)
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox, person=EVIL)
+        front = (await client.get("/")).text
+        (item,) = [item for item in (await client.get("/api/waiting")).json["waiting"] if item["id"] == EVIL]
+        page = (await client.get(f"/conversations/{quote(item['conversation'])}")).text
+
+    for text in (front, page):
+        assert "alert(1)" in text
+        assert "<script>" not in text
+        assert "<img src=x" not in text
+        assert EVIL not in text
+
+
+async def test_half_a_character_does_not_break_a_page(store: MemoryStore) -> None:
+    bank = Bank(["a\ud800b", CALL], ANSWER)
+    await bank.ask(store, "chat-18")
+    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        await client.submit(form_for(await client.get("/conversations/chat-18")), "Approve", cents="2")
+        await until_answered(store, "chat-18")
+
+    assert bank.paid == ["2 to Maria"]
+
+
+# --- Forged requests --------------------------------------------------------------------------------------------------
+
+
+async def test_a_form_without_its_token_decides_nothing(client: Client, store: MemoryStore) -> None:
+    form = form_for(await client.get(PAGE))
+    for token in ("", "0" * 64, "ü", form.fields["token"][:-1]):
+        form.fields["token"] = token
+        assert (await client.submit(form, "Approve")).status == 403
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_token_is_good_for_its_browser_and_its_person_alone(client: Client, inbox: Inbox) -> None:
+    form = form_for(await client.get(PAGE))
+    other_browser, other_person = Client(inbox), Client(inbox, "ben", cookies=dict(client.cookies))
+    await other_browser.get(PAGE)
+
+    assert (await other_browser.submit(form, "Approve")).status == 403
+    assert (await other_person.submit(form, "Approve")).status == 403
+    assert (await Client(inbox).submit(form, "Approve")).status == 403
+    assert COOKIE in client.cookies
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+async def test_a_form_of_another_site_decides_nothing(client: Client, store: MemoryStore, site: str) -> None:
+    form = form_for(await client.get(PAGE))
+    client.site = site
+
+    assert (await client.submit(form, "Approve")).status == 403
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_conversation_goes_on_only_by_its_own_form(client: Client) -> None:
+    kind = "application/x-www-form-urlencoded"
+
+    assert (await client.request("POST", f"{PAGE}/resume", b"", content_type=kind)).status == 403
+    assert (await client.request("POST", f"{PAGE}/resume", b"", content_type="text/plain")).status == 415
+
+
+async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
+    form = form_for(await client.get(PAGE))
+    for path in (f"{PAGE}/decide", f"{PAGE}/resume"):
+        query = "&".join(f"{name}={value}" for name, value in {**form.fields, "action": "approve"}.items())
+        assert (await client.get(f"{path}?{query}")).status == 405
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_form_that_says_nothing_decides_nothing(client: Client, store: MemoryStore) -> None:
+    form = form_for(await client.get(PAGE))
+
+    assert (await client.submit(form)).status == 400
+    form.fields["call"] = "none"
+    assert (await client.submit(form, "Approve")).status == 404
+    kind = "application/x-www-form-urlencoded"
+    body = f"token={form.fields['token']}&call=%FF".encode()
+    assert (await client.request("POST", f"{PAGE}/decide", body, content_type=kind)).status == 400
+
+
+async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox) -> None:
+    nobody = Client(inbox, person=None)
+    for path in ("/", PAGE):
+        answer = await nobody.get(path)
+        assert answer.status == 401
+        assert "You are not signed in" in answer.text
+        assert "Maria" not in answer.text
+
+
+async def test_a_person_sees_what_they_may(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, authenticate=by_header, authorise=lambda person, owner: person == owner) as inbox:
+        assert "Maria" not in (await Client(inbox, "ben").get("/")).text
+        assert (await Client(inbox, "ben").get(PAGE)).status == 404
+        assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200
+
+
+async def test_an_inbox_without_a_chat_decides_and_leaves_the_rest_to_a_worker(store: MemoryStore) -> None:
+    async with Inbox(store, authenticate=by_header) as inbox:
+        client = Client(inbox)
+        form = form_for(await client.get(PAGE))
+        await client.submit(form, "Approve", arguments='{"to": "Maria", "cents": 1}')
+
+    assert [item.conversation for item in await store.due()] == ["chat-17"]
+    assert (await messages_of(store)).tool("call_1").edited == {"to": "Maria", "cents": 1}
+
+
+async def test_a_long_conversation_shows_its_end_and_has_the_rest_behind_a_link(store: MemoryStore) -> None:
+    messages = Messages()
+    for number in range(60):
+        messages.user(f"word {number}.")
+    await store.create(messages, id="long")
+    async with Inbox(store, authenticate=by_header) as inbox:
+        page = (await Client(inbox).get("/conversations/long")).text
+        every = (await Client(inbox).get("/conversations/long?all=1")).text
+
+    assert "Show 20 earlier turns" in page
+    assert "word 19." not in page
+    assert "word 0." in every
