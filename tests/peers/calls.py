@@ -1,0 +1,26 @@
+"""Calls that wait for a person: the same ones for this library and for others. Standard library alone."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PROMPT: Final = "Please pay."
+ANSWER: Final = "All is paid."
+TOOL: Final = "transfer"
+COUNTS: Final = (1, 2, 10)
+"""How many calls wait in the documents whose size is measured."""
+
+
+def calls(count: int) -> list[tuple[str, dict[str, Any]]]:
+    """As many calls, each by its id, with its arguments."""
+    return [(f"call_{number}", {"to": f"Person {number}", "cents": 4000}) for number in range(1, count + 1)]
+
+
+def row(library: str, *cells: object) -> str:
+    """A row of a table of `docs/comparison.md`."""
+    return f"| {' | '.join([library, *map(str, cells)])} |"
+
+
+def executions(count: int) -> str:
+    """How often what was allowed once has run, as the page says it."""
+    return str(count) if count <= 1 else f"**{count}**"

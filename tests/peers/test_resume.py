@@ -1,0 +1,230 @@
+"""A pause that is answered twice, or in part, and what is stored for it; and that the page of comparison tells it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+import anyio
+import pytest
+from chat_core import ChatBuilder, FileConversation, FunctionCall, Messages, Paused, RequireApproval, ScopedCollection
+from chat_core.conversation import Conversation
+from chat_core.errors import ChatError
+from chat_core.testing import ScriptedProvider
+from chat_core.tools.collection import ToolCollection
+from chat_store import SqliteStore
+
+from .calls import ANSWER, COUNTS, PROMPT, TOOL, calls, executions, row
+
+pytestmark = pytest.mark.anyio
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "comparison.md"
+Open: TypeAlias = "Callable[[], AbstractAsyncContextManager[Conversation | Document]]"
+
+
+@final
+class Document:
+    """What a caller has who keeps JSON in a database of their own: messages, and nothing that others have a part in."""
+
+    def __init__(self, stored: str) -> None:
+        self.messages = Messages.from_json(stored)
+
+
+@final
+class Bank:
+    """A chat whose tool needs approval, and what has run."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.ran: list[str] = []
+        self.go_on = anyio.Event()
+        self.go_on.set()
+        tools = ToolCollection()
+
+        @tools.tool(name=TOOL)
+        async def transfer(to: str, cents: int) -> str:
+            """Send money to somebody."""
+            self.ran.append(to)
+            if len(self.ran) == 2:
+                self.go_on.set()
+            await self.go_on.wait()
+            return f"sent {cents} to {to}"
+
+        made = [FunctionCall(TOOL, arguments, id=id) for id, arguments in calls(count)]  # noqa: A001
+        self.model = ScriptedProvider(made, ANSWER, by_history=True)
+        scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+        self.chat = ChatBuilder().with_model(self.model).with_scoped_tools(scope).build()
+
+    async def pause(self) -> Messages:
+        messages = Messages.from_user(PROMPT)
+        await self.chat.complete(messages)
+        return messages
+
+    async def resume(self, open_: Open, both: Barrier | None = None) -> str:
+        """Approve the call and go on, with `both` when another one has approved it, too; the error's name, or none."""
+        try:
+            async with open_() as conversation:
+                conversation.messages.tool("call_1").approve(by="ana")
+                if both is not None:
+                    await both.wait()
+                await self.chat.complete(conversation.messages if isinstance(conversation, Document) else conversation)
+        except ChatError as error:
+            return type(error).__name__
+        return ""
+
+
+@final
+class Barrier:
+    """Two come to it, and go on together."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.open = anyio.Event()
+
+    async def wait(self) -> None:
+        self.waiting += 1
+        if self.waiting == 2:
+            self.open.set()
+        await self.open.wait()
+
+
+async def told(bank: Bank, where: str, twice: list[Open]) -> str:
+    """A row: one after the other, and at once. `twice` has two pauses."""
+    cells: list[str] = []
+    ends: list[str] = []
+    for at_once, open_ in enumerate(twice):
+        bank.ran.clear()
+        if at_once:
+            ends += await resumed_at_once(bank, open_)
+        else:
+            ends += [await bank.resume(open_), await bank.resume(open_)]
+        cells.append(executions(len(bank.ran)))
+    got = ", ".join([f"`{end}`" for end in dict.fromkeys(ends) if end]) or "nothing"
+    return row("this library", where, *cells, got)
+
+
+async def resumed_at_once(bank: Bank, open_: Open) -> list[str]:
+    """Both have approved it when the first one begins; whoever is in the call stays there until the other one ends."""
+    bank.go_on, both, ends = anyio.Event(), Barrier(), list[str]()
+
+    async def resume() -> None:
+        ends.append(await bank.resume(open_, both))
+        bank.go_on.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(resume)
+        group.start_soon(resume)
+    return ends
+
+
+async def documents() -> str:
+    bank = Bank()
+    stored = (await bank.pause()).to_json()
+
+    @asynccontextmanager
+    async def load() -> AsyncGenerator[Document]:
+        yield Document(stored)
+
+    return await told(bank, "`Messages` as JSON, loaded by each", [load, load])
+
+
+async def files(folder: Path) -> str:
+    bank = Bank()
+    opens: list[Open] = []
+    for name in ("one", "two"):
+        path = folder / f"{name}.jsonl"
+        async with FileConversation.create(path, Messages.from_user(PROMPT)) as conversation:
+            await bank.chat.complete(conversation)
+        opens.append(partial(FileConversation.open, path))
+    return await told(bank, "`FileConversation`", opens)
+
+
+async def stores(folder: Path) -> str:
+    bank = Bank()
+    opens: list[Open] = []
+    for name in ("one", "two"):
+        async with SqliteStore(folder / "chats.db") as store, store.open(name) as conversation:
+            conversation.messages.user(PROMPT)
+            await bank.chat.complete(conversation)
+
+        @asynccontextmanager
+        async def open_stored(name: str = name) -> AsyncGenerator[Conversation]:
+            # A store of its own, as another process has.
+            async with SqliteStore(folder / "chats.db") as store, store.open(name) as conversation:
+                yield conversation
+
+        opens.append(open_stored)
+    return await told(bank, "`SqliteStore`", opens)
+
+
+async def partly() -> str:
+    bank = Bank(3)
+    messages = await bank.pause()
+    asked = len(bank.model.asked)
+    messages.tool("call_1").approve(by="ana")
+    messages.tool("call_2").reject("no", by="ana")
+
+    end = await bank.chat.complete(Messages.from_json(messages.to_json()))
+
+    assert isinstance(end, Paused)
+    left = ", ".join([wait.tool_id for wait in end.waiting])
+    return row("this library", f"pauses again: {left}", len(bank.ran), len(bank.model.asked) - asked)
+
+
+async def sizes() -> str:
+    cells: list[str] = []
+    for count in COUNTS:
+        messages = await Bank(count).pause()
+        for content in messages:
+            for turn in content.turns:
+                turn.created_at = datetime(2030, 1, 1, 12, 0, 0, 1, tzinfo=UTC)  # always of one length
+        cells.append(f"{len(messages.to_json().encode()) - len(PROMPT):,}")
+    return row("this library", "`Messages`", *cells)
+
+
+def on_the_page(table: str) -> list[str]:
+    """The rows of this library under a heading."""
+    _, _, section = PAGE.read_text(encoding="utf-8").partition(f"## {table}\n")
+    return [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| this library |")]
+
+
+async def test_the_page_tells_how_often_a_call_runs_that_is_approved_twice(tmp_path: Path) -> None:
+    rows = [await documents(), await files(tmp_path), await stores(tmp_path)]
+
+    assert on_the_page("A pause that is answered twice") == rows
+
+
+async def test_a_call_that_is_approved_twice_in_a_store_runs_once(tmp_path: Path) -> None:
+    for where in (await files(tmp_path), await stores(tmp_path)):
+        assert where.split(" | ")[2:4] == ["1", "1"]
+        assert where.endswith("| `IllegalTransition`, `AlreadyClaimed` |")
+
+
+async def test_the_page_tells_what_becomes_of_an_answer_to_some_of_the_calls() -> None:
+    assert on_the_page("A pause that is answered in part") == [await partly()]
+
+
+async def test_what_was_answered_in_part_is_answered_in_the_end_and_nothing_runs_again() -> None:
+    bank = Bank(3)
+    messages = await bank.pause()
+    messages.tool("call_3").approve(by="ana")
+    await bank.chat.complete(messages)
+    messages.tool("call_1").reject("no", by="ana")
+    messages.tool("call_2").approve(by="ana")
+
+    end = await bank.chat.complete(messages)
+
+    assert not isinstance(end, Paused)
+    assert end.text == ANSWER
+    assert bank.ran == ["Person 3", "Person 2"]
+
+
+async def test_the_page_tells_how_much_is_stored() -> None:
+    assert on_the_page("What is stored for a pause") == [await sizes()]
+
+
+async def test_two_calls_that_wait_are_at_most_a_thousand_bytes() -> None:
+    assert int((await sizes()).split(" | ")[3].replace(",", "")) <= 1000
