@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 from chat_core._stored import Batch, Document
-from chat_core.errors import AlreadyClaimed
+from chat_core.errors import AlreadyClaimed, UsageError
 from chat_core.messages import Messages
-from chat_store import Due, Waiting
+from chat_store import Changes, Due, Waiting
 from chat_store._backed import BackedStore
-from chat_store._backend import Changing, Filter, Head, Reading
+from chat_store._backend import Changing, Filter, Head, Look, Reading
 from chat_store._ledger import Ledger
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
@@ -169,6 +169,19 @@ class ForgetsWhatARunMissed(Ledger):
             super().release()
 
 
+class TellsOfLeases(Ledger):
+    def renew(self) -> None:
+        super().renew()
+        with self._backend.changing(self._id) as changing:
+            changing.put(self._stored_head(changing), changed=True)
+
+
+class AssignsInSilence(Ledger):
+    def assign(self, person: str | None) -> None:
+        with self._backend.changing(self._id) as changing:
+            changing.put(replace(self._stored_head(changing), person=person))
+
+
 class LosesDeadRuns(Ledger):
     def _leased(self, fence: int) -> Head:
         return replace(super()._leased(fence), due=None)
@@ -280,6 +293,74 @@ class TakesIdsForTheSame(MemoryBackend):
             yield transaction
 
 
+class TellsNothing(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        return replace(super().look(since, after, now), found=())
+
+
+class TellsEverything(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        return super().look(since and "0", after, now)
+
+
+class TellsTwice(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        look = super().look(since, after, now)
+        return replace(look, found=[*look.found, *look.found])
+
+
+class TellsWhatIsOld(MemoryBackend):
+    """Its cursors stand still."""
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        return replace(super().look(since, after, now), position=since or "0")
+
+
+class TellsNoTimes(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        return super().look(since, max(after, now), now)
+
+
+class TellsOfTimesToCome(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        return super().look(since, after, now + timedelta(hours=1))
+
+
+class RemembersNoCursor(MemoryBackend):
+    """Tells what comes while one waits, and nothing that came before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = "0"
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        look = super().look(since and self.last, after, now)
+        self.last = look.position
+        return look
+
+
+class TakesAnyCursor(MemoryBackend):
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        try:
+            return super().look(since, after, now)
+        except UsageError:
+            return super().look(None, after, now)
+
+
+class TellsOneAtATime(MemoryBackend):
+    """And takes the others for told."""
+
+    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+        look = super().look(since, after, now)
+        return replace(look, found=look.found[:1])
+
+
+class DoesNotWait(BackedStore):
+    async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
+        del wait_seconds
+        return await super().changes(since, wait_seconds=0)
+
+
 @dataclass(frozen=True)
 class Wrong:
     """A fault, and the scenario that names it."""
@@ -287,17 +368,18 @@ class Wrong:
     scenario: str
     ledger: type[Ledger] = Ledger
     backend: type[MemoryBackend] = MemoryBackend
+    store: type[BackedStore] = BackedStore
 
     def __str__(self) -> str:
+        if self.store is not BackedStore:
+            return self.store.__name__
         return self.ledger.__name__ if self.ledger is not Ledger else self.backend.__name__
 
     def factory(self) -> StoreFactory:
         backend = self.backend()
 
-        class Store(BackedStore):
-            _ledger_type = self.ledger
-
-        return lambda now: Store(backend, 30, now)
+        store = type("Store", (self.store,), {"_ledger_type": self.ledger})
+        return lambda now: store(backend, 30, now)
 
 
 ALL_WRONG = [
@@ -340,6 +422,19 @@ ALL_WRONG = [
     Wrong("a_dead_run_makes_due", backend=CallsLiveRunsDue),
     Wrong("a_deleted_conversation_is_gone", backend=KeepsWhatWasDeleted),
     Wrong("an_id_names_one_conversation", backend=TakesIdsForTheSame),
+    Wrong("a_change_is_told_once", backend=TellsEverything),
+    Wrong("a_change_is_told_once", backend=TellsTwice),
+    Wrong("a_change_is_told_once", backend=TellsWhatIsOld),
+    Wrong("a_change_is_told_once", backend=RemembersNoCursor),
+    Wrong("every_change_is_told", AssignsInSilence),
+    Wrong("every_change_is_told", TellsOfLeases),
+    Wrong("every_change_is_told", backend=TellsNothing),
+    Wrong("what_becomes_due_is_told", backend=TellsNoTimes),
+    Wrong("what_becomes_due_is_told", backend=TellsOfTimesToCome),
+    Wrong("whoever_waits_is_woken", store=DoesNotWait),
+    Wrong("a_wait_that_is_given_up_loses_nothing", backend=RemembersNoCursor),
+    Wrong("a_cursor_is_of_use_to_every_store", backend=TakesAnyCursor),
+    Wrong("a_follower_misses_nothing", backend=TellsOneAtATime),
 ]
 
 

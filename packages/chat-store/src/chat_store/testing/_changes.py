@@ -132,32 +132,42 @@ async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
 
 
 async def a_follower_misses_nothing(stores: Stores) -> None:
-    """However many write at once."""
+    """However many write at once, before they look and while they do."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
-        revisions: dict[str, int] = {}
-        names = {f"chat {number}" for number in range(6)}
+        seen: dict[str, int] = {}
+        turns = {f"chat {number}": 1 + number % 3 for number in range(6)}
 
-        async def talk(name: str) -> None:
+        async def talk(name: str, first: int, last: int) -> None:
             async with here.open(name) as conversation:
-                for number in range(3):
+                for number in range(first, last):
                     conversation.messages.append("model", answer(str(number)))
                     await conversation.save()
 
-        async def follow() -> None:
+        async def look(wait_seconds: float | None) -> bool:
             nonlocal cursor
-            while revisions != dict.fromkeys(names, 3):
-                found = await there.changes(cursor)
-                cursor = found.cursor
-                for item in found.conversations:
-                    revisions[item.conversation] = (await there.load(item.conversation)).revision
+            found = await there.changes(cursor, wait_seconds=wait_seconds)
+            for item in found.conversations:
+                seen[item.conversation] = (await there.load(item.conversation)).revision
+            cursor = found.cursor
+            return bool(found.conversations)
 
-        with anyio.move_on_after(_BOUND):
+        async def follow() -> None:
+            while True:
+                await look(None)
+
+        async with anyio.create_task_group() as group:
+            for name in turns:
+                group.start_soon(talk, name, 0, 1)
+        async with anyio.create_task_group() as following:
+            following.start_soon(follow)
             async with anyio.create_task_group() as group:
-                group.start_soon(follow)
-                for name in names:
-                    group.start_soon(talk, name)
-        require(revisions == dict.fromkeys(names, 3), f"the last change of each conversation is told: {revisions}")
+                for name, last in turns.items():
+                    group.start_soon(talk, name, 1, last)
+            following.cancel_scope.cancel()
+        while await look(0):
+            pass
+        require(seen == turns, f"the last change of each conversation is told: {turns}, not {seen}")
 
 
 async def _news(store: ConversationStore, cursor: str) -> set[str]:
