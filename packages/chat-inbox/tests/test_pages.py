@@ -1,4 +1,4 @@
-"""What people can do without a script: forms that are sent, pages that come back, and nothing that decides by itself."""
+"""What people can do without a script: forms that are sent, pages that come back, and no decision by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat_inbox import Inbox
 from chat_inbox.guard import COOKIE
 from chat_store import MemoryStore
 
-from .world import ANSWER, CALL, OTHER, WAIT, Bank, Client, by_header, form_for, later, messages_of, until_answered
+from .world import ANSWER, CALL, OTHER, Bank, Client, by_header, form_for, later, messages_of, until_answered, until_so
 
 pytestmark = pytest.mark.anyio
 PAGE = "/conversations/chat-17"
@@ -252,9 +252,7 @@ async def test_calls_of_one_answer_are_decided_one_by_one(store: MemoryStore) ->
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-18"), "call_2"), "Approve")
-        with anyio.fail_after(WAIT):
-            while not bank.paid:
-                await anyio.sleep(0.01)
+        await until_so(store, "chat-18", lambda messages: messages.tool("call_2").resolved)
         await client.submit(form_for(await client.get("/conversations/chat-18"), "call_1"), "Reject")
         assert await until_answered(store, "chat-18") == "Both are settled."
 

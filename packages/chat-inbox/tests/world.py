@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -92,15 +92,25 @@ async def messages_of(store: ConversationStore, conversation: str = "chat-17") -
     return (await store.load(conversation)).messages
 
 
-async def until_answered(store: ConversationStore, conversation: str = "chat-17") -> str:
-    """Wait until the conversation ends in an answer of the model, and return it."""
+async def until_so(store: ConversationStore, conversation: str, is_so: Callable[[Messages], bool]) -> Messages:
+    """Wait until a conversation is as it should be."""
     cursor: str | None = None
     with anyio.fail_after(WAIT):
         while True:
             cursor = (await store.changes(cursor, wait_seconds=1)).cursor
-            last = (await messages_of(store, conversation)).last
-            if last is not None and last.role == "model" and not last.turns[-1].tools:
-                return last.turns[-1].text
+            messages = await messages_of(store, conversation)
+            if is_so(messages):
+                return messages
+
+
+async def until_answered(store: ConversationStore, conversation: str = "chat-17") -> str:
+    """Wait until the conversation ends in an answer of the model, and return it."""
+
+    def answered(messages: Messages) -> bool:
+        last = messages.last
+        return last is not None and last.role == "model" and not last.turns[-1].tools
+
+    return (await until_so(store, conversation, answered))[-1].turns[-1].text
 
 
 def later(**terms: float) -> datetime:
@@ -204,7 +214,7 @@ class Client:
         return Answer(start["status"], found, b"".join(chunks))
 
     async def get(self, url: str, **headers: str) -> Answer:
-        return await self.request("GET", url, **headers)
+        return await self.request("GET", url, b"", **headers)
 
     async def post(self, url: str, told: object, **headers: str) -> Answer:
         """Send JSON, as a program does."""
