@@ -15,10 +15,11 @@ from typing import TypeAlias, TypedDict, final
 from chat_core import AnyChat
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
-from dbos import DBOS, PortableWorkflowError, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
+from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
 
 from chat_dbos._leaving import TASKS
 from chat_dbos._running import Busy, End, Failed, Halted, run
+from chat_dbos.errors import ConversationFailed
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
 _RESTARTS = 1_000
@@ -204,7 +205,7 @@ class DurableChats:
             if end["kind"] == "failed":
                 failures += 1
                 if not end["retryable"] or failures >= self._patience.attempts:
-                    raise _failure(end, conversation_id, failures)
+                    raise ConversationFailed(conversation_id, end["error"], end["message"], failures)
             elif end["kind"] == "halted":
                 failures = 0
             # How long is of no consequence for the steps that follow: on a replay, the end of the wait is known.
@@ -220,8 +221,3 @@ class DurableChats:
         except UsageError as error:
             return Failed(kind="failed", error="UsageError", message=str(error), retryable=False, retry_after=None)
         return await run(self._store, found, conversation_id)
-
-
-def _failure(end: Failed, conversation_id: str, failures: int) -> PortableWorkflowError:
-    data: dict[str, str | int] = {"conversation": conversation_id, "failures": failures}
-    return PortableWorkflowError(end["message"], end["error"], data={**data})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
-from anyio import CancelScope, to_thread
+from chat_core._finish import finish
 from chat_core.errors import UsageError
 from dbos import DBOS, DBOSConfig
 
@@ -45,6 +48,12 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
         DBOS.launch()
         yield
     finally:
-        with CancelScope(shield=True):
-            await TASKS.leave(grace_seconds)
-            await to_thread.run_sync(DBOS.destroy)
+        await finish(partial(_leave, grace_seconds))
+
+
+async def _leave(grace_seconds: float) -> None:
+    await TASKS.leave(grace_seconds)
+    loop = asyncio.get_running_loop()
+    # DBOS puts its threads in the place of those of this loop, and ends them: `to_thread()` is to go on working.
+    loop.set_default_executor(ThreadPoolExecutor())
+    await loop.run_in_executor(None, DBOS.destroy)

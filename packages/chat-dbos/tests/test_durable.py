@@ -1,0 +1,251 @@
+"""A conversation that is started ends in its answer, whatever it waits for, and its workflow says how it went."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+from chat_core import ChatBuilder
+from chat_core.errors import Authentication, Overloaded, UsageError
+from chat_core.messages import Completed
+from chat_core.testing import ScriptedProvider
+from chat_dbos import ConversationFailed, DurableChats, Patience
+from chat_dbos._running import Busy, Failed, Halted
+from chat_store import UnknownConversation
+from dbos import DBOS, DBOSClient
+
+from .world import Shop, running, wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_conversation_pauses_is_decided_and_ends(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        assert await durable.decided("c") == 1
+        assert (await handle.get_result())["conversation"] == "c"
+    assert shop.paid == [5]
+
+
+async def test_a_conversation_that_needs_nobody_ends_in_one_run(shop: Shop) -> None:
+    async with running(shop, shop.durable(shop.chat("Hello."))) as durable:
+        handle = await durable.start("c", chat="shop")
+        assert await handle.get_result() == {"conversation": "c", "runs": 1}
+
+
+async def test_a_message_too_many_changes_nothing(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        for _ in range(3):
+            assert await durable.decided("c") == 1
+        await shop.approve()
+        await durable.decided("c")
+        await durable.decided("c")
+        await handle.get_result()
+        assert await durable.decided("c") == 0
+    assert shop.paid == [5]
+
+
+async def test_starting_a_conversation_that_waits_gives_the_workflow_that_it_has_and_wakes_it(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        first = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        second = await durable.start("c", chat="shop")
+        assert second.workflow_id == first.workflow_id
+        await second.get_result()
+    assert shop.paid == [5]
+
+
+async def test_a_message_that_comes_later_gets_a_workflow_of_its_own(shop: Shop) -> None:
+    async with running(shop, shop.durable(shop.chat("One.", "Two."))) as durable:
+        first = await durable.start("c", chat="shop")
+        await first.get_result()
+        await shop.say("And now?")
+        second = await durable.start("c", chat="shop")
+        await second.get_result()
+        assert first.workflow_id != second.workflow_id
+    assert [content.turns[-1].text for content in await shop.messages() if content.role == "model"] == ["One.", "Two."]
+
+
+async def test_ids_of_which_one_begins_with_the_other_are_told_apart(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        assert await durable.decided("c/1") == 0
+        assert await durable.decided("") == 0
+
+
+async def test_an_unknown_chat_and_an_unknown_conversation_are_refused_by_name(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        with pytest.raises(UsageError, match="no chat 'shoe' here; there are: 'shop'"):
+            await durable.start("c", chat="shoe")
+        with pytest.raises(UnknownConversation):
+            await durable.start("nobody", chat="shop")
+        assert await DBOS.list_workflows_async() == []
+
+
+async def test_a_queue_takes_what_is_started(shop: Shop) -> None:
+    async with running(shop, shop.durable(shop.chat("Hello."), queue="chats")) as durable:
+        # A queue is registered after the launch; it is no longer made by a constructor.
+        await DBOS.register_queue_async("chats", polling_interval_sec=0.05)
+        handle = await durable.start("c", chat="shop")
+        await handle.get_result()
+        assert (await handle.get_status()).queue_name == "chats"
+
+
+# --- Failures -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_failure_that_may_pass_is_tried_again(shop: Shop) -> None:
+    durable = shop.durable(shop.chat(Overloaded("full"), Overloaded("full"), "Hello."))
+    async with running(shop, durable):
+        handle = await durable.start("c", chat="shop")
+        assert (await handle.get_result())["runs"] == 3
+
+
+async def test_a_failure_that_does_not_pass_is_told_in_the_end_and_the_conversation_can_be_started_again(
+    shop: Shop,
+) -> None:
+    durable = shop.durable(shop.chat(*[Overloaded("full")] * 3, "Hello."))
+    async with running(shop, durable):
+        first = await durable.start("c", chat="shop")
+        with pytest.raises(ConversationFailed, match="Overloaded: full"):
+            await first.get_result()
+        client = DBOSClient(system_database_url=shop.url)
+        (status,) = await client.list_workflows_async()
+        client.destroy()
+        assert (status.status, str(status.error)) == ("ERROR", "Overloaded: full")
+        data = {"conversation": "c", "error": "Overloaded", "message": "full", "failures": 3}
+        assert vars(status.error)["data"] == data
+        second = await durable.start("c", chat="shop")
+        await second.get_result()
+        assert second.workflow_id != first.workflow_id
+
+
+async def test_a_failure_that_cannot_pass_is_not_tried_again(shop: Shop) -> None:
+    durable = shop.durable(shop.chat(Authentication("who are you?"), "Hello."))
+    async with running(shop, durable):
+        handle = await durable.start("c", chat="shop")
+        with pytest.raises(ConversationFailed, match="who are you"):
+            await handle.get_result()
+        status = await handle.get_status()
+        assert vars(status.error)["data"]["failures"] == 1
+
+
+async def test_a_chat_without_a_rule_for_what_was_interrupted_waits_for_a_word(shop: Shop) -> None:
+    async with shop.store.open("c") as conversation:
+        await shop.chat().complete(conversation)
+        tool = conversation.messages.tool("call_pay")
+        tool.approve()
+        await conversation.claim()
+        tool.start()
+        await conversation.write_tool(tool)
+        await conversation.release()
+    durable = shop.durable(shop.chat(interrupted=False))
+    async with running(shop, durable):
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting("interrupted")
+        async with shop.store.open("c") as conversation:
+            conversation.messages.tool("call_pay").complete("looked up")
+        await durable.decided("c")
+        await handle.get_result()
+    assert shop.paid == []
+    assert (await shop.messages()).tool("call_pay").status == Completed("looked up")
+
+
+async def test_a_worker_without_the_chat_says_so_in_the_workflow(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        await durable.start("c", chat="shop")
+        await shop.until_waiting()
+    DBOS.destroy(destroy_registry=True)
+    durable = DurableChats(shop.store, {})
+    async with running(shop, durable):
+        await durable.wake_due()
+        assert await durable.decided("c") == 1
+
+        async def failed() -> bool:
+            return [item.status for item in await DBOS.list_workflows_async()] == ["ERROR"]
+
+        await wait_until(failed)
+        (status,) = await DBOS.list_workflows_async()
+        assert str(status.error) == "UsageError: there is no chat 'shop' here; there are: none"
+
+
+# --- What DBOS keeps ------------------------------------------------------------------------------------------------
+
+
+async def test_what_dbos_keeps_of_a_conversation_is_its_id_as_json(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        await durable.decided("c")
+        await handle.get_result()
+        steps = await DBOS.list_workflow_steps_async(handle.workflow_id)
+    runs = [step["output"] for step in steps if step["function_name"] == "run"]
+    assert runs[0] == {"kind": "halted", "until": None}
+    assert runs[-1] == {"kind": "answered"}
+    with closing(sqlite3.connect(shop.folder / "dbos.db")) as connection:
+        ((inputs,),) = connection.execute("SELECT inputs FROM workflow_input").fetchall()
+    assert json.loads(inputs)["positionalArgs"] == ["c", "shop"]
+
+
+async def test_what_waits_for_a_person_waits_longer_than_the_minute_that_dbos_waits_by_default(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+
+        async def waits() -> bool:
+            return "DBOS.sleep" in [
+                step["function_name"] for step in await DBOS.list_workflow_steps_async(handle.workflow_id)
+            ]
+
+        await wait_until(waits)
+        steps = await DBOS.list_workflow_steps_async(handle.workflow_id)
+        (end,) = [cast("float", step["output"]) for step in steps if step["function_name"] == "DBOS.sleep"]
+    # It is when the wait ends, in seconds; a minute would be over long before.
+    assert end > time.time() + 1_800
+
+
+# --- Patience -------------------------------------------------------------------------------------------------------
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def failed(retry_after: float | None = None) -> Failed:
+    return Failed(kind="failed", error="X", message="x", retryable=True, retry_after=retry_after)
+
+
+def until(seconds: float) -> Halted:
+    return Halted(kind="halted", until=(NOW + timedelta(seconds=seconds)).isoformat())
+
+
+async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
+    patience = Patience(first=2, longest=60, busy=7, look_every=3_600)
+    assert patience.after(until(100), 0, NOW) == 100
+    assert patience.after(until(10**9), 0, NOW) == 3_600
+    assert patience.after(until(-10), 0, NOW) == 1
+    assert patience.after(Halted(kind="halted", until=None), 0, NOW) == 3_600
+    assert patience.after(Busy(kind="busy"), 0, NOW) == 7
+    assert [patience.after(failed(), failures, NOW) for failures in (1, 2, 3, 99, 5_000)] == [2, 4, 8, 60, 60]
+    assert patience.after(failed(retry_after=90), 1, NOW) == 90
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, "1"])
+async def test_patience_is_made_of_numbers_above_zero(wrong: float) -> None:
+    with pytest.raises(UsageError, match=r"Patience\(busy=...\) needs a number above 0"):
+        Patience(busy=wrong)
+
+
+async def test_a_chat_that_cannot_pause_is_taken_as_well(shop: Shop) -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider("Hello.")).build()
+    async with running(shop, shop.durable(chat)) as durable:
+        await (await durable.start("c", chat="shop")).get_result()

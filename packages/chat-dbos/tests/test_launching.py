@@ -1,0 +1,89 @@
+"""DBOS is launched under a name and a version, and ends without leaving anything in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Completed, Unknown
+from chat_dbos import WORKFLOW_VERSION, launched
+from dbos import DBOS
+
+from .world import Shop, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DBOS__VMID", raising=False)
+    with pytest.raises(UsageError, match="needs executor_id"):
+        async with launched({"name": "shop", "system_database_url": shop.url}):
+            pass
+    monkeypatch.setenv("DBOS__VMID", "seven")
+    async with launched({"name": "shop", "system_database_url": shop.url, "log_level": "CRITICAL"}):
+        assert DBOS.executor_id == "seven"
+
+
+async def test_the_version_is_pinned_unless_given(shop: Shop) -> None:
+    shop.durable()
+    async with launched(shop.config):
+        assert DBOS.application_version == WORKFLOW_VERSION
+    config = shop.config
+    config["application_version"] = "mine"
+    async with launched(config):
+        assert DBOS.application_version == "mine"
+
+
+async def test_a_time_that_comes_while_nobody_runs_is_kept_by_the_next_launch(shop: Shop) -> None:
+    async with running(shop, shop.durable(shop.chat(seconds=1))) as durable:
+        handle = await durable.start("c", chat="shop")
+    async with launched(shop.config):
+        await (await DBOS.retrieve_workflow_async(handle.workflow_id)).get_result()
+    assert shop.paid == [5]
+
+
+async def test_leaving_lets_a_tool_finish(shop: Shop) -> None:
+    shop.gate = asyncio.Event()
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        await durable.decided("c")
+        await shop.begun.wait()
+        asyncio.get_running_loop().call_later(0.01, shop.gate.set)
+    assert (await shop.messages()).tool("call_pay").status == Completed("paid")
+    async with launched(shop.config):
+        await (await DBOS.retrieve_workflow_async(handle.workflow_id)).get_result()
+    assert shop.paid == [5]
+
+
+async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: Shop) -> None:
+    shop.gate = asyncio.Event()
+    durable = shop.durable()
+    async with launched(shop.config, grace_seconds=0.01):
+        await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        await durable.decided("c")
+        await shop.begun.wait()
+    assert isinstance((await shop.messages()).tool("call_pay").status, Unknown)
+    shop.gate.set()
+    async with launched(shop.config):
+        await shop.until_waiting("interrupted")
+    assert shop.paid == []
+
+
+async def test_leaving_leaves_no_task_behind(shop: Shop) -> None:
+    before = asyncio.all_tasks()
+    async with running(shop, shop.durable()) as durable:
+        await durable.start("c", chat="shop")
+        await shop.until_waiting()
+    assert {task for task in asyncio.all_tasks() if not task.done()} == before
+
+
+async def test_the_event_loop_has_threads_again_when_dbos_has_ended(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        await durable.start("c", chat="shop")
+        await shop.until_waiting()
+    assert await asyncio.to_thread(lambda: "threads") == "threads"

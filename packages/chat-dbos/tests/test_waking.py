@@ -1,0 +1,40 @@
+"""A decision is told by whoever made it, with a client and without."""
+
+from __future__ import annotations
+
+import pytest
+from chat_dbos import decided
+from dbos import DBOSClient
+
+from .world import Shop, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_client_wakes_what_waits(shop: Shop) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        await shop.approve()
+        client = DBOSClient(system_database_url=shop.url)
+        try:
+            assert await decided("c", client) == 1
+            await handle.get_result()
+            assert await decided("c", client) == 0
+            assert await decided("nobody", client) == 0
+        finally:
+            client.destroy()
+    assert shop.paid == [5]
+
+
+async def test_what_was_decided_by_a_program_that_knows_no_dbos_is_woken_from_the_list_of_what_is_due(
+    shop: Shop,
+) -> None:
+    async with running(shop, shop.durable()) as durable:
+        handle = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+        assert await durable.wake_due() == 0
+        await shop.approve()
+        assert await durable.wake_due() == 1
+        await handle.get_result()
+    assert shop.paid == [5]
