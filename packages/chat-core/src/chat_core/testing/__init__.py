@@ -17,6 +17,7 @@ from chat_core.testing.loopback import Exchange, LoopbackServer
 from chat_core.testing.memory_conversation import MemoryConversation
 from chat_core.testing.mock_transport import MockTransport, RecordedRequest
 from chat_core.testing.scripted import Answer, Asked, ScriptedProvider
+from chat_core.testing.tape import RecordingTransport, Secrets, TapeTransport
 
 __all__ = [
     "SCENARIOS",
@@ -33,13 +34,16 @@ __all__ = [
     "ProviderConformance",
     "ProviderTapes",
     "RecordedRequest",
+    "RecordingTransport",
     "Refusal",
     "Reply",
     "Scenario",
     "ScriptedProvider",
+    "Secrets",
     "StreamFailure",
     "Subject",
     "Tape",
+    "TapeTransport",
     "conformance_report",
     "sse_event",
 ]

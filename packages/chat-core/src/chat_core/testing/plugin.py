@@ -1,7 +1,8 @@
-"""What pytest is told: the scenarios of a conformance kit that were not claimed, at the end of its summary.
+"""What pytest is told: the scenarios of a conformance kit that were not claimed, and the fixture `tape`.
 
-A kit registers this module by itself. Under pytest-xdist, whose workers print no summary, name it once:
-`-p chat_core.testing.plugin`. Nothing here needs pytest to be installed.
+A kit registers this module by itself. Under pytest-xdist, whose workers print no summary, and for the fixture, name it
+once: `-p chat_core.testing.plugin`, or `pytest_plugins = ["chat_core.testing.plugin"]` in the `conftest.py` at the
+root. Nothing here needs pytest to be installed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,25 @@ def register(config: Any) -> None:  # noqa: ANN401 - pytest's, which is not impo
     plugins = config.pluginmanager
     if not plugins.has_plugin(__name__):
         plugins.register(sys.modules[__name__], __name__)
+
+
+def pytest_addoption(parser: Any) -> None:  # noqa: ANN401 - pytest's
+    """Add the option that says whether tapes are recorded."""
+    parser.getgroup("chat-core").addoption(
+        "--record-tapes",
+        choices=("none", "once", "all"),
+        default="none",
+        help="record the tapes of the fixture `tape`: none of them, those that are missing (once), or all",
+    )
+
+
+def pytest_configure(config: Any) -> None:  # noqa: ANN401 - pytest's
+    """Bring the fixture."""
+    from chat_core.testing.tape._fixture import plugin  # noqa: PLC0415 - for those alone who run pytest
+
+    brought = plugin()
+    if not config.pluginmanager.has_plugin(brought.__name__):
+        config.pluginmanager.register(brought, brought.__name__)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:  # noqa: ANN401 - pytest's
