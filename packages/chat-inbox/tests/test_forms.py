@@ -259,7 +259,7 @@ SCHEMAS = st.recursive(
 )
 
 
-def value_of(schema: object) -> st.SearchStrategy[object]:  # noqa: C901, PLR0911 - a table, one line for each type
+def value_of(schema: object) -> st.SearchStrategy[object]:  # noqa: PLR0911 - a table, one line for each type
     """Mostly values that the schema means, and some that it does not."""
     told = cast("Schema", schema)
     if "enum" in told:

@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         sys.exit(f"--chat {options.chat}: {error}")
     try:
-        listener = _listen(options.port)
+        listener = listen(options.port)
     except OSError as error:
         sys.exit(f"--port {options.port}: {error}")
     with listener:
@@ -75,7 +75,12 @@ def chat_named(name: str) -> AnyChat:
     return cast("AnyChat", found)
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """A socket of this machine alone, to which others can connect from now on.
+
+    Raises:
+        OSError: the port is taken.
+    """
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

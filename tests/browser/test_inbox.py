@@ -1,0 +1,302 @@
+"""The inbox in a real browser: two people at once, a page that was left open, a reload in the middle, the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import pytest
+from chat_core import FunctionCall
+from chat_core.messages import Rejected
+from playwright.sync_api import Browser, Page, expect
+
+from .conftest import PATIENCE, Place
+
+ANSWER = "Maria has her money."
+
+
+@contextmanager
+def page_of(chromium: Browser, *, scheme: Literal["dark", "light"] = "light", script: bool = True) -> Iterator[Page]:
+    """A page of a person's own browser. It fails where the page's script does, or breaks the policy of its contents."""
+    context = chromium.new_context(
+        color_scheme=scheme, java_script_enabled=script, viewport={"width": 1000, "height": 900}
+    )
+    context.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console", lambda message: errors.append(message.text) if "Content Security Policy" in message.text else None
+    )
+    try:
+        yield page
+        assert errors == []
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    with page_of(chromium) as page:
+        yield page
+
+
+def open_call(page: Page, address: str, conversation: str = "chat-17") -> None:
+    """Go to a conversation, and wait until the page listens."""
+    page.goto(f"{address}/conversations/{conversation}")
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+
+
+def approve(page: Page) -> None:
+    page.get_by_role("button", name="Approve").click()
+
+
+def test_a_person_finds_what_waits_approves_it_and_sees_the_answer_come(page: Page, place: Place) -> None:
+    page.goto(place.serve("ana"))
+    expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+    page.get_by_role("link", name="transfer").click()
+    expect(page.get_by_label("to", exact=True)).to_have_value("Maria")
+    approve(page)
+
+    expect(page.get_by_text("ana approved it")).to_be_visible()
+    live = page.locator("#live")
+    for words, text in ((1, "Maria"), (1, "Maria has"), (1, "Maria has her")):
+        place.let(words)
+        expect(live).to_have_text(text)
+    place.let(1)
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    expect(live).to_have_count(0)
+    expect(page.get_by_text("It is answered.").first).to_be_visible()
+    assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_two_browsers_race_for_one_approval_and_one_of_them_hears_who_decided(chromium: Browser, place: Place) -> None:
+    place.let(4)
+    ana, ben = place.serve("ana"), place.serve("ben")
+    with page_of(chromium, script=False) as first, page_of(chromium, script=False) as second:
+        first.goto(f"{ana}/conversations/chat-17")
+        second.goto(f"{ben}/conversations/chat-17")
+        approve(first)
+        expect(first.get_by_text("ana approved it")).to_be_visible()
+        approve(second)
+        expect(second.get_by_role("alert").filter(has_text="ana approved transfer")).to_be_visible()
+        expect(second.get_by_role("button", name="Approve")).to_have_count(0)
+
+    # It has run before the first of the two pages is answered, or runs still.
+    with page_of(chromium) as later:
+        later.goto(f"{ana}/conversations/chat-17")
+        expect(later.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_clicks_of_two_browsers_in_one_moment_run_the_call_once(chromium: Browser, place: Place) -> None:
+    place.let(4)
+    ana, ben = place.serve("ana"), place.serve("ben")
+    with page_of(chromium, script=False) as first, page_of(chromium, script=False) as second:
+        first.goto(f"{ana}/conversations/chat-17")
+        second.goto(f"{ben}/conversations/chat-17")
+        first.get_by_role("button", name="Approve").click(no_wait_after=True)
+        second.get_by_role("button", name="Approve").click(no_wait_after=True)
+        told = [first.get_by_text("approved transfer"), second.get_by_text("approved transfer")]
+        done = [first.locator(".notice"), second.locator(".notice")]
+        expect(told[0].or_(done[0]).first).to_be_visible()
+        expect(told[1].or_(done[1]).first).to_be_visible()
+        assert sorted(item.count() for item in done) == [0, 1]
+        assert sorted(item.count() for item in told) == [0, 1]
+
+    with page_of(chromium) as later:
+        later.goto(f"{ana}/conversations/chat-17")
+        expect(later.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_a_page_that_was_left_open_follows_what_another_process_does(page: Page, place: Place) -> None:
+    open_call(page, place.serve("ana"))
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    place.decided_elsewhere("ben@example.com")
+
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(page.locator("#said")).to_contain_text("transfer rejected")
+
+
+def test_the_list_follows_what_another_process_does(page: Page, place: Place) -> None:
+    page.goto(place.serve("ana"))
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+    place.ask("chat-18")
+    expect(page.get_by_role("heading", name="2 calls wait for a decision")).to_be_visible()
+    place.decided_elsewhere("ben@example.com")
+
+    expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+    expect(page.get_by_role("link", name="transfer")).to_have_count(1)
+
+
+def test_what_is_being_written_stays_while_somebody_decides_about_the_call_beside_it(page: Page, place: Place) -> None:
+    calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
+    place.ask("chat-18", *calls)
+    open_call(page, place.serve("ana"), "chat-18")
+    mine = page.locator("section.card.waits").nth(1)
+    mine.get_by_label("cents", exact=True).fill("77")
+    place.decided_elsewhere("ben@example.com", "chat-18")
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+
+    expect(page.get_by_label("cents", exact=True)).to_have_value("77")
+    expect(page.get_by_label("cents", exact=True)).to_be_focused()
+
+
+def test_a_reload_in_mid_stream_finds_the_answer_where_it_is(chromium: Browser, page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    approve(page)
+    place.let(2)
+    expect(page.locator("#live")).to_have_text("Maria has")
+    page.reload()
+    expect(page.locator("#live")).to_have_text("Maria has")
+    with page_of(chromium) as other:
+        open_call(other, address)
+        place.let(1)
+        expect(other.locator("#live")).to_have_text("Maria has her")
+        expect(page.locator("#live")).to_have_text("Maria has her")
+
+    page.goto("about:blank")
+    place.let(1)
+    with page_of(chromium) as another:
+        another.goto(f"{address}/conversations/chat-17")
+        expect(another.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_a_call_is_edited_and_approved(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    page.get_by_label("to", exact=True).fill("Zoë & <b>Söhne</b>")
+    page.get_by_label("cents", exact=True).fill("many")
+    approve(page)
+    expect(page.get_by_role("alert")).to_be_focused()
+    expect(page.get_by_label("cents", exact=True)).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("to", exact=True)).to_have_value("Zoë & <b>Söhne</b>")
+    page.get_by_label("cents", exact=True).fill("12345678901234567890")
+    page.get_by_label("speed", exact=True).select_option("fast")
+    approve(page)
+
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == ["12345678901234567890 to Zoë & <b>Söhne</b>, fast"]
+
+
+def test_a_call_is_rejected_with_a_reason(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    page.get_by_label("Reason, for the model").fill("not this month")
+    page.get_by_role("button", name="Reject").click()
+
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    status = place.messages().tool("call_1").status
+    assert isinstance(status, Rejected)
+    assert status.reason == "not this month"
+    assert place.ledger == []
+
+
+def press_until_focused(page: Page, name: str) -> None:
+    """Press Tab until a button or a link of this name has the focus: it can be reached, and nothing holds the focus."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        told = page.evaluate("(document.activeElement.labels?.[0] || document.activeElement).textContent.trim()")
+        if str(told).startswith(name):
+            return
+    pytest.fail(f"no way leads to {name!r} with the keyboard")
+
+
+def test_the_keyboard_is_enough(page: Page, place: Place) -> None:
+    place.let(4)
+    page.goto(place.serve("ana"))
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    press_until_focused(page, "transfer")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("section.card.waits")).to_be_focused()
+    press_until_focused(page, "cents")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("3500")
+    press_until_focused(page, "Approve")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    expect(page.locator("section.card").filter(has_text="ana approved it")).to_be_focused()
+    assert place.ledger == ["3500 to Maria, slow"]
+
+
+def test_every_control_has_a_name_and_every_page_one_heading(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    for path in ("/", "/conversations/chat-17", "/nothing"):
+        page.goto(f"{address}{path}")
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        expect(page.get_by_role("main")).to_have_count(1)
+        nameless = page.evaluate(
+            "[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button, a')]"
+            ".filter((it) => !(it.labels?.length || it.ariaLabel || it.textContent.trim())).map((it) => it.outerHTML)"
+        )
+        assert nameless == []
+        assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def luminance(colour: str) -> float:
+    """How bright `rgb(…)` is, as WCAG has it."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    red, green, blue = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+COLOURS = """
+[...document.querySelectorAll('h1, h3, p, label, button, legend, .badge, dd, dt, .words, .meta, summary, pre')]
+  .filter((it) => it.checkVisibility() && it.textContent.trim() && !it.closest('.unseen'))
+  .map((it) => {
+    let behind = it;
+    while (getComputedStyle(behind).backgroundColor === 'rgba(0, 0, 0, 0)' && behind.parentElement)
+      behind = behind.parentElement;
+    return [it.textContent.trim(), getComputedStyle(it).color, getComputedStyle(behind).backgroundColor];
+  })
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(
+    chromium: Browser, place: Place, scheme: Literal["light", "dark"]
+) -> None:
+    place.let(4)
+    with page_of(chromium, scheme=scheme) as page:
+        address = place.serve("ana")
+        for path in ("/", "/conversations/chat-17"):
+            page.goto(f"{address}{path}")
+            ground = luminance(str(page.evaluate("getComputedStyle(document.body).backgroundColor")))
+            assert (ground < 0.1) == (scheme == "dark")
+            for text, ink, paper in page.evaluate(COLOURS):
+                bright, dim = sorted([luminance(ink), luminance(paper)], reverse=True)
+                assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ink, paper)
+
+
+def test_a_browser_without_a_script_can_do_it_all(chromium: Browser, place: Place) -> None:
+    with page_of(chromium, script=False) as page:
+        page.goto(place.serve("ana"))
+        page.get_by_role("link", name="transfer").click()
+        page.get_by_label("cents", exact=True).fill("3500")
+        approve(page)
+        expect(page.get_by_text("Approved.")).to_be_visible()
+        expect(page.get_by_text("is at it")).to_be_visible()
+        place.let(4)
+        expect(page.get_by_text(ANSWER)).to_be_visible()  # the page reads itself again
+
+    assert place.ledger == ["3500 to Maria, slow"]
+
+
+def test_what_a_model_wrote_does_nothing_in_a_page(page: Page, place: Place) -> None:
+    evil = "<img src=x onerror='document.title=1'><script>document.title=2</script>"
+    place.ask("chat-18", FunctionCall("transfer", {"to": evil, "cents": 1}, id="call_1"))
+    open_call(page, place.serve("ana"), "chat-18")
+
+    expect(page.get_by_label("to", exact=True)).to_have_value(evil)
+    assert page.evaluate("[document.images.length, document.scripts.length]") == [1, 1]
+    expect(page).to_have_title("1 waiting · chat-18 · Inbox")
