@@ -1,3 +1,8 @@
 """OpenTelemetry for chat-core: spans and metrics of model calls, tools, approval waits and HTTP requests."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from chat_otel.observer import OpenTelemetry
+from chat_otel.transport import TracingTransport
+
+__all__ = ["OpenTelemetry", "TracingTransport"]

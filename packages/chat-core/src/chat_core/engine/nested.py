@@ -104,6 +104,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
             None,
             streaming=isinstance(self._plan.model, StreamProvider),
             observers=OBSERVERS.get(),
+            name=self._declaration.name,
         )
         try:
             async with Group() as group, aclosing(run.events(group)) as events:

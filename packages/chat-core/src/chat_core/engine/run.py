@@ -65,10 +65,12 @@ class Run(Generic[OutT, PauseT]):
         streaming: bool,
         heard: bool = True,
         observers: tuple[Observer, ...] = (),
+        name: str | None = None,
     ) -> None:
         """Where nobody listens (`heard`), the events of the run are not told, and its generator yields nothing.
 
-        `observers` are those of a chat outside, for a chat that has none of its own.
+        `observers` are those of a chat outside, for a chat that has none of its own, and `name` is what it is called
+        there.
         """
         self._plan = plan
         self._journal = Journal(target)
@@ -77,6 +79,7 @@ class Run(Generic[OutT, PauseT]):
         self._streaming = streaming
         self._heard = heard
         self._observers = plan.settings.observers or observers
+        self._name = name
         self._watch: RunWatch | None = None
         self._patience = Patience(plan.settings)
         self._steps = 0
@@ -127,7 +130,7 @@ class Run(Generic[OutT, PauseT]):
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
         record = RunRecord(
-            self._messages, self._plan.model.metadata, self._streaming, self._journal.id, self._goes_on()
+            self._messages, self._plan.model.metadata, self._streaming, self._journal.id, self._name, self._goes_on()
         )
         return RunWatch(self._observers, record, self._plan.settings.now)
 

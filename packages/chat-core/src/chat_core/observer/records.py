@@ -1,4 +1,4 @@
-"""What wants to know what a chat does: runs, model calls, tools, and the waits between them.
+"""What an observer is told: of runs, model calls, tools, and the waits between them.
 
 An observer sees each of them begin, and gets it again when it is over, with everything that is known by then. It
 changes nothing: what it raises is logged, and the run goes on. Without one, none of this is paid for.
@@ -40,6 +40,7 @@ class RunRecord:
         provider: the model that is asked.
         streamed: whether it was begun by `stream()`.
         conversation_id: where the conversation is stored, `None` where it is not.
+        name: of the tool that the chat is, in a chat outside.
         goes_on: whether it began with calls that an earlier run had left.
         outcome: how it ended.
         pause: what must be waited for, where it paused.
@@ -53,6 +54,7 @@ class RunRecord:
     provider: ProviderMeta
     streamed: bool
     conversation_id: str | None = None
+    name: str | None = None
     goes_on: bool = False
     outcome: RunOutcome = "open"
     pause: Paused | None = None

@@ -1,0 +1,27 @@
+"""What wants to know what a chat does: `with_observer()` takes an `Observer`."""
+
+from __future__ import annotations
+
+from chat_core.observer.log import LoggingObserver
+from chat_core.observer.records import (
+    CallRecord,
+    Observation,
+    Observer,
+    RunOutcome,
+    RunRecord,
+    ToolRecord,
+    WaitOutcome,
+    WaitRecord,
+)
+
+__all__ = [
+    "CallRecord",
+    "LoggingObserver",
+    "Observation",
+    "Observer",
+    "RunOutcome",
+    "RunRecord",
+    "ToolRecord",
+    "WaitOutcome",
+    "WaitRecord",
+]

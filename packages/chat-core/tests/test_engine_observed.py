@@ -1,0 +1,503 @@
+"""What observers are told of a run, and that they change nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    Execute,
+    FunctionCall,
+    Messages,
+    Paused,
+    Reject,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+    Usage,
+)
+from chat_core.errors import ChatError, InterruptedTools, RateLimited, UsageError
+from chat_core.messages import Completed, Failed, Running, Suspended, Tool, Turn
+from chat_core.observer import CallRecord, Observation, RunRecord, ToolRecord, WaitRecord
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
+
+pytestmark = pytest.mark.anyio
+
+WHERE: ContextVar[tuple[str, ...]] = ContextVar("where", default=())
+START = datetime.now(UTC)  # when turns are made, too
+
+
+class Seen:
+    """Keeps every record, in which others it began, and in what order all ended."""
+
+    def __init__(self) -> None:
+        self.runs: list[RunRecord] = []
+        self.calls: list[CallRecord] = []
+        self.tools: list[ToolRecord] = []
+        self.waits: list[WaitRecord] = []
+        self.places: list[tuple[str, ...]] = []
+        self.ended: list[str] = []
+
+    def run(self, record: RunRecord, /) -> Observation:
+        self.runs.append(record)
+        return self.begin("run" if record.name is None else f"run {record.name}")
+
+    def model_call(self, record: CallRecord, /) -> Observation:
+        self.calls.append(record)
+        return self.begin(record.operation)
+
+    def tool(self, record: ToolRecord, /) -> Observation:
+        self.tools.append(record)
+        return self.begin(record.tool.name)
+
+    def decided(self, record: WaitRecord, /) -> None:
+        self.waits.append(record)
+
+    def begin(self, name: str) -> Observation:
+        path = (*WHERE.get(), name)
+        self.places.append(path)
+        return Kept(self, path)
+
+    def told(self) -> list[tuple[str, str, bool]]:
+        return [(wait.tool.id, wait.outcome, wait.edited) for wait in self.waits]
+
+
+class Kept:
+    def __init__(self, seen: Seen, path: tuple[str, ...]) -> None:
+        self._seen = seen
+        self._path = path
+
+    @contextmanager
+    def _inside(self) -> Generator[None]:
+        before = WHERE.set(self._path)
+        yield
+        WHERE.reset(before)
+
+    def inside(self) -> AbstractContextManager[object]:
+        return self._inside()
+
+    def end(self) -> None:
+        self._seen.ended.append(self._path[-1])
+
+
+def pays(*ids: str) -> list[FunctionCall]:
+    return [FunctionCall("pay", {"cents": 5}, id=name) for name in ids]
+
+
+class Desk:
+    """A chat with a tool that pays, and an observer."""
+
+    def __init__(self, *script: Any, policy: Callable[[FunctionCall, None], Any] | None = None) -> None:
+        self.seen = Seen()
+        self.where: list[tuple[str, ...]] = []
+        self.now = START
+        self.model = ScriptedProvider(*script, by_history=True)
+        tools = ToolCollection()
+
+        @tools.tool
+        def pay(cents: int) -> str:
+            self.where.append(WHERE.get())
+            if cents > 99:
+                raise ZeroDivisionError(cents)
+            return f"paid {cents}"
+
+        scope: ScopedCollection[None, Paused] = ScopedCollection(tools, policy or (lambda call, meta: Execute()))
+        builder = ChatBuilder().with_model(self.model).with_scoped_tools(scope).with_observer(self.seen)
+        self.builder = builder.with_clock(lambda: self.now)
+        self.chat: StreamingChat[ChatResponse, Paused] = self.builder.build()
+
+    async def run(self, messages: Messages, *, streamed: bool) -> None:
+        if not streamed:
+            await self.chat.complete(messages)
+            return
+        async with self.chat.stream(messages) as stream:
+            async for _ in stream:
+                assert WHERE.get() == ()  # the reader is in no observation
+
+
+def asks(call: FunctionCall, meta: None) -> RequireApproval:
+    return RequireApproval(expires_in=timedelta(hours=1))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_run_its_calls_and_its_tools_are_told_each_in_its_place(streamed: bool) -> None:
+    desk = Desk(pays("a", "b"), "Done.")
+    messages = Messages.from_user("pay")
+    await desk.run(messages, streamed=streamed)
+    seen = desk.seen
+    assert seen.places == [("run",), ("run", "chat"), ("run", "pay"), ("run", "pay"), ("run", "chat")]
+    assert seen.ended == ["chat", "pay", "pay", "chat", "run"]
+    assert desk.where == [("run", "pay")] * 2  # in threads, too
+    [run] = seen.runs
+    assert (run.outcome, run.streamed, run.steps, run.finish_reason, run.error) == (
+        "answered",
+        streamed,
+        2,
+        "stop",
+        None,
+    )
+    assert (run.messages, run.provider.name, run.goes_on) == (messages, "scripted", False)
+    assert run.usage == Usage(20, 10) == sum((call.usage for call in seen.calls), Usage())
+    assert [isinstance(call.turn, Turn) and call.failures == [] and call.run is run for call in seen.calls] == [
+        True
+    ] * 2
+    assert all((call.first_after is not None) == streamed == call.streamed for call in seen.calls)
+    assert all(isinstance(tool.tool.status, Completed) and tool.attempt == 1 for tool in seen.tools)
+    assert seen.waits == []
+
+
+async def test_a_tool_that_raises_and_one_that_does_not_end_say_how() -> None:
+    desk = Desk([FunctionCall("pay", {"cents": 100}, id="a")], [FunctionCall("wait", {}, id="b")], "Done.")
+    slow = ToolCollection()
+
+    @slow.tool(timeout=0.01)
+    async def wait() -> None:
+        await anyio.sleep_forever()
+
+    await desk.builder.with_tools(slow).build().complete(Messages.from_user("pay"))
+    assert [type(tool.error) for tool in desk.seen.tools] == [ZeroDivisionError, TimeoutError]
+    assert all(isinstance(tool.tool.status, Failed) for tool in desk.seen.tools)
+
+
+async def test_a_call_that_never_runs_is_no_execution() -> None:
+    desk = Desk(pays("a"), [FunctionCall("gone", {}, id="b")], "Done.", policy=lambda call, meta: Reject("no"))
+    await desk.chat.complete(Messages.from_user("pay"))
+    assert (desk.seen.tools, desk.seen.waits) == ([], [])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_attempts_that_failed_are_told_with_their_call(streamed: bool) -> None:
+    busy = RateLimited("busy", status=429, retry_after=0.0)
+    desk = Desk()
+    model = ScriptedProvider(Answer(error=busy), "Done.")
+    desk.chat = ChatBuilder().with_model(model).with_observer(desk.seen).build()
+    await desk.run(Messages.from_user("hi"), streamed=streamed)
+    [call] = desk.seen.calls
+    assert (call.failures, call.error, call.turn is not None) == ([busy], None, True)
+
+
+async def test_a_call_that_fails_for_good_ends_its_run() -> None:
+    desk = Desk(UsageError("no"))
+    with pytest.raises(UsageError) as caught:
+        await desk.chat.complete(Messages.from_user("hi"))
+    [call], [run] = desk.seen.calls, desk.seen.runs
+    assert (call.error, call.turn, run.outcome, run.error) == (caught.value, None, "failed", caught.value)
+    assert desk.seen.ended == ["chat", "run"]
+
+
+async def test_a_stream_that_is_left_says_so_and_what_it_cost() -> None:
+    desk = Desk("one two three")
+    async with desk.chat.stream(Messages.from_user("hi")) as stream:
+        async for _ in stream:
+            break
+    [call], [run] = desk.seen.calls, desk.seen.runs
+    assert (run.outcome, run.error, call.turn, call.error) == ("left", None, None, None)
+    assert run.usage == call.usage == Usage(10, 5)
+    assert desk.seen.ended == ["chat", "run"]
+
+
+async def test_a_run_that_is_cancelled_says_so() -> None:
+    desk = Desk(Answer(["never"], before=anyio.sleep_forever))
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.chat.complete, Messages.from_user("hi"))
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+    [call], [run] = desk.seen.calls, desk.seen.runs
+    assert (run.outcome, run.error, call.turn, call.error) == ("cancelled", None, None, None)
+    assert desk.seen.ended == ["chat", "run"]
+
+
+async def test_a_tool_that_is_cancelled_ends_before_its_run() -> None:
+    desk = Desk([FunctionCall("wait", {}, id="w")])
+    begun = threading.Event()
+    slow = ToolCollection()
+
+    @slow.tool
+    async def wait() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    async with desk.builder.with_tools(slow).build().stream(Messages.from_user("hi")) as stream:
+        async for _ in stream:
+            if begun.is_set():
+                break
+            await anyio.wait_all_tasks_blocked()
+    [tool] = desk.seen.tools
+    assert (tool.tool.name, isinstance(tool.error, Exception)) == ("wait", False)
+    assert desk.seen.ended == ["chat", "wait", "run"]
+
+
+# Waits
+
+
+async def paused(desk: Desk, *ids: str) -> Messages:
+    messages = Messages.from_user("pay")
+    assert isinstance(await desk.chat.complete(messages), Paused)
+    [run] = desk.seen.runs
+    assert run.pause is not None
+    assert (run.outcome, [wait.tool_id for wait in run.pause.waiting]) == ("paused", list(ids))
+    assert desk.seen.waits == []
+    return Messages.from_json(messages.to_json())
+
+
+async def test_an_approval_is_told_once_with_its_times_before_its_tool_runs() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    asked = messages.contents[-1].turns[-1].created_at
+    decided = asked + timedelta(minutes=7)
+    messages.tool("a").approve(by="ana", at=decided, arguments={"cents": 3})
+    await desk.chat.complete(messages)
+    [wait] = desk.seen.waits
+    assert (wait.kind, wait.outcome, wait.edited, wait.asked_at, wait.ended_at) == (
+        "approval",
+        "approved",
+        True,
+        asked,
+        decided,
+    )
+    assert wait.run is desk.seen.runs[1]
+    assert desk.seen.runs[1].goes_on
+
+
+async def test_what_a_person_refused_is_told_once_when_the_model_has_been() -> None:
+    desk = Desk(pays("a", "b"), "Done.", policy=asks)
+    messages = await paused(desk, "a", "b")
+    messages.tool("a").reject("no", by="ana")
+    await desk.chat.complete(messages)
+    assert desk.seen.told() == []  # it pauses again, and the model has not been told
+    messages.tool("b").approve()
+    await desk.chat.complete(messages)
+    assert desk.seen.told() == [("b", "approved", False), ("a", "rejected", False)]
+    messages.user("and now?")
+    with pytest.raises(ChatError):
+        await desk.chat.complete(messages)  # the script is at its end
+    assert len(desk.seen.waits) == 2
+
+
+async def test_a_refusal_is_told_again_to_nobody_where_the_model_could_not_be_asked() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    messages.tool("a").reject()
+    broken = ChatBuilder().with_model(ScriptedProvider(UsageError("no"))).with_observer(desk.seen).build()
+    with pytest.raises(UsageError):
+        await broken.complete(messages)
+    assert desk.seen.told() == []
+    await desk.chat.complete(messages)
+    assert desk.seen.told() == [("a", "rejected", False)]
+
+
+async def test_what_was_given_up_is_told() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    messages.cancel_pending("never mind")
+    messages.user("something else")
+    await desk.chat.complete(messages)
+    assert desk.seen.told() == [("a", "cancelled", False)]
+
+
+async def test_a_wait_that_ran_out_is_told_with_its_terms_also_where_the_run_pauses_again() -> None:
+    desk = Desk(pays("a", "b"), "Done.", policy=asks)
+    messages = await paused(desk, "a", "b")
+    messages.tool("b").status = Completed("elsewhere")
+    desk.now = START + timedelta(hours=2)
+    await desk.chat.complete(messages)
+    [wait] = desk.seen.waits
+    assert (wait.tool.id, wait.outcome, wait.ended_at) == ("a", "expired", START + timedelta(hours=1))
+
+
+async def test_a_policy_that_refuses_what_waits_ends_the_wait() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    desk.now = START + timedelta(minutes=1)
+    strict = Desk(pays("a"), "Done.", policy=lambda call, meta: Reject("not any more"))
+    await strict.chat.complete(messages)
+    assert strict.seen.told() == [("a", "rejected", False)]
+
+
+async def test_a_schedule_that_is_due_is_told_with_its_time() -> None:
+    at = START + timedelta(hours=3)
+    desk = Desk(pays("a"), "Done.", policy=lambda call, meta: Schedule(at))
+    messages = await paused(desk, "a")
+    desk.now = at + timedelta(hours=1)
+    await desk.chat.complete(messages)
+    [wait] = desk.seen.waits
+    assert (wait.kind, wait.outcome, wait.ended_at) == ("schedule", "due", at)
+
+
+@pytest.mark.parametrize(("word", "outcome"), [("retry", "retried"), ("complete", "completed"), ("fail", "failed")])
+async def test_what_a_person_says_of_an_interrupted_call_is_told(word: str, outcome: str) -> None:
+    desk = Desk(pays("a"), "Done.")
+    messages = Messages.from_user("pay")
+    messages.append("model", Turn([Tool(pays("a")[0], id="a", status=Running("1"))]))
+    with pytest.raises(InterruptedTools):
+        await desk.chat.complete(messages)
+    tool = messages.tool("a")
+    say: dict[str, Callable[[], None]] = {
+        "retry": tool.retry,
+        "complete": lambda: tool.complete("x"),
+        "fail": lambda: tool.fail("x"),
+    }
+    say[word]()
+    await desk.chat.complete(messages)
+    assert [(wait.kind, wait.outcome) for wait in desk.seen.waits] == [("interrupted", outcome)]
+
+
+async def test_a_decision_is_not_told_again_where_the_call_was_begun_before() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    tool = messages.tool("a")
+    tool.approve()
+    tool.start()
+    with pytest.raises(InterruptedTools):
+        await desk.chat.complete(messages)
+    assert desk.seen.waits == []
+
+
+# Inside, beside, and against it
+
+
+async def test_a_chat_inside_has_the_observers_of_the_chat_outside() -> None:
+    inner = Desk(pays("a"), "Paid.", policy=asks)
+    boss = ScriptedProvider([FunctionCall("ask", {"request": "pay"}, id="ask_1")], "Done.", by_history=True)
+    seen = Seen()
+    outer = (
+        ChatBuilder()
+        .with_model(boss)
+        .with_scoped_tools(unobserved(inner).as_tool(name="ask", description="Asks."))
+        .with_observer(seen)
+        .build()
+    )
+    messages = Messages.from_user("go")
+    assert isinstance(await outer.complete(messages), Paused)
+    assert isinstance(seen.tools[0].tool.status, Suspended)
+    assert seen.places == [
+        ("run",),
+        ("run", "chat"),
+        ("run", "ask"),
+        ("run", "ask", "run ask"),
+        ("run", "ask", "run ask", "chat"),
+    ]
+    assert [run.outcome for run in seen.runs] == ["paused", "paused"]
+    messages.tool("ask_1", "a").approve()
+    await outer.complete(messages)
+    assert seen.told() == [("a", "approved", False)]
+    assert seen.ended[-3:] == ["ask", "chat", "run"]
+
+
+def unobserved(desk: Desk) -> StreamingChat[ChatResponse, Paused]:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    return ChatBuilder().with_model(desk.model).with_scoped_tools(ScopedCollection(tools, asks)).build()
+
+
+async def test_a_stored_conversation_is_named() -> None:
+    desk = Desk("Done.")
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    await desk.chat.complete(conversation)
+    assert desk.seen.runs[0].conversation_id == conversation.id
+
+
+async def test_requests_for_vectors_are_told() -> None:
+    seen = Seen()
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_observer(seen).with_embeddings().build()
+    await chat.embed(["a", "b"])
+    [call] = seen.calls
+    assert (call.operation, call.run, call.turn, seen.ended) == ("embeddings", None, None, ["embeddings"])
+
+
+class Broken:
+    """Raises wherever it can."""
+
+    def __init__(self, *where: str) -> None:
+        self._where = where
+
+    def _begin(self, name: str) -> Observation:
+        if name in self._where:
+            raise ZeroDivisionError
+        return self
+
+    def run(self, record: RunRecord, /) -> Observation:
+        del record
+        return self._begin("run")
+
+    def model_call(self, record: CallRecord, /) -> Observation:
+        del record
+        return self._begin("model_call")
+
+    def tool(self, record: ToolRecord, /) -> Observation:
+        del record
+        return self._begin("tool")
+
+    def decided(self, record: WaitRecord, /) -> None:
+        del record
+        self._begin("decided")
+
+    @contextmanager
+    def _leaving(self) -> Generator[None]:
+        yield
+        self._begin("leave")
+
+    def inside(self) -> AbstractContextManager[object]:
+        self._begin("inside")
+        return self._leaving()
+
+    def end(self) -> None:
+        self._begin("end")
+
+
+@pytest.mark.parametrize("where", ["run", "model_call", "tool", "decided", "inside", "leave", "end"])
+async def test_an_observer_that_raises_breaks_nothing_and_is_logged(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    chat = desk.builder.with_observer(Broken(where)).build()
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    messages.tool("a").approve()
+    with caplog.at_level(logging.ERROR):
+        end = await chat.complete(messages)
+    assert isinstance(end, ChatResponse)
+    assert end.text == "Done."
+    assert "an observer failed (Broken)" in caplog.text or "an observer failed (_Generator" in caplog.text
+    assert desk.seen.ended == ["chat", "run", "pay", "chat", "run"]  # the other one saw it all
+
+
+class Swallowing(Seen):
+    """Its contexts let no error pass, which is for nobody to say but the run."""
+
+    def begin(self, name: str) -> Observation:
+        del name
+        return self
+
+    def inside(self) -> AbstractContextManager[object]:
+        return suppress(Exception)
+
+    def end(self) -> None: ...
+
+
+async def test_what_is_raised_inside_passes_an_observer_that_would_swallow_it() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider(UsageError("no"))).with_observer(Swallowing()).build()
+    with pytest.raises(UsageError, match="no"):
+        await chat.complete(Messages.from_user("hi"))
+
+
+@pytest.mark.parametrize("other", [Seen, object(), None])
+def test_what_is_no_observer_is_refused(other: Any) -> None:
+    with pytest.raises(UsageError, match=r"with_observer\(\) needs an object with run\(\)"):
+        ChatBuilder().with_observer(other)

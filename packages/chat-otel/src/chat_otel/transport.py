@@ -1,0 +1,122 @@
+"""A middleware that makes a span of each request, by the conventions for HTTP clients, and passes its trace on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from chat_core.errors import TransportError
+from chat_core.transport import Request, TransportExchange, TransportMiddleware
+from opentelemetry.metrics import MeterProvider, get_meter
+from opentelemetry.propagate import inject
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
+
+if TYPE_CHECKING:
+    from chat_core.transport import Transport
+
+Attributes: TypeAlias = dict[str, str | int]
+
+SCOPE: Final = "chat_otel.transport"
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.42.0"
+METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
+PORTS: Final = {"http": 80, "https": 443}
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+FIRST_ERROR: Final = 400
+
+
+@final
+class TracingTransport(TransportMiddleware):
+    """Makes a span of each exchange, and tells the server of it in `traceparent`.
+
+    A span ends with its exchange: a stream's when its block has been left. It holds no header, no body, and of the URL
+    neither a query nor a name before the host: some servers take a key there.
+
+    Args:
+        inner: the transport that does the work.
+        tracer_provider: where spans go; the global one unless given.
+        meter_provider: where metrics go; the global one unless given.
+        clock: tells seconds.
+    """
+
+    def __init__(
+        self,
+        inner: Transport,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        super().__init__(inner, clock=clock)
+        self._tracer = get_tracer(SCOPE, tracer_provider=tracer_provider, schema_url=SCHEMA)
+        meter = get_meter(SCOPE, meter_provider=meter_provider, schema_url=SCHEMA)
+        self._seconds = meter.create_histogram(
+            "http.client.request.duration",
+            "s",
+            "Duration of HTTP client requests.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )
+
+    @contextmanager
+    def around(self, exchange: TransportExchange, /) -> Generator[None]:
+        """Begin the span and pass it on; end it when the exchange is over."""
+        request = exchange.request
+        facts = _asked(request)
+        method = str(facts["http.request.method"])
+        name = "HTTP" if method == "_OTHER" else method
+        span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes={**facts, "url.full": _open_url(request)})
+        exchange.request = _passing_on(request, span)
+        try:
+            yield
+        finally:
+            facts |= _answered(exchange)
+            if "error.type" in facts:
+                span.set_status(Status(StatusCode.ERROR))
+            span.set_attributes(facts)
+            span.end()
+            self._seconds.record(exchange.seconds or 0.0, facts)
+
+
+def _asked(request: Request) -> Attributes:
+    host, port = _address(request)
+    method = request.method if request.method in METHODS else "_OTHER"
+    return {
+        "http.request.method": method,
+        "server.address": host,
+        "server.port": port,
+        "url.scheme": request.scheme,
+    }
+
+
+def _address(request: Request) -> tuple[str, int]:
+    host = request.host.rpartition("@")[2]
+    name, colon, port = host.rpartition(":")
+    if colon and port.isdigit():
+        return name.strip("[]"), int(port)
+    return host.strip("[]"), PORTS[request.scheme]
+
+
+def _open_url(request: Request) -> str:
+    return f"{request.scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
+
+
+def _passing_on(request: Request, span: Span) -> Request:
+    """The request, with the headers of the propagator that the application has chosen."""
+    told: dict[str, str] = {}
+    inject(told, set_span_in_context(span))
+    kept = [item for item in request.headers if item[0].lower() not in told]
+    return replace(request, headers=(*kept, *told.items()))
+
+
+def _answered(exchange: TransportExchange) -> Attributes:
+    facts: Attributes = {}
+    if exchange.status is not None:
+        facts["http.response.status_code"] = exchange.status
+    if exchange.status is not None and exchange.status >= FIRST_ERROR:
+        facts["error.type"] = str(exchange.status)
+    elif exchange.error is not None:
+        error = exchange.error
+        facts["error.type"] = error.kind if isinstance(error, TransportError) else type(error).__qualname__
+    return facts
