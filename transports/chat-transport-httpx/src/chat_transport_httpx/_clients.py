@@ -11,6 +11,8 @@ from typing import final
 import httpx
 from anyio.lowlevel import RunVar
 
+from chat_transport_httpx._own import OwnClient
+
 
 @final
 class _Client:
@@ -23,7 +25,7 @@ class _Client:
 
     __slots__ = ("__weakref__", "client")
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: OwnClient) -> None:
         self.client = client
         firstiter = sys.get_asyncgen_hooks().firstiter
         if firstiter is not None:
@@ -41,11 +43,11 @@ class Clients:
 
     __slots__ = ("_current", "_make")
 
-    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
+    def __init__(self, make: Callable[[], OwnClient]) -> None:
         self._make = make
         self._current: RunVar[_Client | None] = RunVar("chat_transport_httpx_client", None)
 
-    def get(self) -> httpx.AsyncClient:
+    def get(self) -> OwnClient:
         """The client of the event loop that runs."""
         own = self._current.get()
         if own is None:

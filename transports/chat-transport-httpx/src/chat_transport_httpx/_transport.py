@@ -17,6 +17,7 @@ from chat_core.transport.content import ENCODINGS, KNOWN, Decoder, is_expected, 
 from chat_transport_httpx._body import Body
 from chat_transport_httpx._clients import Clients, TlsContext
 from chat_transport_httpx._errors import Translating, describe
+from chat_transport_httpx._own import OwnClient
 from chat_transport_httpx._package import AsyncClient, sending, understood
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class HttpxTransport:
             keepalive_expiry=idle_connection_seconds,
         )
 
-        def make() -> httpx.AsyncClient:
-            return httpx.AsyncClient(http2=http2, proxy=proxy, verify=tls.get(), trust_env=trust_env, limits=limits)
+        def make() -> OwnClient:
+            return OwnClient(http2=http2, proxy=proxy, verify=tls.get(), trust_env=trust_env, limits=limits)
 
         self._client = None if client is None else understood(client)
         self._sent = sending(self._client)
@@ -150,29 +151,29 @@ class HttpxTransport:
 
     async def _open(self, request: Request, encodings: str) -> httpx.Response:
         """The answer as far as its headers."""
-        headers = list(request.headers)
-        if not any(name.lower() == "accept-encoding" for name, _ in headers):
-            headers.append(("accept-encoding", encodings))
-        for name, value in headers:
-            if _HEADER_VALUE.fullmatch(value) is None:
-                what = f"the value of the header {name!r} has characters that HTTP does not allow"
-                msg = f"{describe(request)}: {what}, such as a line end behind a key"
-                raise TransportError("protocol", msg)
-        client = self._client or self._clients.get()
         idle = request.timeouts.idle
         timeout = {"connect": request.timeouts.connect, "read": idle, "write": idle, "pool": None}
+        if self._client is not None:
+            headers = _checked(request, encodings)
+            with Translating(request, answered=False):
+                built = self._client.build_request(
+                    request.method,
+                    request.url,
+                    headers=headers,
+                    content=request.body,
+                    extensions={"timeout": timeout},
+                )
+                if request.body:
+                    built.stream = self._sent(request.body)
+                return await self._client.send(built, stream=True, follow_redirects=False)
+        client = self._clients.get()
+        place = (request.method, request.scheme, request.host, request.path, request.headers, encodings)
+        known = client.knows(place)
+        headers = [] if known else _checked(request, encodings)
         with Translating(request, answered=False):
-            built = client.build_request(
-                request.method,
-                request.url,
-                headers=headers,
-                content=request.body,
-                extensions={"timeout": timeout},
-            )
-            if request.body:
-                built.stream = self._sent(request.body)
-            if self._client is None:
-                built.url = _UnloggedQuery(built.url)
+            if not known:
+                client.begin(place, request.url, headers)
+            built = client.request_to(place, request, timeout)
             return await client.send(built, stream=True, follow_redirects=False)
 
     async def _whole(self, body: Body, request: Request) -> bytes:
@@ -232,11 +233,17 @@ class HttpxTransport:
         return b"".join(pieces)[: self._max_error_bytes]
 
 
-class _UnloggedQuery(httpx.URL):
-    """A URL whose text has no query: httpx logs the URL of every request, and some servers take a key in the query."""
-
-    def __str__(self) -> str:
-        return super().__str__().partition("?")[0]
+def _checked(request: Request, encodings: str) -> list[tuple[str, str]]:
+    """The headers of a request, with what it accepts."""
+    headers = list(request.headers)
+    if not any(name.lower() == "accept-encoding" for name, _ in headers):
+        headers.append(("accept-encoding", encodings))
+    for name, value in headers:
+        if _HEADER_VALUE.fullmatch(value) is None:
+            what = f"the value of the header {name!r} has characters that HTTP does not allow"
+            msg = f"{describe(request)}: {what}, such as a line end behind a key"
+            raise TransportError("protocol", msg)
+    return headers
 
 
 def _headers(response: httpx.Response) -> Headers:

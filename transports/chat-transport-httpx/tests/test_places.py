@@ -1,0 +1,86 @@
+"""What the transport's own clients remember of the places that they have asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from chat_core.transport import Request
+from chat_transport_httpx import HttpxTransport
+
+
+class Server:
+    """Says `set-cookie` to the first request on it, and keeps what came."""
+
+    def __init__(self) -> None:
+        self.heads: list[str] = []
+        self.bodies: list[bytes] = []
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0] or 0)
+                self.heads.append(head)
+                self.bodies.append(await reader.readexactly(length))
+                cookie = "set-cookie: place=7; Path=/\r\n" if len(self.heads) == 1 else ""
+                writer.write(f"HTTP/1.1 200 OK\r\n{cookie}content-length: 2\r\n\r\nok".encode())
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_each_request_to_a_known_place_has_its_own_body_and_length() -> None:
+    peer = Server()
+    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
+    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    transport = HttpxTransport()
+    for body in (b"{}", b'{"longer": true}', b""):
+        await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer a"),), body))
+    await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer b"),), b"{}"))
+    await transport.send(Request("GET", "http", host, "/v1", (("authorization", "Bearer b"),)))
+    await transport.aclose()
+    server.close()
+
+    assert peer.bodies == [b"{}", b'{"longer": true}', b"", b"{}", b""]
+    lengths = [
+        [line for line in head.lower().split("\r\n") if line.startswith("content-length")] for head in peer.heads
+    ]
+    assert lengths == [["content-length: 2"], ["content-length: 16"], ["content-length: 0"], ["content-length: 2"], []]
+    assert ["Bearer a" in head for head in peer.heads] == [True, True, True, False, False]
+    assert all(head.lower().count("\r\nhost: ") == 1 for head in peer.heads)
+
+
+@pytest.mark.anyio
+async def test_a_cookie_that_a_server_sets_comes_back_to_it() -> None:
+    peer = Server()
+    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
+    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    transport = HttpxTransport()
+    for _ in range(3):
+        await transport.send(Request("POST", "http", host, "/v1", (), b"{}"))
+    await transport.aclose()
+    server.close()
+
+    assert ["\r\ncookie: place=7\r\n" in head.lower() for head in peer.heads] == [False, True, True]
+
+
+@pytest.mark.anyio
+async def test_more_places_than_are_remembered_are_asked_all_the_same() -> None:
+    peer = Server()
+    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
+    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    transport = HttpxTransport()
+    for number in range(200):
+        await transport.send(Request("GET", "http", host, f"/{number}?key=k"))
+    await transport.aclose()
+    server.close()
+
+    assert [head.split(" ")[1] for head in peer.heads] == [f"/{number}?key=k" for number in range(200)]
