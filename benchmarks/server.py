@@ -1,79 +1,101 @@
-"""A loopback server that is much faster than any client: it recognises the path and writes bytes made beforehand."""
+"""A loopback server that is much faster than any client: it recognises the path and writes bytes made beforehand.
+
+The path is `/WORK/WHO/…`: the work of the bench, who does it, and whatever the client's wire adds to that.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from typing import cast
+from collections import Counter
+from typing import Final, cast
 
-from streams import STREAMS, chunked
+from answers import CROWDED, DELTAS, LOOP, STREAMED, WHOLE, wire_of
+from work import STEPS
 
-STEPS = 5
-"""Answers with calls before the one without, on `/loop`."""
-
-
-def _http(body: bytes, kind: str) -> bytes:
-    return f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+PACE: Final = 0.02
+"""Seconds between two events of each stream of the crowd."""
 
 
-def _completion(message: dict[str, object], finish: str) -> bytes:
-    data = {
-        "id": "chatcmpl-bench",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "bench",
-        "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-    }
-    return _http(json.dumps(data).encode(), "application/json")
+class _Pacer:
+    """Writes one event to each of its streams at each tick."""
 
+    def __init__(self) -> None:
+        self._streams: dict[asyncio.Transport, int] = {}
 
-FUNCTION = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-TEXT = _completion({"content": "The Loire, the Rhône and the Seine."}, "stop")
-CALLS = _completion(
-    {
-        "content": None,
-        "tool_calls": [{"id": f"call_{n}", "type": "function", "function": FUNCTION} for n in range(4)],
-    },
-    "tool_calls",
-)
-ANSWERS = {path: chunked(events()) for path, events in STREAMS.items()}
+    def add(self, transport: asyncio.Transport) -> None:
+        """Begin a stream."""
+        if not self._streams:
+            asyncio.get_running_loop().call_later(PACE, self._tick)
+        self._streams[transport] = 0
+
+    def _tick(self) -> None:
+        for transport, place in [*self._streams.items()]:
+            if place == len(CROWDED) or transport.is_closing():
+                del self._streams[transport]
+            else:
+                transport.write(CROWDED[place])
+                self._streams[transport] = place + 1
+        if self._streams:
+            asyncio.get_running_loop().call_later(PACE, self._tick)
 
 
 class _Server(asyncio.Protocol):
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._asked = 0
+    def __init__(self, pacer: _Pacer, asked: Counter[str]) -> None:
+        self._buffer = bytearray()
+        self._wanted = 0
+        self._pacer = pacer
+        self._asked = asked
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        while True:
-            head, found, rest = self._buffer.partition(b"\r\n\r\n")
-            if not found:
+        while len(self._buffer) >= self._wanted:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
                 return
+            head = bytes(self._buffer[:end])
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
-            if len(rest) < length:
+            # A long body comes in many pieces: nothing is looked at until all of it is there.
+            self._wanted = end + 4 + length
+            if len(self._buffer) < self._wanted:
                 return
-            self._buffer = rest[length:]
-            path = head.split(b" ", 2)[1]
-            if stream := ANSWERS.get(path[: path.find(b"/", 1)]):
-                for piece in stream:
-                    self._transport.write(piece)
-            elif path.startswith(b"/loop"):
-                self._asked = self._asked % (STEPS + 1) + 1
-                self._transport.write(TEXT if self._asked > STEPS else CALLS)
-            else:
-                self._transport.write(TEXT)
+            del self._buffer[: self._wanted]
+            self._wanted = 0
+            self._answer(head.split(b" ", 2)[1].decode())
+
+    def _answer(self, path: str) -> None:
+        path = path.partition("?")[0]
+        work, who = path.split("/", 3)[1:3]
+        wire = wire_of(path)
+        if work == "crowd":
+            self._pacer.add(self._transport)
+        elif work == "stream":
+            self._stream(STREAMED[wire])
+        elif pieces := DELTAS.get(work):
+            self._stream(pieces)
+        elif work in STEPS:
+            step = self._asked[f"{work}/{who}"]
+            over = step == STEPS[work]
+            self._asked[f"{work}/{who}"] = 0 if over else step + 1
+            self._transport.write(WHOLE[wire] if over else LOOP[step])
+        else:
+            self._transport.write(WHOLE[wire])
+
+    def _stream(self, pieces: list[bytes]) -> None:
+        # One by one: most servers write an event when they have it.
+        for piece in pieces:
+            self._transport.write(piece)
 
 
 async def _main() -> None:
-    server = await asyncio.get_running_loop().create_server(_Server, "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    pacer, asked = _Pacer(), Counter[str]()
+    server = await loop.create_server(lambda: _Server(pacer, asked), "127.0.0.1", 0, backlog=1_024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await loop.run_in_executor(None, sys.stdin.read)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,200 @@
+"""This library, at the work of the bench."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from chat_core import ChatBuilder, FunctionCall, Messages, StreamingChat, Text, TextDelta, Tool, ToolCollection, Turn
+from chat_core.transport import Transport
+from work import (
+    ARGUMENTS,
+    CALLS,
+    CROWD,
+    EVENTS,
+    HISTORY,
+    SENTENCE,
+    STEPS,
+    STORED,
+    Slot,
+    Works,
+    big_chunks,
+    parsed_chunks,
+    require,
+    weather,
+)
+
+# Only what is measured is imported.
+# ruff: noqa: PLC0415
+
+
+def history(count: int) -> Messages:
+    """The history of `work.raw_history`, as this library keeps it."""
+    messages = Messages()
+    for n in range(count // 4):
+        messages.user(SENTENCE)
+        tool = Tool(FunctionCall.parse("get_weather", ARGUMENTS), call_id=f"old_{n}")
+        tool.start()
+        tool.complete("sunny")
+        messages.append("model", Turn([tool], finish_reason="tool_calls"))
+        messages.append("model", Turn([Text(SENTENCE)], finish_reason="stop"))
+    return messages.user(SENTENCE)
+
+
+def transport(name: str) -> Transport | None:
+    """The transport of that name; `None` for the one that is used where nothing is said."""
+    if name == "aiohttp":
+        from chat_transport_aiohttp import AiohttpTransport
+
+        return AiohttpTransport()
+    if name == "httpx2":
+        import httpx2
+        from chat_transport_httpx import HttpxTransport
+
+        limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=1_000)
+        return HttpxTransport(httpx2.AsyncClient(limits=limits))
+    return None
+
+
+def provider(wire: str, base: str, over: str) -> Any:  # noqa: ANN401 - each has a type of its own, and does the same
+    """The provider whose wire is measured."""
+    if wire == "claude":
+        from chat_claude import ClaudeBuilder
+
+        builder: Any = ClaudeBuilder().with_api_key("k")
+    elif wire == "gemini":
+        from chat_gemini import GeminiBuilder
+
+        builder = GeminiBuilder().with_api_key("k")
+    elif wire == "responses":
+        from chat_responses import ResponsesBuilder
+
+        builder = ResponsesBuilder()
+    else:
+        from chat_completions import CompletionsBuilder
+
+        builder = CompletionsBuilder()
+    builder = builder.with_model("bench").with_base_url(base)
+    means = transport(over)
+    return (builder if means is None else builder.with_transport(means)).build()
+
+
+class Ours:
+    """A chat, over the transport named."""
+
+    def __init__(self, base: str, work: str, wire: str, over: str) -> None:
+        builder: Any = ChatBuilder().with_model(provider(wire, base, over))
+        self._chat: StreamingChat = builder.build()
+        self._looping: StreamingChat = builder.with_tools(_tools()).with_max_steps(STEPS.get(work, 1) + 1).build()
+        self._history = history(HISTORY.get(work, 0))
+
+    def works(self) -> Works:
+        """What it can do."""
+        plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
+        plain |= dict.fromkeys(HISTORY, self._loop) | dict.fromkeys(("deltas1000", "deltas16000"), self._deltas)
+        parsing = {
+            "parser": _parser(parsed_chunks()),
+            **{work: _parser(big_chunks(work)) for work in ("big1", "big10")},
+        }
+        return plain | parsing | {"read": _read, "write": _write}
+
+    def _call(self) -> Slot:
+        async def slot() -> None:
+            for _ in range(CALLS):
+                require((await self._chat.complete(Messages.from_user(SENTENCE))).text)
+
+        return slot
+
+    async def _texts(self, count: int) -> None:
+        pieces: list[str] = []
+        async with self._chat.stream(Messages.from_user(SENTENCE)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    pieces.append(event.text)  # noqa: PERF401 - as an application does
+        require(len(pieces) >= count - 1)
+
+    def _one_stream(self) -> Slot:
+        async def slot() -> None:
+            await self._texts(EVENTS)
+
+        return slot
+
+    def _crowd(self) -> Slot:
+        async def slot() -> None:
+            await asyncio.gather(*[self._texts(CROWD) for _ in range(CROWD)])
+
+        return slot
+
+    def _one_of_it(self) -> Slot:
+        async def slot() -> None:
+            await self._texts(CROWD)
+
+        return slot
+
+    def _deltas(self) -> Slot:
+        from chat_core.errors import MaxStepsExceeded
+
+        async def slot() -> None:
+            messages = Messages.from_user(SENTENCE)
+            try:
+                async with self._looping.stream(messages) as events:
+                    async for _ in events:
+                        pass
+            except MaxStepsExceeded:
+                # The server would stream its one call for ever.
+                pass
+            require(messages.contents[-1].tools[0].resolved)
+
+        return slot
+
+    def _loop(self) -> Slot:
+        # A conversation that has been going on: its turns have been sent before, and it is not the same object.
+        messages = Messages(self._history.contents)
+
+        async def slot() -> None:
+            require((await self._looping.complete(messages)).text)
+
+        return slot
+
+
+def _tools() -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def get_weather(city: str) -> str:
+        """The weather."""
+        return weather(city)
+
+    return tools
+
+
+def _parser(chunks: list[bytes]) -> Callable[[], Slot]:
+    from chat_core.transport import SseParser
+
+    def prepare() -> Slot:
+        async def slot() -> None:
+            parser = SseParser(max_event_bytes=1 << 30)
+            require(sum([len(parser.feed(chunk)) for chunk in chunks]))
+
+        return slot
+
+    return prepare
+
+
+def _read() -> Slot:
+    document = history(STORED).to_json()
+
+    async def slot() -> None:
+        require(Messages.from_json(document))
+
+    return slot
+
+
+def _write() -> Slot:
+    messages = history(STORED)
+
+    async def slot() -> None:
+        require(messages.to_json())
+
+    return slot

@@ -1,0 +1,418 @@
+"""Clients that others wrote, at the same work. Each is used as its own documentation shows.
+
+They are installed in environments of their own, so they are imported by name, and nothing is known of their types.
+"""
+
+# ruff: noqa: ANN401 - as the docstring says
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+from work import (
+    ARGUMENTS,
+    CALLS,
+    CROWD,
+    EVENTS,
+    HISTORY,
+    SENTENCE,
+    STORED,
+    TOOL,
+    Slot,
+    Works,
+    parsed_chunks,
+    raw_history,
+    require,
+    weather,
+)
+
+QUESTION: Final[list[dict[str, Any]]] = [{"role": "user", "content": SENTENCE}]
+
+
+class Peer:
+    """A client: three methods say how it asks, streams and loops; the work is the same for all."""
+
+    def works(self) -> Works:
+        """What it can do."""
+        return {
+            "call": self._calls,
+            "stream": lambda: self._texts(EVENTS),
+            "one": lambda: self._texts(CROWD),
+            "crowd": self._crowd,
+            **{name: self._looping(count) for name, count in HISTORY.items()},
+        }
+
+    async def ask(self) -> Any:
+        """One call; something true where there was an answer."""
+        raise NotImplementedError
+
+    def texts(self) -> AsyncIterator[Any]:
+        """One stream; as many items as it has texts, or more."""
+        raise NotImplementedError
+
+    async def loop(self, messages: Any) -> Any:
+        """A tool loop to its end; something true where there was an answer."""
+        raise NotImplementedError
+
+    def history(self, count: int) -> Any:
+        """A history of so many messages, as this client keeps it."""
+        return raw_history(count)
+
+    def _calls(self) -> Slot:
+        async def slot() -> None:
+            for _ in range(CALLS):
+                require(await self.ask())
+
+        return slot
+
+    async def _count(self, least: int) -> None:
+        pieces: list[Any] = [item async for item in self.texts()]
+        require(len(pieces) >= least - 1)
+
+    def _texts(self, least: int) -> Slot:
+        async def slot() -> None:
+            await self._count(least)
+
+        return slot
+
+    def _crowd(self) -> Slot:
+        async def slot() -> None:
+            await asyncio.gather(*[self._count(CROWD) for _ in range(CROWD)])
+
+        return slot
+
+    def _looping(self, count: int) -> Callable[[], Slot]:
+        def prepare() -> Slot:
+            messages = self.history(count)
+
+            async def slot() -> None:
+                require(await self.loop(messages))
+
+            return slot
+
+        return prepare
+
+
+class OpenAI(Peer):
+    """The official SDK, with a tool loop written by hand."""
+
+    def __init__(self, base: str) -> None:
+        openai = importlib.import_module("openai")
+        self.client = openai.AsyncOpenAI(base_url=base, api_key="k", timeout=60)
+
+    async def ask(self) -> Any:
+        """Chat Completions."""
+        answer = await self.client.chat.completions.create(model="bench", messages=QUESTION)
+        return answer.choices[0].message.content
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """Chat Completions."""
+        stream = await self.client.chat.completions.create(model="bench", messages=QUESTION, stream=True)
+        async for chunk in stream:
+            yield chunk.choices[0].delta.content
+
+    async def loop(self, messages: Any) -> Any:
+        """Chat Completions."""
+        while True:
+            answer = await self.client.chat.completions.create(model="bench", messages=messages, tools=[TOOL])
+            message = answer.choices[0].message
+            messages.append(message.model_dump(exclude_none=True))
+            if not message.tool_calls:
+                return message.content
+            for call in message.tool_calls:
+                result = weather(json.loads(call.function.arguments)["city"])
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+    def works(self) -> Works:
+        """What it can do."""
+        return {**super().works(), "parser": self._parser}
+
+    def _parser(self) -> Slot:
+        chunks = parsed_chunks()
+        decoder = importlib.import_module("openai._streaming").SSEDecoder
+
+        async def slot() -> None:
+            require(sum(1 for _ in decoder().iter_bytes(iter(chunks))))
+
+        return slot
+
+
+class OpenAIResponses(OpenAI):
+    """The official SDK, on the Responses wire."""
+
+    async def ask(self) -> Any:
+        """Responses."""
+        return (await self.client.responses.create(model="bench", input=QUESTION)).output_text
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """Responses."""
+        async for event in await self.client.responses.create(model="bench", input=QUESTION, stream=True):
+            if event.type == "response.output_text.delta":
+                yield event.delta
+
+
+class Anthropic(Peer):
+    """The official SDK."""
+
+    def __init__(self, base: str) -> None:
+        anthropic = importlib.import_module("anthropic")
+        self._client = anthropic.AsyncAnthropic(base_url=base, api_key="k", timeout=60)
+
+    async def ask(self) -> Any:
+        """Messages."""
+        answer = await self._client.messages.create(model="bench", max_tokens=1024, messages=QUESTION)
+        return answer.content[0].text
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """Messages."""
+        create = self._client.messages.create
+        async for event in await create(model="bench", max_tokens=1024, messages=QUESTION, stream=True):
+            if event.type == "content_block_delta":
+                yield event.delta.text
+
+
+class Google(Peer):
+    """The official SDK."""
+
+    def __init__(self, base: str) -> None:
+        genai = importlib.import_module("google.genai")
+        options = importlib.import_module("google.genai.types").HttpOptions(base_url=base, api_version="")
+        self._client = genai.Client(api_key="k", http_options=options)
+
+    async def ask(self) -> Any:
+        """`generateContent`."""
+        return (await self._client.aio.models.generate_content(model="bench", contents=SENTENCE)).text
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`streamGenerateContent`."""
+        async for chunk in await self._client.aio.models.generate_content_stream(model="bench", contents=SENTENCE):
+            yield chunk.text
+
+
+class PydanticAI(Peer):
+    """An agent of pydantic-ai."""
+
+    def __init__(self, base: str) -> None:
+        self._pydantic_ai = importlib.import_module("pydantic_ai")
+        self._messages = importlib.import_module("pydantic_ai.messages")
+        provider = importlib.import_module("pydantic_ai.providers.openai").OpenAIProvider(base_url=base, api_key="k")
+        self.model = importlib.import_module("pydantic_ai.models.openai").OpenAIChatModel("bench", provider=provider)
+        self._plain = self._pydantic_ai.Agent(self.model)
+        self._agent = self._pydantic_ai.Agent(self.model)
+
+        @self._agent.tool_plain
+        async def get_weather(city: str) -> str:  # pyright: ignore[reportUnusedFunction] - the agent has it
+            """The weather."""
+            return weather(city)
+
+    async def ask(self) -> Any:
+        """`Agent.run`."""
+        return (await self._plain.run(SENTENCE)).output
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`Agent.run_stream`, text by text."""
+        async with self._plain.run_stream(SENTENCE) as result:
+            async for text in result.stream_text(delta=True, debounce_by=None):
+                yield text
+
+    def works(self) -> Works:
+        """What it can do."""
+        return {**super().works(), "read": self._read, "write": self._write}
+
+    def _read(self) -> Slot:
+        adapter = self._messages.ModelMessagesTypeAdapter
+        document = adapter.dump_json(self.history(STORED))
+
+        async def slot() -> None:
+            require(adapter.validate_json(document))
+
+        return slot
+
+    def _write(self) -> Slot:
+        adapter, messages = self._messages.ModelMessagesTypeAdapter, self.history(STORED)
+
+        async def slot() -> None:
+            require(adapter.dump_json(messages))
+
+        return slot
+
+    def history(self, count: int) -> Any:
+        """Its own messages."""
+        kinds = self._messages
+        messages: list[Any] = []
+        for n in range(count // 4):
+            call = kinds.ToolCallPart("get_weather", ARGUMENTS, f"old_{n}")
+            back = kinds.ToolReturnPart("get_weather", "sunny", f"old_{n}")
+            messages += [
+                kinds.ModelRequest(parts=[kinds.UserPromptPart(SENTENCE)]),
+                kinds.ModelResponse(parts=[call]),
+                kinds.ModelRequest(parts=[back]),
+                kinds.ModelResponse(parts=[kinds.TextPart(SENTENCE)]),
+            ]
+        return messages
+
+    async def loop(self, messages: Any) -> Any:
+        """`Agent.run` with a tool."""
+        limits = self._pydantic_ai.UsageLimits(request_limit=None)
+        return (await self._agent.run(SENTENCE, message_history=messages, usage_limits=limits)).output
+
+
+class PydanticAIDirect(PydanticAI):
+    """pydantic-ai without its agent: one request to the model."""
+
+    async def ask(self) -> Any:
+        """`direct.model_request`."""
+        request = importlib.import_module("pydantic_ai.direct").model_request
+        return (await request(self.model, [self._messages.ModelRequest.user_text_prompt(SENTENCE)])).parts[0].content
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`direct.model_request_stream`."""
+        request = importlib.import_module("pydantic_ai.direct").model_request_stream
+        async with request(self.model, [self._messages.ModelRequest.user_text_prompt(SENTENCE)]) as stream:
+            async for event in stream:
+                yield event
+
+
+class OpenAIAgents(Peer):
+    """The agents SDK of OpenAI, on Chat Completions, with its tracing off."""
+
+    def __init__(self, base: str) -> None:
+        self._agents = agents = importlib.import_module("agents")
+        agents.set_tracing_disabled(disabled=True)
+        openai = importlib.import_module("openai")
+        client = openai.AsyncOpenAI(base_url=base, api_key="k", timeout=60)
+        model = agents.OpenAIChatCompletionsModel(model="bench", openai_client=client)
+
+        async def get_weather(city: str) -> str:
+            """The weather."""
+            return weather(city)
+
+        self._plain = agents.Agent(name="bench", model=model)
+        self._agent = agents.Agent(name="bench", model=model, tools=[agents.function_tool(get_weather)])
+
+    async def ask(self) -> Any:
+        """`Runner.run`."""
+        return (await self._agents.Runner.run(self._plain, SENTENCE)).final_output
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`Runner.run_streamed`."""
+        async for event in self._agents.Runner.run_streamed(self._plain, SENTENCE).stream_events():
+            if event.type == "raw_response_event":
+                yield event
+
+    def history(self, count: int) -> Any:
+        """The items of the Responses wire, which are what it keeps."""
+        items: list[dict[str, Any]] = []
+        for n in range(count // 4):
+            call = {"type": "function_call", "call_id": f"old_{n}", "name": "get_weather", "arguments": ARGUMENTS}
+            items += [
+                {"role": "user", "content": SENTENCE},
+                call,
+                {"type": "function_call_output", "call_id": f"old_{n}", "output": "sunny"},
+                {"role": "assistant", "content": SENTENCE},
+            ]
+        return [*items, {"role": "user", "content": SENTENCE}]
+
+    async def loop(self, messages: Any) -> Any:
+        """`Runner.run` with a tool."""
+        return (await self._agents.Runner.run(self._agent, messages, max_turns=60)).final_output
+
+
+class LangChain(Peer):
+    """ChatOpenAI, with a tool loop written by hand."""
+
+    def __init__(self, base: str) -> None:
+        make = importlib.import_module("langchain_openai").ChatOpenAI
+        self._messages = importlib.import_module("langchain_core.messages")
+        self._model = make(model="bench", base_url=base, api_key="k", timeout=60, max_retries=2)
+        self._bound = self._model.bind_tools([TOOL])
+
+    async def ask(self) -> Any:
+        """`ainvoke`."""
+        return (await self._model.ainvoke(SENTENCE)).content
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`astream`."""
+        async for chunk in self._model.astream(SENTENCE):
+            yield chunk.content
+
+    def history(self, count: int) -> Any:
+        """Its own messages."""
+        kinds = self._messages
+        messages: list[Any] = []
+        for n in range(count // 4):
+            call = {"name": "get_weather", "args": json.loads(ARGUMENTS), "id": f"old_{n}"}
+            messages += [
+                kinds.HumanMessage(SENTENCE),
+                kinds.AIMessage("", tool_calls=[call]),
+                kinds.ToolMessage("sunny", tool_call_id=f"old_{n}"),
+                kinds.AIMessage(SENTENCE),
+            ]
+        return [*messages, kinds.HumanMessage(SENTENCE)]
+
+    async def loop(self, messages: Any) -> Any:
+        """`ainvoke` of the model with a tool bound to it."""
+        while True:
+            answer = await self._bound.ainvoke(messages)
+            messages.append(answer)
+            if not answer.tool_calls:
+                return answer.content
+            for call in answer.tool_calls:
+                messages.append(self._messages.ToolMessage(weather(call["args"]["city"]), tool_call_id=call["id"]))
+
+
+class LiteLLM(Peer):
+    """`acompletion`, with a tool loop written by hand."""
+
+    def __init__(self, base: str) -> None:
+        # Else it fetches a list of prices from the network when it is imported.
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+        self._litellm = importlib.import_module("litellm")
+        self._litellm.suppress_debug_info = True
+        self._settings = {"model": "openai/bench", "api_base": base, "api_key": "k"}
+
+    async def ask(self) -> Any:
+        """`acompletion`."""
+        return (await self._litellm.acompletion(messages=QUESTION, **self._settings)).choices[0].message.content
+
+    async def texts(self) -> AsyncIterator[Any]:
+        """`acompletion`."""
+        async for chunk in await self._litellm.acompletion(messages=QUESTION, stream=True, **self._settings):
+            yield chunk.choices[0].delta.content
+
+    async def loop(self, messages: Any) -> Any:
+        """`acompletion`."""
+        while True:
+            answer = await self._litellm.acompletion(messages=messages, tools=[TOOL], **self._settings)
+            message = answer.choices[0].message
+            messages.append(message.model_dump(exclude_none=True))
+            if not message.tool_calls:
+                return message.content
+            for call in message.tool_calls:
+                result = weather(json.loads(call.function.arguments)["city"])
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
+PEERS: Final[Mapping[str, type[Any]]] = {
+    "anthropic": Anthropic,
+    "openai": OpenAI,
+    "openai-responses": OpenAIResponses,
+    "google-genai": Google,
+    "pydantic-ai-direct": PydanticAIDirect,
+    "pydantic-ai": PydanticAI,
+    "openai-agents": OpenAIAgents,
+    "langchain-openai": LangChain,
+    "litellm": LiteLLM,
+}
+"""By the name that the tables give them."""
+
+
+def peer(who: str, base: str) -> Works:
+    """What a client of that name can do."""
+    made: Peer = PEERS[who](base)
+    return made.works()

@@ -1,0 +1,228 @@
+"""What was measured, as tables for a page and for the README, as JSON, and as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from math import log10
+from typing import Any, Final
+
+from measure import Measured
+from rows import Row
+
+NAMES: Final = {
+    "chat": "this library",
+    "chat-httpx2": "this library, over an httpx2 client",
+    "chat-aiohttp": "this library, over aiohttp",
+    "raw-httpx": "raw httpx",
+    "raw-httpx2": "raw httpx2",
+    "bytes-httpx": "raw httpx, bytes counted only",
+    "sockets": "sockets by hand",
+    "openai": "openai",
+    "openai-responses": "openai",
+    "pydantic-ai-direct": "pydantic-ai, direct",
+    "pydantic-ai": "pydantic-ai, agent",
+    "openai-agents": "openai-agents",
+}
+"""What the tables call a client, where that is not its name."""
+
+BEGIN: Final = "<!-- measured -->"
+END: Final = "<!-- end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row with what was measured for it.
+
+    Attributes:
+        load: of the machine, over the last minute, when it ended.
+        beyond: the modules that our import has beyond the baseline's, for the row of imports.
+    """
+
+    row: Row
+    measured: Sequence[Measured]
+    load: float
+    beyond: int | None = None
+    told: Measured = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The first one is the one that the target is for.
+        object.__setattr__(self, "told", self.measured[0])
+
+    @property
+    def met(self) -> bool:
+        """Whether all targets of the row are reached."""
+        row, ours = self.row, self.told
+        return (
+            not ours.failure
+            and (row.target is None or ours.ratio <= row.target)
+            and (row.most_us is None or ours.us <= row.most_us)
+            and (row.most_mb is None or ours.grown <= row.most_mb)
+            and (self.beyond is None or self.beyond <= MODULES)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        measured = [asdict(item) for item in self.measured]
+        return {"name": self.row.name, "target": self.row.target, "met": self.met, "load": self.load} | {
+            "beyond": self.beyond,
+            "measured": measured,
+        }
+
+
+MODULES: Final = 150
+"""So many modules an import may have beyond that of pydantic."""
+
+
+def name_of(who: str) -> str:
+    """What the tables call a client."""
+    return NAMES.get(who, who)
+
+
+def number(value: float) -> str:
+    """A ratio, or microseconds, as precise as it is worth."""
+    if value >= 100:  # noqa: PLR2004 - three digits are enough
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - as above
+
+
+def targets_of(row: Row) -> str:
+    """What must be reached, in words."""
+    words = [f"≤ {row.target:g}"] if row.target is not None else []
+    if row.most_us is not None:
+        words.append(f"≤ {row.most_us:g} µs a {row.unit}")
+    if row.most_mb is not None:
+        words.append(f"≤ {row.most_mb:g} MB")
+    if row.kind == "import":
+        words.append(f"≤ {MODULES} modules")
+    return ", ".join(words)
+
+
+def reached(result: Result) -> str:
+    """What we reach of that."""
+    row, ours = result.row, result.told
+    if ours.failure:
+        return f"failed: {ours.failure}"
+    words = [number(ours.ratio)] if row.target is not None else []
+    if row.most_us is not None:
+        words.append(f"{number(ours.us)} µs")
+    if row.most_mb is not None:
+        words.append(f"{ours.grown:.0f} MB")
+    if result.beyond is not None:
+        words.append(f"{result.beyond} modules")
+    return ", ".join(words)
+
+
+def readme(results: Sequence[Result]) -> str:
+    """The table of the README."""
+    lines = ["| work | of raw httpx, median | the middle half | target |", "|---|---|---|---|"]
+    for result in results:
+        ours, row = result.told, result.row
+        if row.kind == "ratio" and row.baseline == "raw-httpx" and row.target is not None:
+            spread = f"{number(ours.low)} to {number(ours.high)}"
+            lines.append(f"| {row.what} | {number(ours.ratio)} | {spread} | ≤ {row.target:g} |")
+    return "\n".join(lines)
+
+
+def page(results: Sequence[Result], circumstances: str) -> str:
+    """Everything, in Markdown."""
+    lines = [circumstances, "", "| work | reached | must reach | peers |", "|---|---|---|---|"]
+    for result in results:
+        others = [item for item in result.measured if item.who in result.row.peers and not item.failure]
+        peers = ", ".join([f"{name_of(item.who)} {number(item.ratio)}" for item in others])
+        mark = "" if result.met else " **(not yet)**"
+        lines.append(f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result.row)} | {peers} |")
+    for result in results:
+        lines += ["", *_section(result)]
+    return "\n".join(lines)
+
+
+def _section(result: Result) -> list[str]:
+    row = result.row
+    beside = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
+    memory = row.most_mb is not None
+    lines = [
+        f"### {row.what[0].upper()}{row.what[1:]}",
+        "",
+        f"| client | {beside}, median | the middle half | pairs | CPU of one {row.unit} |{' memory |' if memory else ''}",
+        f"|---|---|---|---|---|{'---|' if memory else ''}",
+    ]
+    for item in result.measured:
+        grown = f" {item.grown:.0f} MB |" if memory else ""
+        spread = f"{number(item.low)} to {number(item.high)}"
+        cells = f"{number(item.ratio)} | {spread} | {item.pairs} | {number(item.us)} µs |{grown}"
+        if item.failure:
+            cells = f"not measured: {item.failure} | | | |{' |' if memory else ''}"
+        lines.append(f"| {name_of(item.who)} | {cells}")
+    return lines
+
+
+def put(text: str, generated: str) -> str:
+    """A page with what is between its markers replaced.
+
+    Raises:
+        ValueError: it has no markers.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        msg = f"the page has no {BEGIN} … {END} to write between"
+        raise ValueError(msg)
+    return f"{before}{begin}\n\n{generated}\n\n{end}{after}"
+
+
+# --- The plot ------------------------------------------------------------------------------------------
+
+PLOTTED: Final = ("call", "stream", "loop", "history")
+WIDTH: Final = 760
+LEFT: Final = 230
+BAR: Final = 15
+SCALE: Final = (WIDTH - LEFT - 70) / 3.0
+"""Pixels for a factor of ten, from a tenth to a hundred."""
+
+
+def plot(results: Mapping[str, Result]) -> str:
+    """Bars on a logarithmic scale, one for each client of the rows that tell most. Legible on light and on dark."""
+    body: list[str] = []
+    y = 10
+    for name in PLOTTED:
+        if name not in results:
+            continue
+        result = results[name]
+        y += 24
+        body.append(f'<text x="0" y="{y}" class="t">{escape(result.row.what)}</text>')
+        y += 8
+        for item in sorted(result.measured, key=lambda item: item.ratio):
+            if not item.failure:
+                body += _bar(item, y)
+                y += BAR + 5
+    height = y + 30
+    lines = [_line(power, height) for power in (-1, 0, 1, 2)]
+    style = (
+        "text{font:12px sans-serif;fill:#777}.t{font-weight:bold;font-size:13px}.o{fill:#2a9d8f}.p{fill:#e9a23b}"
+        "line{stroke:#999;stroke-width:.5}"
+    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+    title = "<title>CPU time beside a client written by hand, on a logarithmic scale</title>"
+    return "\n".join([head, title, f"<style>{style}</style>", *lines, *body, "</svg>", ""])
+
+
+def _place(ratio: float) -> float:
+    return LEFT + SCALE * (log10(min(max(ratio, 0.1), 100.0)) + 1)
+
+
+def _bar(item: Measured, y: int) -> list[str]:
+    end = _place(item.ratio)
+    kind = "o" if item.who.startswith("chat") else "p"
+    return [
+        f'<text x="{LEFT - 6}" y="{y + 12}" text-anchor="end">{escape(name_of(item.who))}</text>',
+        f'<rect x="{LEFT}" y="{y}" width="{max(end - LEFT, 1):.0f}" height="{BAR}" class="{kind}"/>',
+        f'<text x="{end + 5:.0f}" y="{y + 12}">{number(item.ratio)}</text>',
+    ]
+
+
+def _line(power: int, height: int) -> str:
+    x = _place(10.0**power)
+    line = f'<line x1="{x:.0f}" x2="{x:.0f}" y1="18" y2="{height - 20}"/>'
+    return f'{line}<text x="{x:.0f}" y="{height - 6}" text-anchor="middle">{10.0**power:g} ×</text>'

@@ -1,0 +1,184 @@
+"""The rows of the bench: what is measured, beside what, and what must be reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from work import UNITS
+
+RAW: Final = "raw-httpx"
+CHAT_PEERS: Final = (
+    "openai",
+    "langchain-openai",
+    "pydantic-ai-direct",
+    "pydantic-ai",
+    "openai-agents",
+    "litellm",
+)
+LOOP_PEERS: Final = ("openai", "langchain-openai", "pydantic-ai", "openai-agents", "litellm")
+LIMITS: Final = {"litellm": "peers-litellm"}
+"""The locks of peers that cannot be installed beside the others."""
+
+Kind: TypeAlias = Literal["ratio", "growth", "import"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        name: what it is called on the command line.
+        what: what it is called in the tables.
+        work: what is done; for a row of `growth`, the smaller work of two.
+        unit: what one of a slot's many is.
+        target: what our ratio must not exceed; `None` where it is reported only.
+        wire: on which wire.
+        baseline: what the others are measured against.
+        ours: our subjects; the target is for the first.
+        peers: those of others.
+        larger: for a row of `growth`, the larger work.
+        most_us: what one unit of ours may cost, where that is the target.
+        most_mb: how much memory ours may grow by.
+        slots: pairs for our subjects, and for the others.
+        fresh: whether each slot has a process of its own.
+    """
+
+    name: str
+    what: str
+    work: str
+    unit: str
+    target: float | None
+    wire: str = "completions"
+    baseline: str = RAW
+    ours: tuple[str, ...] = ("chat",)
+    peers: tuple[str, ...] = ()
+    kind: Kind = "ratio"
+    larger: str = ""
+    most_us: float | None = None
+    most_mb: float | None = None
+    slots: tuple[int, int] = (31, 9)
+    fresh: bool = False
+
+    @property
+    def units(self) -> int:
+        """How many units one slot has."""
+        return UNITS[self.work]
+
+
+ROWS: Final = (
+    Row("call", "a call, not streamed", "call", "call", 1.15, ours=("chat", "chat-httpx2"), peers=CHAT_PEERS),
+    Row("call-claude", "the same, Anthropic Messages", "call", "call", 1.15, "claude", peers=("anthropic",)),
+    Row("call-gemini", "the same, Gemini", "call", "call", 1.15, "gemini", peers=("google-genai",)),
+    Row("call-responses", "the same, Responses", "call", "call", 1.15, "responses", peers=("openai-responses",)),
+    Row(
+        "stream",
+        "a stream of 2,000 text events, Chat Completions",
+        "stream",
+        "event",
+        1.0,
+        ours=("chat", "chat-httpx2", "bytes-httpx", "sockets"),
+        peers=CHAT_PEERS,
+    ),
+    Row("stream-claude", "the same, Anthropic Messages", "stream", "event", 1.0, "claude", peers=("anthropic",)),
+    Row("stream-gemini", "the same, Gemini", "stream", "event", 1.0, "gemini", peers=("google-genai",)),
+    Row("stream-responses", "the same, Responses", "stream", "event", 1.0, "responses", peers=("openai-responses",)),
+    Row("fast-call", "a call, over aiohttp", "call", "call", 0.5, ours=("chat-aiohttp", "sockets")),
+    Row("fast-stream", "a stream of 2,000 text events, over aiohttp", "stream", "event", 0.4, ours=("chat-aiohttp",)),
+    Row(
+        "crowd",
+        "200 streams at once, of 200 events each",
+        "crowd",
+        "event",
+        1.0,
+        peers=("openai", "pydantic-ai", "litellm"),
+        most_mb=20,
+        slots=(5, 2),
+        fresh=True,
+    ),
+    Row(
+        "crowd-httpx2",
+        "the same, beside raw httpx2 and over it",
+        "crowd",
+        "event",
+        1.25,
+        baseline="raw-httpx2",
+        ours=("chat-httpx2",),
+        most_mb=20,
+        slots=(5, 2),
+        fresh=True,
+    ),
+    Row(
+        "loop",
+        "a tool loop of 10 steps of 4 parallel calls",
+        "loop10",
+        "request",
+        1.1,
+        ours=("chat", "chat-httpx2", "chat-aiohttp"),
+        peers=LOOP_PEERS,
+    ),
+    Row("loop50", "the same, of 50 steps", "loop50", "request", 1.1, peers=LOOP_PEERS, slots=(21, 3)),
+    Row(
+        "history",
+        "a tool loop on a history of 1,000 messages",
+        "history1000",
+        "request",
+        0.6,
+        ours=("chat", "chat-httpx2", "chat-aiohttp"),
+        peers=LOOP_PEERS,
+        slots=(31, 5),
+    ),
+    Row("history2000", "the same, of 2,000 messages", "history2000", "request", 0.6, slots=(21, 3)),
+    Row(
+        "deltas",
+        "one tool call in 16,000 pieces, beside one in 1,000",
+        "deltas1000",
+        "stream",
+        20,
+        ours=("chat", RAW),
+        kind="growth",
+        larger="deltas16000",
+        slots=(7, 3),
+    ),
+    Row(
+        "parser",
+        "events of 150 bytes in chunks of 4 KiB, beside openai's decoder",
+        "parser",
+        "event",
+        0.2,
+        baseline="openai",
+        slots=(21, 0),
+    ),
+    Row(
+        "big",
+        "an event of 10 MB in pieces of 1 KiB, beside one of 1 MB",
+        "big1",
+        "event",
+        16,
+        kind="growth",
+        larger="big10",
+        slots=(11, 0),
+    ),
+    Row(
+        "import", "`import chat_core`, beside `import pydantic`", "import", "import", 1.4, kind="import", slots=(15, 0)
+    ),
+    Row(
+        "read",
+        "1,000 messages from JSON, beside `json.loads` of plain dicts",
+        "read",
+        "message",
+        None,
+        peers=("pydantic-ai",),
+        most_us=4,
+    ),
+    Row(
+        "write",
+        "1,000 messages to JSON, beside `json.dumps` of plain dicts",
+        "write",
+        "message",
+        None,
+        peers=("pydantic-ai",),
+        most_us=2.5,
+    ),
+)
+"""In the order in which they are measured and told."""
