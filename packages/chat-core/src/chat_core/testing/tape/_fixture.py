@@ -94,9 +94,9 @@ class Tapes:
 def plugin() -> ModuleType:
     """What pytest is to register: the fixture, and what it needs to know of a test."""
     pytest: Any = import_module("pytest")
-    module: Any = ModuleType(f"{__name__}.plugin")
-    module.tape = pytest.fixture(tape)
-    module.pytest_runtest_makereport = pytest.hookimpl(wrapper=True)(pytest_runtest_makereport)
+    module = ModuleType(f"{__name__}.plugin")
+    vars(module)["tape"] = pytest.fixture(tape)
+    vars(module)["pytest_runtest_makereport"] = pytest.hookimpl(wrapper=True)(pytest_runtest_makereport)
     return module
 
 
