@@ -44,12 +44,14 @@ class Session:
         goodbye: the code of its close frame, if it has sent one.
     """
 
-    def __init__(self, number: int, connection: socket.socket, ending: threading.Event, protocol: ServerProtocol) -> None:
+    def __init__(
+        self, number: int, connection: socket.socket, ending: threading.Event, protocol: ServerProtocol
+    ) -> None:
         self.number = number
         self.asked: Request | None = None
         self.closed = threading.Event()
         self.goodbye: int | None = None
-        self._connection = connection
+        self.connection = connection
         self._ending = ending
         self._protocol = protocol
         self._lock = threading.Lock()
@@ -85,7 +87,7 @@ class Session:
     def raw(self, data: bytes) -> None:
         """Send bytes as they are."""
         try:
-            self._connection.sendall(data)
+            self.connection.sendall(data)
         except OSError:
             raise Gone from None
 
@@ -93,8 +95,8 @@ class Session:
         """End the connection without a goodbye; if it is `reset`, with an error for whoever reads."""
         with suppress(OSError):
             if reset:
-                self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._connection.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
 
     def wait(self, event: threading.Event) -> None:
         """Wait for something, as long as the client is there."""
@@ -111,7 +113,7 @@ class Session:
     def receive(self) -> list[Request | Frame]:
         """What comes next; nothing at the end."""
         try:
-            data = self._connection.recv(65536)
+            data = self.connection.recv(65536)
         except OSError:
             data = b""
         with self._lock:
@@ -130,9 +132,9 @@ class Session:
         for data in self._protocol.data_to_send():
             try:
                 if data:
-                    self._connection.sendall(data)
+                    self.connection.sendall(data)
                 else:
-                    self._connection.shutdown(socket.SHUT_WR)
+                    self.connection.shutdown(socket.SHUT_WR)
             except OSError:
                 raise Gone from None
 
@@ -180,7 +182,9 @@ class SocketServer:
         self._run(self._accept)
         return self
 
-    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         self._ending.set()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -193,7 +197,7 @@ class SocketServer:
         if error is None and self.errors:
             raise self.errors[0]
 
-    def _run(self, target: Callable[..., None], *args: object) -> None:
+    def _run(self, target: Callable[..., object], *args: object) -> None:
         def run() -> None:
             try:
                 target(*args)
@@ -222,7 +226,7 @@ class SocketServer:
         connection = plain
         try:
             if self._tls is not None:
-                connection = session._connection = self._tls.wrap_socket(plain, server_side=True)  # noqa: SLF001
+                connection = session.connection = self._tls.wrap_socket(plain, server_side=True)
             while True:
                 for event in session.receive():
                     if isinstance(event, Request):

@@ -28,7 +28,7 @@ class OverSockets(TransportConformance):
     def serve(self, answer: Callable[[Received], Play], /) -> AbstractContextManager[Peer]:
         return tunnelled(answer)
 
-    def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:  # noqa: FBT001 - the kit's question
+    def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:
         return deaf() if listens else unreachable(listens=False)
 
 

@@ -22,7 +22,7 @@ LIMIT = 1_000_000
 
 
 class Tunnel(FrameProtocol):
-    """HTTP in frames. A piece of a body has its bytes, for `send()`, and the events that it completes, for `stream()`."""
+    """HTTP in frames. A piece of a body has its bytes, for `send()`, and the events it completes, for `stream()`."""
 
     @property
     def acknowledged(self) -> bool:
@@ -106,7 +106,7 @@ class TunnelPeer:
             step = b": and so on, and so on\n" * 1000
             say.piece(step)
             self.taken += len(step)
-        if play.ends == "whole" or play.delimited == "length" and play.length is None:
+        if play.ends == "whole" or (play.delimited == "length" and play.length is None):
             say.end()
 
 

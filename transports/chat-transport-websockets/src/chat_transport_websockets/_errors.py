@@ -38,6 +38,7 @@ _NOT_OPENED: Final[tuple[tuple[type[Exception], str, str], ...]] = (
     (EOFError, "stream", "the peer hung up in the handshake"),
     (OSError, "connect", "no connection"),
     (WebSocketException, "protocol", "this is no WebSocket"),
+    (ValueError, "protocol", "this is no URL"),
 )
 """The first that fits is what an exception is."""
 
@@ -131,5 +132,6 @@ def _clean(text: str, request: Request) -> str:
 
 def _quotes(text: str, request: Request) -> bool:
     query = request.path.partition("?")[2]
-    secrets = [query, *[value for _, value in request.headers if len(value) > 3]]  # noqa: PLR2004 - what is shorter is none
+    values = [item.partition("=")[2] for item in query.split("&")]
+    secrets = [query, *values, *[value for _, value in request.headers if len(value) > 3]]  # noqa: PLR2004 - what is shorter is none
     return any(secret and (secret in text or secret.rpartition(" ")[2] in text) for secret in secrets)

@@ -74,6 +74,9 @@ class Link:
 
         A frame that says to which turn it belongs does no harm.
         """
+        # What stands in the socket is read in the next round of the event loop.
+        for _ in range(2):
+            await asyncio.sleep(0)
         try:
             while True:
                 async with asyncio.timeout(0):
@@ -128,7 +131,7 @@ class Link:
         except ConnectionClosed as error:
             if watch.expired:
                 raise silent(request) from None
-            raise broken(error, request) from error
+            raise broken(error, request) from None
         finally:
             watch.close()
         if watch.expired:
@@ -163,27 +166,35 @@ class Link:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        connection = self._connection
-        if connection.state is State.OPEN:
-            with suppress(Exception):
-                connection.protocol.send_close(CloseCode.GOING_AWAY)
-                connection.send_data()
-        connection.transport.abort()
+        self._say_goodbye(CloseCode.GOING_AWAY)
+        self._connection.transport.abort()
 
-    async def aclose(self) -> None:
-        """End the connection as the protocol wants it, if the peer plays along."""
+    def _say_goodbye(self, code: CloseCode) -> None:
+        if self._connection.state is State.OPEN:
+            # The library's `close()` does not work any more when the event loop ends.
+            with suppress(Exception):
+                self._connection.protocol.send_close(code)
+                self._connection.send_data()
+
+    async def aclose(self, patience: float) -> None:
+        """End the connection as the protocol wants it, if the peer plays along for so many seconds."""
         self.spent = True
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        self._say_goodbye(CloseCode.NORMAL_CLOSURE)
         try:
-            await self._connection.close()
+            async with asyncio.timeout(patience):
+                await self._connection.wait_closed()
+        except TimeoutError:
+            pass
         finally:
             self._connection.transport.abort()
             for inbox in self._inboxes.values():
                 inbox.fail(_closed)
             if self._reader is not None:
                 self._reader.cancel()
+        await self._connection.wait_closed()
         if self._reader is not None:
             await asyncio.wait([self._reader])
 

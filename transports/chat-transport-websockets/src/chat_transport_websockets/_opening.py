@@ -37,6 +37,9 @@ _LOGGER: Final = logging.getLogger("chat_transport_websockets")
 # On this level the library writes down handshakes, with the keys in their headers.
 _LOGGER.setLevel(logging.INFO)
 
+_CLOSING_SECONDS: Final = 2.0
+"""How long a peer may take to end a connection that is at its end: the library waits then, and raises."""
+
 Destination = tuple[str, tuple[tuple[str, str], ...]]
 """A URL, and the headers of the handshake: what two turns must have in common to share a connection."""
 
@@ -87,7 +90,6 @@ class Opening:
     max_error_bytes: int
     ping_interval: float | None
     ping_timeout: float | None
-    close_timeout: float
 
     def destination(self, request: Request) -> Destination:
         """Where a request goes.
@@ -128,7 +130,7 @@ class Opening:
                 open_timeout=request.timeouts.connect,
                 ping_interval=self.ping_interval,
                 ping_timeout=self.ping_timeout,
-                close_timeout=self.close_timeout,
+                close_timeout=_CLOSING_SECONDS,
                 max_size=self.max_message_bytes,
                 logger=_LOGGER,
                 **more,

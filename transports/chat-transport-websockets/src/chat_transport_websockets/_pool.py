@@ -33,6 +33,7 @@ class Keeping:
     max_connections: int
     idle_seconds: float | None
     max_seconds: float | None
+    close_timeout: float
     back_off: BackOff
 
 
@@ -271,7 +272,7 @@ class Pool:
         # A connection keeps its loop alive, and so it would keep itself.
         self._pools.pop(self._loop, None)
         links = [link for place in self._places.values() for link in place.links]
-        await asyncio.gather(*[link.aclose() for link in links])
+        await asyncio.gather(*[link.aclose(self._keeping.close_timeout) for link in links])
         for place in self._places.values():
             for link in list(place.links):
                 self._gone(place, link)

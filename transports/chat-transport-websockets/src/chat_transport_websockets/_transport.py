@@ -102,12 +102,12 @@ class WebSocketTransport:
             max_error_bytes=max_error_bytes,
             ping_interval=ping_interval,
             ping_timeout=ping_timeout,
-            close_timeout=close_timeout,
         )
         keeping = Keeping(
             max_connections=max_connections,
             idle_seconds=idle_connection_seconds,
             max_seconds=max_connection_seconds,
+            close_timeout=close_timeout,
             back_off=back_off,
         )
         self._pools = Pools(lambda pools: Pool(self._protocol, opening, keeping, pools))

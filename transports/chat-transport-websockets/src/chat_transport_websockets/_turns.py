@@ -133,7 +133,7 @@ class Direct:
         except ConnectionClosed as error:
             if watch.expired:
                 raise silent(self._request) from None
-            raise broken(error, self._request) from error
+            raise broken(error, self._request) from None
         finally:
             watch.end()
         return frame.encode() if isinstance(frame, str) else frame

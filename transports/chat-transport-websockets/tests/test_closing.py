@@ -1,0 +1,185 @@
+"""How a connection ends within a turn, and what that is called."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from chat_core.errors import TransportError
+from chat_core.transport import Request, Timeouts
+
+from .socket_server import Session, SocketServer
+from .turns import ask, is_end, opened, read, until, ways
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "sk-hunter2"  # noqa: S105 - it is looked for where it must not be
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status"),
+    [
+        (1000, "stream", None),
+        (1001, "stream", None),
+        (1002, "protocol", None),
+        (1003, "protocol", None),
+        (1007, "protocol", None),
+        (1008, "status", 403),
+        (1009, "status", 413),
+        (1011, "stream", None),
+        (1012, "stream", None),
+        (1013, "status", 503),
+        (1014, "stream", None),
+        (3000, "stream", None),
+        (4000, "stream", None),
+        (4401, "status", 401),
+        (4429, "status", 429),
+        (4503, "status", 503),
+        (4999, "stream", None),
+    ],
+)
+async def test_a_close_within_a_turn_is_an_error_of_the_kind_that_its_code_means(
+    code: int, kind: str, status: int | None
+) -> None:
+    def handler(session: Session, _: bytes) -> None:
+        session.send("1")
+        session.close(code, "so it is")
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            for call in ways(transport):
+                with pytest.raises(TransportError, match=f"closed the connection.*{code} so it is") as caught:
+                    await call(ask(server.host))
+                assert (caught.value.kind, caught.value.status) == (kind, status)
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_an_end_without_a_goodbye_is_never_an_answer_and_what_came_before_it_is_delivered(reset: bool) -> None:
+    delivered = threading.Event()
+
+    def handler(session: Session, _: bytes) -> None:
+        session.send("1", "2")
+        session.wait(delivered)
+        session.abort(reset=reset)
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            seen: list[bytes] = []
+            with pytest.raises(TransportError, match="1006") as caught:
+                async with transport.stream(ask(server.host)) as stream:
+                    async for event in stream:
+                        seen.append(event.data)
+                        if len(seen) == 2:
+                            delivered.set()
+            assert (caught.value.kind, seen) == ("stream", [b"1", b"2"])
+
+
+async def test_an_end_before_the_first_frame_is_no_empty_answer() -> None:
+    with SocketServer(lambda session, _: session.abort()) as server:
+        async with opened() as transport:
+            for call in ways(transport):
+                with pytest.raises(TransportError) as caught:
+                    await call(ask(server.host))
+                assert caught.value.kind == "stream"
+
+
+async def test_a_message_that_is_too_long_says_which_limit_to_raise() -> None:
+    with SocketServer(lambda session, _: session.send("1", "x" * 2000)) as server:
+        async with opened(max_message_bytes=1000) as transport:
+            with pytest.raises(TransportError, match="raise max_message_bytes") as caught:
+                await read(transport, ask(server.host))
+            assert caught.value.kind == "protocol"
+
+
+async def test_a_message_that_is_no_utf8_is_no_event() -> None:
+    def handler(session: Session, _: bytes) -> None:
+        session.raw(b"\x81\x02\xff\xfe")
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            with pytest.raises(TransportError, match="1007") as caught:
+                await read(transport, ask(server.host))
+            assert caught.value.kind == "protocol"
+
+
+async def test_bytes_that_are_no_frame_are_another_protocol() -> None:
+    with SocketServer(lambda session, _: session.raw(b"HTTP/1.1 200 OK\r\n\r\n" * 20)) as server:
+        async with opened() as transport:
+            with pytest.raises(TransportError) as caught:
+                await read(transport, ask(server.host))
+            assert caught.value.kind == "protocol"
+
+
+async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_waited_for() -> None:
+    def handler(session: Session, _: bytes) -> None:
+        session.send("1")
+        while not session.closed.wait(0.02):
+            session.ping(b"still here")
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            with pytest.raises(TransportError, match=r"nothing came in time \(0.3 seconds\)") as caught:
+                await read(transport, ask(server.host, idle=0.3))
+            assert caught.value.kind == "timeout"
+
+
+async def test_a_reader_may_take_longer_than_the_silence_that_is_allowed() -> None:
+    def handler(session: Session, _: bytes) -> None:
+        session.send("1", "2", "end")
+
+    with SocketServer(handler) as server:
+        async with opened() as transport, transport.stream(ask(server.host, idle=2.0)) as stream:
+            seen: list[bytes] = []
+            async for event in stream:
+                seen.append(event.data)
+                await asyncio.sleep(1.2)
+            assert seen == [b"1", b"2", b"end"]
+
+
+async def test_a_peer_that_answers_no_ping_is_gone() -> None:
+    with SocketServer(lambda _session, _message: None, reads=False) as server:
+        async with opened(ping_interval=0.05, ping_timeout=0.05) as transport:
+            with pytest.raises(TransportError, match="ping") as caught:
+                await read(transport, ask(server.host))
+            assert caught.value.kind == "timeout"
+
+
+async def test_a_peer_that_takes_nothing_is_a_timeout() -> None:
+    with SocketServer(lambda _session, _message: None, reads=False) as server:
+        async with opened() as transport:
+            with pytest.raises(TransportError) as caught:
+                await transport.send(ask(server.host, "x" * 20_000_000, idle=0.3))
+            assert caught.value.kind == "timeout"
+
+
+async def test_a_connection_that_the_peer_has_closed_between_two_turns_is_opened_anew() -> None:
+    def handler(session: Session, message: bytes) -> None:
+        session.send(f"{message.decode()} end")
+        session.close(1001)
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            for number in range(3):
+                assert await read(transport, ask(server.host, f"q{number}")) == [b"q%d end" % number]
+                await until(server.sessions[-1].closed.is_set)
+        assert server.connections == 3
+
+
+async def test_a_reason_that_repeats_a_secret_is_not_told() -> None:
+    def handler(session: Session, message: bytes) -> None:
+        session.close(4401 if message == b"header" else 1011, f"{SECRET} is not a key")
+
+    with SocketServer(handler) as server:
+        async with opened() as transport:
+            for body, path, headers in (
+                ("header", "/v1", (("authorization", f"Bearer {SECRET}"),)),
+                ("query", f"/v1?key={SECRET}", ()),
+            ):
+                request = Request("POST", "http", server.host, path, headers, body.encode(), Timeouts(), is_last=is_end)
+                with pytest.raises(TransportError) as caught:
+                    await read(transport, request)
+                error = caught.value
+                assert SECRET not in f"{error!r} {error} {error.body!r}"
+                assert SECRET not in f"{error.__cause__!r} {error.__cause__}"

@@ -1,0 +1,226 @@
+"""How long connections are kept, and how soon one is opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import weakref
+
+import anyio
+import pytest
+from chat_core.errors import TransportError, UsageError
+from chat_transport_websockets import BackOff, WebSocketTransport
+
+from .socket_server import Session, SocketServer, refusal
+from .turns import ask, opened, read, three, until
+
+
+class Clock:
+    """A clock that writes down how long it was to wait, and a die that always shows the highest number."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.drawn: list[tuple[float, float]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def draw(self, low: float, high: float) -> float:
+        self.drawn.append((low, high))
+        return high
+
+    def back_off(self, longest: float = 8.0) -> BackOff:
+        return BackOff(first=1.0, longest=longest, sleep=self.sleep, uniform=self.draw)
+
+
+@pytest.mark.anyio
+async def test_failures_in_a_row_make_the_next_attempt_wait_longer_and_longer_but_not_for_ever() -> None:
+    clock = Clock()
+    async with opened(back_off=clock.back_off()) as transport:
+        for _ in range(7):
+            with pytest.raises(TransportError):
+                await transport.send(ask("127.0.0.1:9"))
+    assert clock.waits == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert clock.drawn[0] == (0.0, 1.0)
+    assert {low for low, _ in clock.drawn} == {0.0}
+
+
+@pytest.mark.anyio
+async def test_a_thousand_failures_are_still_a_number() -> None:
+    clock = Clock()
+    await clock.back_off(5.0).wait(10_000)
+    assert clock.waits == [5.0]
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_ends_well_forgets_the_failures() -> None:
+    clock = Clock()
+    refusing = [True, True, False, True, False]
+
+    def handshake(_session: Session, _request: object) -> object:
+        return refusal(503, b"") if refusing.pop(0) else None
+
+    with SocketServer(three, handshake=handshake) as server:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - an answer or none
+        async with opened(back_off=clock.back_off(), idle_connection_seconds=None) as transport:
+            for _ in range(3):
+                await transport.send(ask(server.host))
+            assert clock.waits == [1.0, 2.0]
+            await transport.aclose()
+            for _ in range(2):
+                await transport.send(ask(server.host))
+    assert clock.waits == [1.0, 2.0, 1.0]
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_within_a_turn_counts_and_one_that_was_left_does_not() -> None:
+    clock = Clock()
+
+    def handler(session: Session, message: bytes) -> None:
+        session.send("1")
+        if message == b"break":
+            session.abort()
+
+    with SocketServer(handler) as server:
+        async with opened(back_off=clock.back_off()) as transport:
+            for _ in range(3):
+                async with transport.stream(ask(server.host, "leave")) as stream:
+                    await anext(aiter(stream))
+            assert clock.waits == []
+            for _ in range(3):
+                with pytest.raises(TransportError):
+                    await read(transport, ask(server.host, "break"))
+            assert clock.waits == [1.0, 2.0]
+
+
+@pytest.mark.anyio
+async def test_a_destination_that_fails_makes_no_other_one_wait() -> None:
+    clock = Clock()
+    with SocketServer(three) as server:
+        async with opened(back_off=clock.back_off()) as transport:
+            for number in range(100):
+                with pytest.raises(TransportError):
+                    await transport.send(ask("127.0.0.1:9", path=f"/{number}"))
+            await transport.send(ask(server.host))
+    assert clock.waits == []
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_nobody_uses_is_closed_after_a_while() -> None:
+    with SocketServer(three) as server:
+        async with opened(idle_connection_seconds=0.05) as transport:
+            await read(transport, ask(server.host))
+            await until(server.sessions[0].closed.is_set)
+            assert server.sessions[0].goodbye == 1001
+            assert len(await read(transport, ask(server.host))) == 3
+        assert server.connections == 2
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_is_too_old_begins_no_turn() -> None:
+    with SocketServer(three) as server:
+        async with opened(max_connection_seconds=0.0) as transport:
+            for _ in range(3):
+                assert len(await read(transport, ask(server.host))) == 3
+            await until(lambda: server.sessions[0].closed.is_set() and server.sessions[1].closed.is_set())
+        assert server.connections == 3
+
+
+@pytest.mark.anyio
+async def test_closing_says_goodbye_and_the_transport_can_be_used_again() -> None:
+    with SocketServer(three) as server:
+        transport = WebSocketTransport()
+        await transport.aclose()
+        for number in range(2):
+            assert len(await read(transport, ask(server.host))) == 3
+            await transport.aclose()
+            await transport.aclose()
+            await until(server.sessions[number].closed.is_set)
+            assert server.sessions[number].goodbye == 1000
+        assert server.connections == 2
+
+
+@pytest.mark.anyio
+async def test_a_peer_that_does_not_say_goodbye_is_not_waited_for() -> None:
+    with SocketServer(lambda session, _: session.send("end"), reads=True) as server:
+        transport = WebSocketTransport(close_timeout=0.05)
+        await read(transport, ask(server.host))
+        await transport.aclose()
+        await until(server.sessions[0].closed.is_set)
+
+
+def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:
+    transport = WebSocketTransport()
+    with SocketServer(three) as server:
+        for _ in range(3):
+
+            async def twice() -> int:
+                return len(await read(transport, ask(server.host)) + await read(transport, ask(server.host)))
+
+            assert anyio.run(twice) == 6
+        for session in server.sessions:
+            assert session.closed.wait(30)
+    assert server.connections == 3
+
+
+def test_two_loops_at_once_have_connections_of_their_own() -> None:
+    transport = WebSocketTransport()
+    both = threading.Barrier(2, timeout=30)
+
+    def handler(session: Session, message: bytes) -> None:
+        both.wait()
+        three(session, message)
+
+    results: list[int] = []
+    with SocketServer(handler) as server:
+
+        def run() -> None:
+            results.append(len(anyio.run(read, transport, ask(server.host))))
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert results == [3, 3]
+
+
+def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
+    transport = WebSocketTransport()
+
+    async def once(host: str) -> weakref.ref[object]:
+        await read(transport, ask(host))
+        return weakref.ref(asyncio.get_running_loop())
+
+    with SocketServer(three) as server:
+        loop = asyncio.run(once(server.host))
+    gc.collect()
+    assert loop() is None
+
+
+@pytest.mark.anyio
+async def test_where_nobody_watches_for_the_end_of_the_loop_it_is_closed_by_hand() -> None:
+    transport = WebSocketTransport()
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None)
+    try:
+        with SocketServer(three) as server:
+            assert (await transport.send(ask(server.host))).status == 200
+            await transport.aclose()
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def test_on_trio_it_says_at_once_that_it_does_not_run_there() -> None:
+    transport = WebSocketTransport()
+
+    async def stream() -> None:
+        await read(transport, ask("127.0.0.1:9"))
+
+    async def send() -> None:
+        await transport.send(ask("127.0.0.1:9"))
+
+    for call in (stream, send, transport.aclose):
+        with pytest.raises(UsageError, match=r"asyncio alone.*HttpxTransport also runs on trio"):
+            anyio.run(call, backend="trio")

@@ -1,0 +1,76 @@
+"""Turns of the plainest protocol: the body is the frame, each frame that comes back an event, and `end` the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from chat_core.transport import Event, Request, Timeouts
+from chat_transport_websockets import BackOff, FrameProtocol, WebSocketTransport
+
+from .socket_server import SECONDS, Session
+
+
+async def at_once(_seconds: float) -> None:
+    """A clock that makes nobody wait."""
+
+
+QUICK = BackOff(sleep=at_once)
+
+
+def is_end(event: Event) -> bool:
+    return event.data.endswith(b"end")
+
+
+def ask(
+    host: str,
+    body: str = "hello",
+    *,
+    path: str = "/v1",
+    headers: tuple[tuple[str, str], ...] = (),
+    idle: float | None = SECONDS,
+    connect: float | None = SECONDS,
+) -> Request:
+    return Request("POST", "http", host, path, headers, body.encode(), Timeouts(connect, idle), is_last=is_end)
+
+
+@asynccontextmanager
+async def opened(
+    protocol: FrameProtocol | None = None, *, back_off: BackOff = QUICK, **options: Any
+) -> AsyncGenerator[WebSocketTransport]:
+    """A transport that waits for no back-off, and is closed at the end."""
+    transport = WebSocketTransport(protocol, back_off=back_off, **options)
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+async def read(transport: WebSocketTransport, request: Request) -> list[bytes]:
+    """All events of a turn."""
+    async with transport.stream(request) as stream:
+        return [event.data async for event in stream]
+
+
+def ways(transport: WebSocketTransport) -> tuple[Callable[[Request], Awaitable[object]], ...]:
+    """Both ways of asking."""
+
+    async def stream(request: Request) -> object:
+        return await read(transport, request)
+
+    return transport.send, stream
+
+
+def three(session: Session, message: bytes) -> None:
+    """An answer of two events and an end, each with the question in it."""
+    text = message.decode()
+    session.send(f"{text} 1", f"{text} 2", f"{text} end")
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that another thread does."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - another thread does it
+            await asyncio.sleep(0.01)
