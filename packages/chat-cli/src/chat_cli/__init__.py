@@ -1,3 +1,5 @@
 """`chat`: ask a model from a terminal, with files, tools, approvals and sessions."""
 
-__all__: list[str] = []
+from chat_cli.program import main
+
+__all__ = ["main"]

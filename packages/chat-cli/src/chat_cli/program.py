@@ -1,0 +1,39 @@
+"""The whole program: what it is told, and how its process ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import cast
+
+import click
+from chat_core import ChatError
+
+from chat_cli.commands import FAILED, INTERRUPTED, chat
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command, and end the process with its exit code.
+
+    0: answered. 1: it failed. 2: the words make no command. 3: a call waits for somebody. 130: ctrl-C.
+    """
+    sys.exit(_run(words))
+
+
+def _run(words: Sequence[str] | None) -> int:
+    try:
+        return cast("int | None", chat.main(words, prog_name="chat", standalone_mode=False)) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has left. What is still to be flushed goes nowhere, and is not complained about.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except ChatError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        return FAILED

@@ -1,0 +1,139 @@
+"""What a person sees: the answer on the standard output, everything about it on the standard error.
+
+In a terminal an answer is Markdown that grows: paragraphs that are finished are written once, and only the last one is
+drawn again while it comes. Through a pipe it is the text as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Final, final
+
+from chat_core import (
+    AttemptReset,
+    ChatResponse,
+    Completed,
+    Failed,
+    Paused,
+    Rejected,
+    StreamEvent,
+    TextDelta,
+    Tool,
+    ToolProgress,
+    ToolResult,
+    ToolStarted,
+)
+from rich.console import Console
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.text import Text
+
+_REDRAW_SECONDS: Final = 0.06
+_FENCES: Final = ("```", "~~~")
+
+
+@final
+class Screen:
+    """Where a run is shown.
+
+    Args:
+        quiet: show nothing while it runs: what is printed at the end is all.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        self._notes = Console(stderr=True, highlight=False)
+        self._quiet = quiet
+        self._text: list[str] = []
+        self._live: Live | None = None
+        self._drawn = 0.0
+
+    def show(self, event: StreamEvent[ChatResponse, Paused]) -> None:
+        """An event of a stream."""
+        match event:
+            case TextDelta(text):
+                self._grow(text)
+            case ToolStarted(tool):
+                self.note(f"▶ {call(tool.name, tool.effective_arguments)}", "cyan")
+            case ToolProgress(_, value):
+                self.note(f"  {value}", "dim")
+            case ToolResult(tool):
+                self._result(tool)
+            case AttemptReset(_, reason):
+                self.end()
+                self.note(f"↺ once more: {reason}", "yellow")
+            case _:
+                pass
+
+    def note(self, text: str, style: str = "") -> None:
+        """A line beside the answer."""
+        if not self._quiet:
+            self.end()
+            self._notes.print(Text(text, style=style))
+
+    def end(self) -> None:
+        """The text so far is all of it."""
+        if self._live is not None:
+            self._live.update(Markdown("".join(self._text)), refresh=True)
+            self._live.stop()
+            self._live = None
+        elif self._text and not self._out.is_terminal and not self._quiet:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self._text.clear()
+
+    def _grow(self, text: str) -> None:
+        if self._quiet:
+            return
+        self._text.append(text)
+        if not self._out.is_terminal:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            return
+        if self._live is None:
+            self._live = Live(console=self._out, auto_refresh=False, vertical_overflow="visible")
+            self._live.start()
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW_SECONDS or "\n" in text:
+            self._drawn = now
+            self._draw(self._live)
+
+    def _draw(self, live: Live) -> None:
+        done, rest = finished("".join(self._text))
+        if done:
+            # What stands above the live part is not drawn again, however long the answer grows.
+            live.update(Text(""), refresh=True)
+            self._out.print(Markdown(done))
+            self._text[:] = [rest]
+        live.update(Markdown(rest), refresh=True)
+
+    def _result(self, tool: Tool) -> None:
+        match tool.status:
+            case Completed():
+                self.note(f"✔ {tool.name}", "green")
+            case Failed(error):
+                self.note(f"✖ {tool.name} failed: {error}", "red")
+            case Rejected(reason, source):
+                self.note(f"✖ {tool.name} was refused ({source}): {reason}", "red")
+            case _:
+                pass
+
+
+def finished(markdown: str) -> tuple[str, str]:
+    """Cut Markdown behind its last whole paragraph: what will not change any more, and the rest."""
+    fenced, cut, position = False, 0, 0
+    for line in markdown.splitlines(keepends=True):
+        if line.lstrip().startswith(_FENCES):
+            fenced = not fenced
+        position += len(line)
+        if not line.strip() and not fenced and line.endswith("\n"):
+            cut = position
+    return markdown[:cut], markdown[cut:]
+
+
+def call(name: str, arguments: Mapping[str, object]) -> str:
+    """A call as a line of code."""
+    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"

@@ -1,0 +1,52 @@
+"""Tools from a module of the user's, and who decides about their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import click
+from chat_core import Execute, FunctionCall, Paused, RequireApproval, ScopedCollection, ToolCollection
+from chat_core.tools import ToolScope
+
+from chat_cli.models import load
+
+Approve: TypeAlias = Literal["ask", "all", "none"]
+"""Who decides about calls that have no policy: a person, nobody (they run), or somebody later."""
+
+
+def scopes(places: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:
+    """The tools of some modules: `module`, `file.py`, or `file.py:name` for one collection of it.
+
+    A `ScopedCollection` keeps its own policy. The calls of a `ToolCollection` wait for a person, unless all may run.
+
+    Raises:
+        click.UsageError: there is no such module, or there are no tools in it.
+    """
+    return [scope for place in places for scope in _scopes_of(place, approve)]
+
+
+def _scopes_of(place: str, approve: Approve) -> list[ToolScope[Paused]]:
+    # A path of Windows has a colon behind its drive.
+    module, name = (place, "") if place.endswith(".py") or ":" not in place else place.rsplit(":", 1)
+    values = vars(load(module))
+    if name and name not in values:
+        msg = f"there is no {name!r} in {module}"
+        raise click.UsageError(msg)
+    found = [values[name]] if name else list(values.values())
+    scoped: list[ToolScope[Paused]] = [value for value in found if isinstance(value, ScopedCollection)]
+    bare: list[ToolCollection[Any]] = [value for value in found if isinstance(value, ToolCollection)]
+    if not name and scoped:
+        bare = []  # a collection that stands in a scope of the same module is under its policy
+    scoped += [_scoped(collection, approve) for collection in bare]
+    if not scoped:
+        msg = f"there are no tools in {place}: a ToolCollection or a ScopedCollection is looked for"
+        raise click.UsageError(msg)
+    return scoped
+
+
+def _scoped(tools: ToolCollection[Any], approve: Approve) -> ToolScope[Paused]:
+    def policy(_call: FunctionCall, _meta: object) -> Execute | RequireApproval:
+        return Execute() if approve == "all" else RequireApproval()
+
+    return ScopedCollection(tools, policy)

@@ -1,0 +1,152 @@
+"""The command line: questions, sessions, exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_core import Messages
+
+ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
+
+
+def test_a_question_is_answered_on_the_standard_output_and_nothing_else_is_there(chat: Any, desk: Any) -> None:
+    ended = chat("Name", "a", "river.", *desk.talker)
+
+    assert (ended.code, ended.out, ended.err) == (ANSWERED, "The Loire.\n", "")
+
+
+def test_options_may_stand_before_the_question(chat: Any, desk: Any) -> None:
+    assert chat(*desk.talker, "Name a river.").out == "The Loire.\n"
+
+
+def test_a_question_that_is_the_name_of_a_command_is_asked_with_ask(chat: Any, desk: Any) -> None:
+    assert chat("ask", "sessions", *desk.talker).out == "The Loire.\n"
+    assert "sessions" in chat("sessions").out
+
+
+def test_what_is_piped_in_alone_is_the_question(chat: Any, desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAT_MODEL", desk.talker[1])
+
+    assert chat(piped="Name a river.").out == "The Loire.\n"
+    assert "Name a river." in chat("show").out
+
+
+def test_nothing_to_ask_is_said_in_words(chat: Any, desk: Any) -> None:
+    ended = chat("ask", *desk.talker)
+
+    assert ended.code == MISUSED
+    assert "there is nothing to ask" in ended.err
+
+
+def test_the_last_session_goes_on_and_remembers_its_model(chat: Any, desk: Any) -> None:
+    chat("Name a river.", *desk.talker)
+
+    assert chat("-c", "Another?").out == "The Seine.\n"
+    assert [line.strip() for line in chat("show").out.splitlines()] == [
+        "user:",
+        "Name a river.",
+        "model:",
+        "The Loire.",
+        "user:",
+        "Another?",
+        "model:",
+        "The Seine.",
+    ]
+
+
+def test_a_session_can_be_named_and_gone_on_with(chat: Any, desk: Any) -> None:
+    chat("Name a river.", "--session", "rivers", *desk.talker)
+    chat("Something else.", *desk.talker)
+
+    assert chat("Another?", "--session", "rivers").out == "The Seine.\n"
+    assert chat("sessions").out.splitlines()[0].startswith("rivers ")
+
+
+def test_a_system_text_begins_a_session_and_no_later_turn(chat: Any, desk: Any) -> None:
+    chat("Name a river.", "-s", "Be brief.", *desk.talker)
+    chat("-c", "Another?", "-s", "Be long.")
+
+    messages = Messages.from_json(chat("show", "--json").out)
+    assert [content.text for content in messages if content.role == "system"] == ["Be brief."]
+
+
+def test_json_is_one_object(chat: Any, desk: Any) -> None:
+    ended = chat("Name a river.", "--json", *desk.talker)
+
+    told = json.loads(ended.out)
+    assert told["status"] == "answered"
+    assert told["text"] == "The Loire."
+    assert told["usage"] == {"input_tokens": 10, "output_tokens": 5}
+    assert ended.err == ""
+
+
+def test_a_call_that_nobody_is_there_to_decide_waits_in_the_store(chat: Any, desk: Any) -> None:
+    ended = chat("Pay Bo.", *desk.payer)
+
+    assert (ended.code, ended.out, desk.paid) == (WAITS, "", [])
+    assert 'pay(to="Bo", cents=500) waits' in ended.err
+    assert "chat resume " in ended.err
+    assert "⏸ 1" in chat("sessions").out
+    assert 'pay(to="Bo", cents=500): pending' in chat("show").out
+
+
+def test_json_tells_what_waits(chat: Any, desk: Any) -> None:
+    ended = chat("Pay Bo.", "--json", *desk.payer)
+
+    told = json.loads(ended.out)
+    assert (ended.code, told["status"]) == (WAITS, "paused")
+    assert [(wait["kind"], wait["name"], wait["arguments"]) for wait in told["waiting"]] == [
+        ("approval", "pay", {"to": "Bo", "cents": 500})
+    ]
+
+
+def test_with_approve_all_nobody_is_asked(chat: Any, desk: Any) -> None:
+    ended = chat("Pay Bo.", "--approve", "all", *desk.payer)
+
+    assert (ended.code, ended.out, desk.paid) == (ANSWERED, "It is done.\n", ["500 cents to Bo"])
+    assert '▶ pay(to="Bo", cents=500)' in ended.err
+
+
+def test_nothing_can_be_asked_while_something_waits(chat: Any, desk: Any) -> None:
+    chat("Pay Bo.", *desk.payer)
+    ended = chat("-c", "And Maria?")
+
+    assert ended.code == FAILED
+    assert ended.err.startswith("PendingTools: ")
+
+
+def test_a_resumed_session_that_still_waits_says_so(chat: Any, desk: Any) -> None:
+    chat("Pay Bo.", *desk.payer)
+
+    assert chat("resume").code == WAITS
+    assert desk.paid == []
+
+
+def test_a_session_that_is_forgotten_is_gone(chat: Any, desk: Any) -> None:
+    chat("Name a river.", "--session", "rivers", *desk.talker)
+
+    assert chat("forget", "rivers").code == ANSWERED
+    assert chat("sessions").out == ""
+    assert chat("show", "rivers").code == MISUSED
+
+
+def test_sessions_as_json_are_a_line_each(chat: Any, desk: Any) -> None:
+    chat("Name a river.", "--session", "rivers", *desk.talker)
+
+    (line,) = chat("sessions", "--json").out.splitlines()
+    assert json.loads(line)["title"] == "Name a river."
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "-c"])
+def test_without_a_session_there_is_none_to_go_on_with(chat: Any, command: str) -> None:
+    ended = chat(command, *(["hello"] if command == "-c" else []))
+
+    assert ended.code == MISUSED
+    assert "there is no session yet" in ended.err
+
+
+def test_the_version_and_the_help_are_told(chat: Any) -> None:
+    assert chat("--version").out.startswith("chat, version ")
+    assert "Ask a model" in chat("--help").out

@@ -1,0 +1,120 @@
+"""What a person says to a call that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+import pytest
+from chat_cli.deciding import apply, ask
+from chat_cli.screen import Screen
+from chat_core import (
+    Approved,
+    ChatBuilder,
+    Completed,
+    Failed,
+    FunctionCall,
+    Messages,
+    Paused,
+    Pending,
+    Rejected,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    ToolCollection,
+    Wait,
+)
+from chat_core.testing import ScriptedProvider
+from click.testing import CliRunner
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def paused(action: RequireApproval | Schedule) -> tuple[Messages, Paused]:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(to: str, cents: int) -> str:
+        return f"paid {cents} to {to}"
+
+    def policy(_call: FunctionCall, _meta: object) -> RequireApproval | Schedule:
+        return action
+
+    call = FunctionCall("pay", {"to": "Bo", "cents": 500}, id="call_1")
+    chat = ChatBuilder().with_model(ScriptedProvider(call)).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    messages = Messages.from_user("Pay Bo.")
+    outcome = chat.blocking.complete(messages)
+    assert isinstance(outcome, Paused)
+    return messages, outcome
+
+
+def said(typed: str, messages: Messages, waiting: tuple[Wait, ...]) -> str:
+    """What was written to a person who typed this."""
+
+    @click.command()
+    def command() -> None:
+        screen = Screen()
+        apply(ask(waiting, screen, "ana"), messages, screen)
+
+    ended = CliRunner().invoke(command, input=typed, catch_exceptions=False)
+    return ended.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "arguments"),
+    [
+        ("approve\n", Approved, {"to": "Bo", "cents": 500}),
+        ("a\n", Approved, {"to": "Bo", "cents": 500}),
+        ("perhaps\na\n", Approved, {"to": "Bo", "cents": 500}),
+        ("edit\n\n300\n", Approved, {"to": "Bo", "cents": 300}),
+        ("edit\nMaria\n\n", Approved, {"to": "Maria", "cents": 500}),
+        ("reject\nnot now\n", Rejected, {"to": "Bo", "cents": 500}),
+        ("later\n", Pending, {"to": "Bo", "cents": 500}),
+    ],
+)
+def test_a_person_decides_by_a_word_or_its_beginning(
+    typed: str, status: type[object], arguments: dict[str, object]
+) -> None:
+    messages, outcome = paused(RequireApproval())
+    said(typed, messages, outcome.waiting)
+
+    tool = messages.tool("call_1")
+    assert isinstance(tool.status, status)
+    assert tool.effective_arguments == arguments
+    assert [decision.by for decision in tool.decisions] == ([] if status is Pending else ["ana"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "status"),
+    [("complete\nit was paid\n", Completed), ("retry\n", Approved), ("fail\nthe bank is shut\n", Failed)],
+)
+def test_an_interrupted_call_is_told_what_became_of_it(typed: str, status: type[object]) -> None:
+    messages, outcome = paused(RequireApproval())
+    tool = messages.tool("call_1")
+    tool.approve()
+    tool.start()
+    tool.lost("its process is gone")
+    (wait,) = outcome.waiting
+    interrupted = Wait(
+        "interrupted", wait.tool_id, wait.path, wait.name, wait.arguments, None, None, "its process is gone"
+    )
+
+    assert "its process is gone" in said(typed, messages, (interrupted,))
+    assert isinstance(tool.status, status)
+
+
+def test_nobody_is_asked_about_a_call_that_waits_for_its_time() -> None:
+    messages, outcome = paused(Schedule(LATER))
+
+    assert "waits until 2100-01-01" in said("", messages, outcome.waiting)
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+def test_a_decision_that_comes_too_late_is_told() -> None:
+    messages, outcome = paused(RequireApproval())
+    decided: list[Callable[[], object]] = [lambda: messages.tool("call_1").reject("no", by="bob")]
+    decided[0]()
+
+    assert "call_1" in said("approve\n", messages, outcome.waiting)
+    assert isinstance(messages.tool("call_1").status, Rejected)

@@ -1,0 +1,114 @@
+"""The command `chat` in front of a person: approvals asked in a terminal, and ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chat_cli
+import pytest
+
+from .programs import Terminal
+
+PROGRAM = Path(chat_cli.__file__).parent
+ANSWERED, WAITS, STOPPED = 0, 3, 130
+QUESTION = "decide (approve/edit/reject/later): "
+MODULE = '''
+import os
+
+from chat_core import FunctionCall, ToolCollection
+from chat_core.testing import Answer, ScriptedProvider
+
+tools = ToolCollection()
+
+
+@tools.tool
+def pay(to: str, cents: int) -> str:
+    """Pay somebody."""
+    with open(os.path.join(os.path.dirname(__file__), "paid.txt"), "a") as file:
+        file.write(f"{cents} cents to {to}\\n")
+    return f"paid {cents} cents to {to}"
+
+
+async def held():
+    import anyio
+
+    print("the model is thinking", flush=True)
+    await anyio.sleep_forever()
+
+
+call = FunctionCall("pay", {"to": "Bo", "cents": 500}, id="call_1")
+model = ScriptedProvider(call, "It is **done**.", by_history=True)
+slow = ScriptedProvider(Answer(["never"], before=held))
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(MODULE)
+    return tmp_path
+
+
+def chat(folder: Path, *words: str, model: str = "model") -> Terminal:
+    mine = folder / "mine.py"
+    asking = ("--model", f"python:{mine}:{model}", "--tools", str(mine)) if words[0] == "ask" else ()
+    return Terminal(
+        *words, *asking, program=PROGRAM, environment={"CHAT_STORE": str(folder / "chats.db"), "COLUMNS": "80"}
+    )
+
+
+def paid(folder: Path) -> list[str]:
+    file = folder / "paid.txt"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_a_person_edits_a_call_and_the_answer_is_shown(folder: Path) -> None:
+    with chat(folder, "ask", "Pay Bo.") as terminal:
+        terminal.until('pay(to="Bo", cents=500)')
+        terminal.until(QUESTION)
+        terminal.type("edit\n\n")
+        terminal.until("cents [500]: ")
+        terminal.type("300\n")
+        assert terminal.wait() == ANSWERED
+        assert "done" in terminal.seen
+        assert "**" not in terminal.seen
+
+    assert paid(folder) == ["300 cents to Bo"]
+
+
+def test_what_is_left_for_later_is_resumed_with_its_own_model_and_tools(folder: Path) -> None:
+    with chat(folder, "ask", "Pay Bo.") as terminal:
+        terminal.until(QUESTION)
+        terminal.type("later\n")
+        assert terminal.wait() == WAITS
+    assert paid(folder) == []
+
+    with chat(folder, "resume") as terminal:
+        terminal.until(QUESTION)
+        terminal.type("approve\n")
+        assert terminal.wait() == ANSWERED
+    assert paid(folder) == ["500 cents to Bo"]
+
+
+def test_ctrl_c_at_the_question_decides_nothing(folder: Path) -> None:
+    with chat(folder, "ask", "Pay Bo.") as terminal:
+        terminal.until(QUESTION)
+        terminal.type("\x03")
+        assert terminal.wait() == STOPPED
+        assert "Traceback" not in terminal.seen
+
+    with chat(folder, "sessions") as terminal:
+        assert terminal.wait() == ANSWERED
+        assert "⏸ 1" in terminal.seen
+    assert paid(folder) == []
+
+
+def test_ctrl_c_in_mid_answer_ends_the_program_and_leaves_the_question(folder: Path) -> None:
+    with chat(folder, "ask", "Hello?", model="slow") as terminal:
+        terminal.until("the model is thinking")
+        terminal.type("\x03")
+        assert terminal.wait() == STOPPED
+        assert "Traceback" not in terminal.seen
+
+    with chat(folder, "show") as terminal:
+        assert terminal.wait() == ANSWERED
+        assert [line.strip() for line in terminal.seen.splitlines()] == ["user:", "Hello?"]
