@@ -168,7 +168,7 @@ def moment_or_none(data: Fields, key: str) -> datetime | None:
 
 def rest(data: Fields, known: frozenset[str]) -> Fields | None:
     """The fields that this version does not know; `None` where it knows them all."""
-    return None if data.keys() <= known else {key: value for key, value in data.items() if key not in known}
+    return None if known.issuperset(data) else {key: value for key, value in data.items() if key not in known}
 
 
 def keep(data: Fields, extra: Mapping[str, object] | None, known: Collection[str]) -> Fields:

@@ -196,7 +196,7 @@ def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
         status=nested(mapping(data, "status"), "status", partial(_read_status, read_inner=read_inner)),
         canonical=mapping_or_none(data, "canonical"),
         edited=mapping_or_none(data, "edited"),
-        decisions=tuple(items_or_none(data, "decisions", _read_decision)),
+        decisions=tuple(items_or_none(data, "decisions", _read_decision)) if "decisions" in data else (),
         idempotency_key=string_or(data, "idempotency_key", ""),
         attempts=integer(data, "attempts", 0),
         revision=integer(data, "revision", 0),
@@ -212,6 +212,8 @@ def _read_call(data: Fields) -> FunctionCall:
     problem = string_or_none(data, "problem")
     opaque = read_opaque(data)
     extra = rest(data, CALL)
+    if raw and arguments is None and not id and opaque is None and extra is None:
+        return FunctionCall.parse(name, raw)
     if raw is not None and arguments is None:
         again = FunctionCall.parse(name, raw)
         arguments, problem = dict(again.arguments), again.problem
@@ -282,6 +284,8 @@ def _read_lost(data: Fields, read_inner: ReadInner) -> Unknown:
 def _read_completed(data: Fields, _: ReadInner) -> Completed:
     if "result" not in data:
         raise Malformed("missing", "result")
+    if len(data) == 2:  # noqa: PLR2004 - `type` and `result`, as nearly always
+        return Completed(data["result"])
     return Completed(data["result"], tuple(items_or_none(data, "files", read_file)), rest(data, COMPLETED))
 
 
