@@ -359,7 +359,11 @@ def test_a_token_of_a_later_version_says_to_upgrade() -> None:
     assert "upgrade" in str(error)
 
 
-@pytest.mark.parametrize("claims", ["[]", '["a"]', "{}", "7", "null", "[1,2,3,4,5,6,7,8,9]", "no JSON"])
+WITH_MORE = ['["c",["t"],8,0,9000000000000,"n","c","a",1]', '["c",["t"],1,0,9000000000000,"n","c","a",1,"ana",1]']
+"""What a later version might say: a fourth flag, one more claim."""
+
+
+@pytest.mark.parametrize("claims", ["[]", '["a"]', "{}", "7", "null", "[1,2,3,4,5,6,7,8,9]", "no JSON", *WITH_MORE])
 def test_a_token_that_our_own_key_signed_and_that_says_something_else_is_refused(claims: str) -> None:
     signed = f"ca1.new.{unpadded(claims.encode())}"
     signature = hmac.digest(NEW, b"chat approval\0" + signed.encode(), "sha256")

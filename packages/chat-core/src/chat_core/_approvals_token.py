@@ -222,6 +222,9 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
     data = cast("list[object]", json.loads(urlsafe_b64decode(claims + "=" * (-len(claims) % 4))))
     conversation, path, flags, issued, expires, nonce, call, arguments, revision, *person = data
     number = cast("int", flags)
+    if number >= 1 << len(_CHOICES) + 1 or len(person) > 1:
+        msg = "there is more in it"  # a restriction, perhaps, that this version does not know
+        raise ValueError(msg)
     approval = BoundApproval(
         cast("str", conversation),
         tuple(cast("list[str]", path)),
