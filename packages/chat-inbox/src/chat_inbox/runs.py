@@ -28,9 +28,11 @@ from chat_core.events import (
     ToolResult,
     ToolStarted,
 )
-from chat_core.messages import Messages
+from chat_core.messages import Approved, Messages
 from chat_core.response import Paused
 from chat_store import ConversationStore, OpenConversation
+
+from chat_inbox.calls import walk
 
 _log = logging.getLogger("chat_inbox")
 _KEPT: Final = 1000
@@ -177,6 +179,7 @@ class Runs:
         self._chat_of = chat_of
         self._group: TaskGroup | None = None
         self._channels: dict[str, Channel] = {}
+        self._awaited: set[str] = set()
         self.front = Channel()
         """What is told of the list of all that waits."""
 
@@ -250,6 +253,28 @@ class Runs:
             channel.again = False
             channel.end(outcome, detail)
             self.front.tell("changed")
+        if outcome == "elsewhere" and conversation not in self._awaited:
+            await self._take_over(conversation)
+
+    async def _take_over(self, conversation: str) -> None:
+        """Wait for the end of a run elsewhere, and go on where it has not seen what was decided here."""
+        self._awaited.add(conversation)
+        try:
+            cursor = (await self._store.changes()).cursor
+            while self._group is not None and await self._is_undone(conversation):
+                if any(item.conversation == conversation for item in await self._store.due()):
+                    self.start(conversation)
+                    return
+                cursor = (await self._store.changes(cursor)).cursor
+        except Exception:  # noqa: BLE001 - a store may raise anything; the page has a button to go on with
+            _log.warning("nobody waits for the run elsewhere on %r any more", conversation, exc_info=True)
+        finally:
+            self._awaited.discard(conversation)
+
+    async def _is_undone(self, conversation: str) -> bool:
+        """Whether something was decided that nobody has done."""
+        messages = (await self._store.load(conversation)).messages
+        return any(isinstance(tool.status, Approved) for _, tool in walk(messages))
 
     async def _run_once(self, chat: AnyChat, conversation: str, channel: Channel) -> tuple[Outcome, str]:
         try:

@@ -1,0 +1,112 @@
+"""A call in words, as JSON, and the version by which a decision says what it has seen."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from chat_core import FunctionCall
+from chat_core.messages import Messages, Pending, Running, Suspended, Tool, Unknown
+from chat_core.messages.content import Content
+from chat_inbox.calls import (
+    call_document,
+    decided_by,
+    decision_word,
+    is_expired,
+    remaining,
+    status_of,
+    version_of,
+    waiting_in,
+    waits_for,
+    walk,
+)
+
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def tool(**arguments: object) -> Tool:
+    made = Tool(FunctionCall("transfer", arguments or {"cents": 1}, id="call_1"), call_id="call_1")
+    made.await_approval()
+    return made
+
+
+def test_a_version_is_of_a_state_and_of_what_would_run() -> None:
+    one, same, other, moved = tool(), tool(), tool(cents=2), tool()
+    moved.approve()
+
+    assert version_of(one) == version_of(same)
+    assert len({version_of(item) for item in (one, other, moved)}) == 3
+    # To Python these are equal.
+    assert len({version_of(tool(cents=value)) for value in (1, 1.0, True)}) == 3
+
+
+def test_what_a_call_waits_for() -> None:
+    one = tool()
+    assert (waits_for(one), status_of(one)) == ("approval", "waits for approval")
+    one.status = Pending("schedule", at=NOW)
+    assert (waits_for(one), status_of(one)) == ("schedule", "waits for its time")
+    one.status = Unknown("a", reason="gone")
+    assert (waits_for(one), status_of(one)) == ("interrupted", "was interrupted")
+    one.status = Suspended(Messages())
+    assert (waits_for(one), status_of(one)) == (None, "waits inside")
+    one.status = Running("a")
+    assert (waits_for(one), status_of(one)) == (None, "running")
+
+
+def test_calls_of_chats_that_are_tools_are_found_with_their_paths() -> None:
+    inner = tool()
+    outer = Tool(FunctionCall("ask", {}), id="outer", status=Suspended(Messages([Content.of("model", inner)])))
+    messages = Messages([Content.of("model", outer)])
+
+    assert [path for path, _ in walk(messages)] == [("outer",), ("outer", "call_1")]
+    assert waiting_in(messages) == [(("outer", "call_1"), inner)]
+
+
+def test_who_was_faster_is_named_with_what_they_did() -> None:
+    one = tool()
+    assert decided_by(one).startswith("transfer has changed")
+    one.approve(by="ana", arguments={"cents": 2}, at=NOW)
+    assert decided_by(one).startswith("ana approved transfer with other arguments at 12:00 UTC. Nothing was changed")
+    one.start()
+    one.lost("gone")
+    assert "and it waits again" in decided_by(one)
+    one.retry()
+    assert decided_by(one).startswith("Somebody let transfer run again")
+    late = tool()
+    late.status = Running("a")
+    assert decided_by(late) == "transfer is running already; nothing was changed."
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        ({"seconds": 20}, "in less than a minute"),
+        ({"minutes": 5, "seconds": 59}, "in 5 min"),
+        ({"hours": 23, "minutes": 59}, "in 23 h 59 min"),
+        ({"days": 3, "hours": 4}, "in 3 d 4 h"),
+        ({"minutes": -5}, "5 min ago"),
+        ({"days": -2}, "2 d 0 h ago"),
+    ],
+)
+def test_the_time_that_is_left_is_said_in_words(left: dict[str, float], words: str) -> None:
+    assert remaining(NOW + timedelta(**left), NOW) == words
+
+
+def test_an_approval_comes_too_late_when_its_time_is_over() -> None:
+    one = tool()
+    assert not is_expired(one, NOW)
+    one.status = Pending("approval", expires_at=NOW)
+    assert is_expired(one, NOW)
+    assert not is_expired(one, NOW - timedelta(seconds=1))
+
+
+def test_a_call_as_json_has_its_decisions() -> None:
+    one = tool()
+    one.approve(by="ana", note="as agreed", arguments={"cents": 2})
+    document = call_document(one, ("outer", "call_1"), "outer,call_1")
+
+    assert json.loads(json.dumps(document)) == document
+    assert (document["arguments"], document["asked"]) == ({"cents": 2}, {"cents": 1})
+    assert document["path"] == ["outer", "call_1"]
+    assert [decision_word(decision) for decision in one.decisions] == ["approved it with other arguments"]

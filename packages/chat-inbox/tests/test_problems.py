@@ -1,0 +1,15 @@
+"""A refusal is a status and a sentence, for programs as the RFC has it."""
+
+from __future__ import annotations
+
+from chat_inbox.problems import Problem
+
+
+def test_a_problem_is_a_document() -> None:
+    assert Problem(409, "ana was faster.").document == {
+        "type": "about:blank",
+        "title": "Conflict",
+        "status": 409,
+        "detail": "ana was faster.",
+    }
+    assert Problem(422, "no.", errors={"cents": "too few"}).document["errors"] == {"cents": "too few"}

@@ -1,0 +1,239 @@
+"""Runs go on by themselves, tell whoever listens, and end in words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from chat_core import ChatBuilder, ScopedCollection
+from chat_core.errors import StreamTruncated, UsageError
+from chat_core.events import AttemptReset, Nested, StepFinished, TextDelta, ToolStarted
+from chat_core.messages import Messages, Tool, Turn
+from chat_core.testing.scripted import Answer
+from chat_core.usage import Usage
+from chat_inbox.runs import Channel, Runs
+from chat_store import MemoryStore
+
+from .world import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def running(store: MemoryStore, bank: Bank) -> AsyncGenerator[Runs]:
+    runs = Runs(store, lambda _: bank.chat)
+    async with anyio.create_task_group() as group:
+        runs.open(group)
+        yield runs
+        with anyio.fail_after(WAIT):
+            await runs.idle()
+        group.cancel_scope.cancel()
+
+
+async def approved(store: MemoryStore, call: str = "call_1") -> None:
+    async with store.open("chat-17") as conversation:
+        conversation.messages.tool(call).approve(by="ana")
+
+
+async def ended(channel: Channel) -> None:
+    with anyio.fail_after(WAIT):
+        while channel.outcome is None:
+            await channel.wait(channel.number)
+
+
+def names(channel: Channel, number: int = 0) -> list[str]:
+    told = channel.since(number)
+    assert told is not None
+    return [item.name for item in told]
+
+
+def test_a_channel_has_what_was_told_since_and_says_where_that_is_gone() -> None:
+    channel = Channel()
+    channel.begin(Messages.from_user("hello"))
+    place = channel.number
+    for text in ("a ", "b"):
+        channel.take(TextDelta(text))
+    assert names(channel, place) == ["text", "text"]
+    assert channel.live == "a b"
+
+    channel.take(StepFinished(1, Usage()))
+    assert channel.since(place) is None
+    assert names(channel, channel.number - 1) == ["changed"]
+    assert channel.since(channel.number + 1) is None
+    assert channel.since(-1) is None
+    assert channel.live == ""
+
+
+def test_text_that_a_retry_made_void_is_forgotten() -> None:
+    channel = Channel()
+    channel.begin(Messages.from_user("hello"))
+    channel.take(TextDelta("half an ans"))
+    channel.take(AttemptReset(2, "the connection broke"))
+    channel.take(TextDelta("whole"))
+
+    assert channel.live == "whole"
+
+
+def test_text_that_is_in_the_history_already_is_not_shown_twice() -> None:
+    channel, messages = Channel(), Messages.from_user("hello")
+    channel.begin(messages)
+    channel.take(TextDelta("whole"))
+    messages.append("model", Turn([]))
+
+    assert channel.live == ""
+
+
+def test_what_a_chat_within_says_is_not_the_answer() -> None:
+    channel = Channel()
+    channel.begin(Messages.from_user("hello"))
+    place = channel.number
+    channel.take(Nested(("outer",), TextDelta("inner")))
+    channel.take(Nested(("outer",), ToolStarted(Tool(CALL))))
+
+    assert channel.live == ""
+    assert names(channel, place) == ["changed"]
+
+
+async def test_a_decided_call_runs_and_the_outcome_is_told(store: MemoryStore, bank: Bank) -> None:
+    await approved(store)
+    async with running(store, bank) as runs:
+        assert runs.start("chat-17")
+        channel = runs.channel("chat-17")
+        await ended(channel)
+
+    assert (channel.outcome, channel.running) == ("answered", False)
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore) -> None:
+    gate, begun = anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await gate.wait()
+
+    bank = Bank(CALL, Answer((ANSWER,), before=wait))
+    await approved(store)
+    async with running(store, bank) as runs:
+        runs.start("chat-17")
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+        for _ in range(3):
+            runs.start("chat-17")
+        gate.set()
+        await until_answered(store)
+
+    assert len(bank.model.asked) == 1
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_what_is_decided_while_a_run_ends_is_not_forgotten() -> None:
+    store, bank = MemoryStore(), Bank([CALL, OTHER], "Both are settled.")
+    await bank.ask(store)
+    await approved(store, "call_1")
+    async with running(store, bank) as runs:
+        runs.start("chat-17")
+        await until_so(store, "chat-17", lambda messages: messages.tool("call_1").resolved)
+        await approved(store, "call_2")
+        runs.start("chat-17")
+        assert await until_answered(store) == "Both are settled."
+
+    assert sorted(bank.paid) == ["4000 to Maria", "900 to Ben"]
+
+
+async def test_an_error_ends_a_run_in_words_and_the_next_one_goes_on(store: MemoryStore) -> None:
+    bank = Bank(CALL, Answer((ANSWER,), error=StreamTruncated("the line broke"), fail_after=1))
+    await approved(store)
+    async with running(store, bank) as runs:
+        runs.start("chat-17")
+        channel = runs.channel("chat-17")
+        await ended(channel)
+        assert channel.outcome == "failed"
+        assert channel.detail == ("The run ended with an error: the line broke. Everything that was finished is kept.")
+
+    assert (await messages_of(store)).tool("call_1").resolved
+    again = Bank(CALL, ANSWER)
+    async with running(store, again) as runs:
+        runs.start("chat-17")
+        assert await until_answered(store) == ANSWER
+    assert again.paid == []
+
+
+async def test_an_error_that_nobody_expected_tells_its_name_and_no_more(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fall() -> None:
+        msg = "secret"
+        raise RuntimeError(msg)
+
+    bank = Bank(CALL, Answer((ANSWER,), before=fall))
+    await approved(store)
+    async with running(store, bank) as runs:
+        runs.start("chat-17")
+        channel = runs.channel("chat-17")
+        await ended(channel)
+
+    assert "RuntimeError" in channel.detail
+    assert "secret" not in channel.detail
+    assert "secret" in caplog.text
+
+
+async def test_what_another_process_is_at_is_taken_over_when_it_has_let_go(store: MemoryStore, bank: Bank) -> None:
+    await approved(store)
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        await elsewhere.claim()
+        async with running(store, bank) as runs:
+            runs.start("chat-17")
+            channel = runs.channel("chat-17")
+            await ended(channel)
+            assert channel.outcome == "elsewhere"
+            assert channel.detail.startswith("Another process is at this conversation: ")
+            assert bank.paid == []
+            await elsewhere.release()
+            assert await until_answered(store) == ANSWER
+
+    assert bank.paid == ["4000 to Maria"]
+
+
+async def test_a_chat_that_does_not_stream_goes_on_too(store: MemoryStore, bank: Bank) -> None:
+    class Whole:
+        metadata = bank.model.metadata
+        complete = bank.model.complete
+
+    scope = ScopedCollection(bank.tools, bank.policy)
+    chat = ChatBuilder().with_model(Whole()).with_scoped_tools(scope).build()
+    await approved(store)
+    runs = Runs(store, lambda _: chat)
+    async with anyio.create_task_group() as group:
+        runs.open(group)
+        runs.start("chat-17")
+        await ended(runs.channel("chat-17"))
+
+    assert runs.channel("chat-17").outcome == "answered"
+
+
+async def test_without_a_chat_nothing_runs(store: MemoryStore) -> None:
+    runs = Runs(store, lambda _: None)
+
+    assert not runs.start("chat-17")
+    assert not runs.can_run("chat-17")
+
+
+async def test_an_inbox_that_is_not_open_says_what_to_do(store: MemoryStore, bank: Bank) -> None:
+    runs = Runs(store, lambda _: bank.chat)
+
+    with pytest.raises(UsageError, match="the inbox is not open: serve it on its own, or give its lifespan"):
+        runs.start("chat-17")
+
+
+async def test_channels_that_nobody_needs_are_forgotten(store: MemoryStore) -> None:
+    runs = Runs(store, lambda _: None)
+    kept = runs.channel("followed")
+    with kept.followed():
+        for number in range(1500):
+            runs.channel(f"{number}")
+
+    assert len(runs.channels) <= 1000
+    assert runs.channel("followed") is kept
