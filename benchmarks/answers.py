@@ -47,12 +47,24 @@ def _gemini() -> bytes:
 
 
 def _responses() -> bytes:
-    text = {"type": "output_text", "text": TEXT, "annotations": []}
-    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+    text: dict[str, Any] = {"type": "output_text", "text": TEXT, "annotations": []}
+    item: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+    }
     usage: dict[str, Any] = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "bench", "status": "completed"}
-    settings = {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True, "error": None, "metadata": {}}
+    settings: dict[str, Any] = {
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "error": None,
+        "metadata": {},
+    }
     return http({**head, **settings, "output": [item], "usage": usage})
 
 

@@ -39,7 +39,7 @@ def result_of(row: Row, port: str, *, quick: bool, peers: bool) -> Result:
         return min(slots, QUICK) if quick else slots
 
     if row.kind == "import":
-        ours, beyond = importing.measured(count(row, False))  # noqa: FBT003 - as above
+        ours, beyond = importing.measured(count(row, False))
         return Result(row, [ours], os.getloadavg()[0], beyond)
     return Result(row, measured(row, port, count, peers=peers), os.getloadavg()[0])
 

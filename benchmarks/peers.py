@@ -205,10 +205,11 @@ class PydanticAI(Peer):
         self._plain = self._pydantic_ai.Agent(self.model)
         self._agent = self._pydantic_ai.Agent(self.model)
 
-        @self._agent.tool_plain
-        async def get_weather(city: str) -> str:  # pyright: ignore[reportUnusedFunction] - the agent has it
+        async def get_weather(city: str) -> str:
             """The weather."""
             return weather(city)
+
+        self._agent.tool_plain(get_weather)
 
     async def ask(self) -> Any:
         """`Agent.run`."""
@@ -372,8 +373,8 @@ class LiteLLM(Peer):
     def __init__(self, base: str) -> None:
         # Else it fetches a list of prices from the network when it is imported.
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-        self._litellm = importlib.import_module("litellm")
-        self._litellm.suppress_debug_info = True
+        self._litellm: Any = importlib.import_module("litellm")
+        vars(self._litellm)["suppress_debug_info"] = True
         self._settings = {"model": "openai/bench", "api_base": base, "api_key": "k"}
 
     async def ask(self) -> Any:

@@ -133,19 +133,25 @@ def page(results: Sequence[Result], circumstances: str) -> str:
         peers = ", ".join([f"{name_of(item.who)} {number(item.ratio)}" for item in others])
         mark = "" if result.met else " **(not yet)**"
         lines.append(f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result.row)} | {peers} |")
+    whole = ""
     for result in results:
-        lines += ["", *_section(result)]
+        what = result.row.what
+        same = what.removeprefix("the same, ")
+        whole = what if same == what else whole
+        # A heading stands alone, so it says all of it.
+        lines += ["", *_section(result, what if same == what else f"{whole.partition(',')[0]}, {same}")]
     return "\n".join(lines)
 
 
-def _section(result: Result) -> list[str]:
+def _section(result: Result, title: str) -> list[str]:
     row = result.row
     beside = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
     memory = row.most_mb is not None
+    titles = f"client | {beside}, median | the middle half | pairs | CPU of one {row.unit}"
     lines = [
-        f"### {row.what[0].upper()}{row.what[1:]}",
+        f"### {title[0].upper()}{title[1:]}",
         "",
-        f"| client | {beside}, median | the middle half | pairs | CPU of one {row.unit} |{' memory |' if memory else ''}",
+        f"| {titles} |{' memory |' if memory else ''}",
         f"|---|---|---|---|---|{'---|' if memory else ''}",
     ]
     for item in result.measured:
@@ -225,4 +231,4 @@ def _bar(item: Measured, y: int) -> list[str]:
 def _line(power: int, height: int) -> str:
     x = _place(10.0**power)
     line = f'<line x1="{x:.0f}" x2="{x:.0f}" y1="18" y2="{height - 20}"/>'
-    return f'{line}<text x="{x:.0f}" y="{height - 6}" text-anchor="middle">{10.0**power:g} ×</text>'
+    return f'{line}<text x="{x:.0f}" y="{height - 6}" text-anchor="middle">{10.0**power:g} times</text>'

@@ -98,7 +98,7 @@ ROWS: Final = (
     ),
     Row(
         "crowd-httpx2",
-        "the same, beside raw httpx2 and over it",
+        "the same, over httpx2 and beside it",
         "crowd",
         "event",
         1.25,
@@ -117,7 +117,7 @@ ROWS: Final = (
         ours=("chat", "chat-httpx2", "chat-aiohttp"),
         peers=LOOP_PEERS,
     ),
-    Row("loop50", "the same, of 50 steps", "loop50", "request", 1.1, peers=LOOP_PEERS, slots=(21, 3)),
+    Row("loop50", "the same, 50 steps", "loop50", "request", 1.1, peers=LOOP_PEERS, slots=(21, 3)),
     Row(
         "history",
         "a tool loop on a history of 1,000 messages",
@@ -128,7 +128,7 @@ ROWS: Final = (
         peers=LOOP_PEERS,
         slots=(31, 5),
     ),
-    Row("history2000", "the same, of 2,000 messages", "history2000", "request", 0.6, slots=(21, 3)),
+    Row("history2000", "the same, 2,000 messages", "history2000", "request", 0.6, slots=(21, 3)),
     Row(
         "deltas",
         "one tool call in 16,000 pieces, beside one in 1,000",

@@ -1,0 +1,166 @@
+"""The bench's arithmetic and its tables, and one row of it with real processes. No test looks at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def row(name: str) -> Any:
+    return next(row for row in module("rows").ROWS if row.name == name)
+
+
+def pair(baseline: float, ours: float, grown: float = 0.0) -> tuple[Any, Any]:
+    sample = module("measure").Sample
+    return sample(baseline), sample(ours, 10.0, 10.0 + grown)
+
+
+def result(name: str, *, beyond: int | None = None, **ours: float) -> Any:
+    told = module("measure").Measured("chat", **{"ratio": 1.0, "low": 0.9, "high": 1.1, "us": 1.0, "pairs": 3} | ours)
+    return module("report").Result(row(name), [told], 0.5, beyond)
+
+
+def test_what_is_told_is_the_median_of_the_paired_ratios_and_not_the_ratio_of_the_medians() -> None:
+    # The machine was ten times slower for two of the pairs: that is in both halves of each.
+    pairs = [pair(1.0, 2.0), pair(10.0, 10.0), pair(1.0, 3.0), pair(10.0, 25.0), pair(1.0, 1.0)]
+
+    told = module("measure").summed_up("chat", pairs, units=10)
+
+    assert (told.ratio, told.low, told.high, told.pairs) == (2.0, 1.0, 2.5, 5)
+    assert told.us == pytest.approx(3.0 / 10 * 1e6)
+
+
+def test_the_growth_is_the_median_of_what_each_slot_added_and_never_below_nothing() -> None:
+    pairs = [pair(1.0, 1.0, 5.0), pair(1.0, 1.0, -3.0), pair(1.0, 1.0, 7.0)]
+
+    assert module("measure").summed_up("chat", pairs, units=1).grown == 5.0
+
+
+def test_one_pair_has_no_spread() -> None:
+    told = module("measure").summed_up("chat", [pair(2.0, 3.0)], units=1)
+
+    assert (told.low, told.ratio, told.high) == (1.5, 1.5, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("call", {"ratio": 1.15}, {"ratio": 1.16}),
+        ("crowd", {"ratio": 1.0, "grown": 20.0}, {"ratio": 1.0, "grown": 20.1}),
+        ("crowd", {"ratio": 1.0, "grown": 1.0}, {"ratio": 1.1, "grown": 1.0}),
+        ("read", {"us": 4.0}, {"us": 4.1}),
+        ("import", {"ratio": 1.4, "beyond": 150}, {"ratio": 1.4, "beyond": 151}),
+        ("call", {"ratio": 1.0}, {"failure": "gone"}),
+    ],
+)
+def test_a_row_is_met_where_all_of_its_targets_are(name: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+    assert result(name, **good).met
+    assert not result(name, **bad).met
+
+
+def test_the_readme_has_a_line_for_each_row_beside_raw_httpx_that_has_a_target() -> None:
+    results = [result("call", ratio=1.021), result("import"), result("parser"), result("read")]
+
+    assert module("report").readme(results).splitlines()[2:] == [
+        "| a call, not streamed | 1.02 | 0.90 to 1.10 | ≤ 1.15 |"
+    ]
+
+
+def test_a_row_that_falls_short_says_so_and_a_heading_says_all_of_it() -> None:
+    text = module("report").page([result("call", ratio=1.3), result("call-claude", ratio=1.0)], "Here.")
+
+    assert "| a call, not streamed | 1.30 **(not yet)** | ≤ 1.15 |  |" in text
+    assert "| the same, Anthropic Messages | 1.00 | ≤ 1.15 |  |" in text
+    assert "### A call, Anthropic Messages" in text
+
+
+def test_a_page_keeps_what_stands_around_its_markers() -> None:
+    put = module("report").put
+
+    assert put("a <!-- measured --> old <!-- end --> z", "new") == "a <!-- measured -->\n\nnew\n\n<!-- end --> z"
+    with pytest.raises(ValueError, match="no <!-- measured -->"):
+        put("nothing to write between", "new")
+
+
+def test_the_plot_has_a_bar_for_each_client_that_was_measured() -> None:
+    measured = module("measure").Measured
+    told = result("call")
+    others = [measured("openai", 2.5), measured("litellm", failure="it is not there")]
+    told = module("report").Result(told.row, [*told.measured, *others], 0.5)
+
+    drawn = module("report").plot({"call": told})
+
+    assert drawn.count("<rect") == 2
+    assert ">2.50<" in drawn
+    assert "litellm" not in drawn
+
+
+def test_a_client_that_breaks_says_why_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = module("measure")
+    monkeypatch.setattr(measure, "ENVIRONMENTS", ROOT / "there-is-no-such-folder")
+    real = measure.pairs_of
+
+    def pairs_of(who: str, asked: Any, port: str, count: int) -> Any:
+        return [pair(1.0, 2.0)] if who == "chat" else real(who, asked, port, count)
+
+    def once(_row: Any, _of_a_peer: Any) -> int:
+        return 1
+
+    monkeypatch.setattr(measure, "pairs_of", pairs_of)
+    asked = dataclasses.replace(row("call"), ours=("chat",), peers=("openai",), baseline="anthropic")
+    ours, openai = measure.measured(asked, "1", once, peers=True)
+
+    assert (ours.ratio, ours.failure) == (2.0, "")
+    assert openai.failure == "not installed"
+
+
+def test_what_a_process_said_last_is_told_where_it_ends() -> None:
+    measure = module("measure")
+    with (
+        measure.Process(sys.executable, "-c", "raise SystemExit('no money left')") as process,
+        pytest.raises(measure.Failed, match="no money left"),
+    ):
+        process.ask()
+
+
+@pytest.mark.parametrize("name", ["call", "loop", "big"])
+def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(name: str) -> None:
+    page = ROOT / "docs" / "performance.md"
+    before = page.read_bytes()
+    command = [sys.executable, str(FOLDER / "bench.py"), "--quick", "--no-peers", "--json", name]
+
+    answer = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert answer.returncode == 0, answer.stderr
+    (told,) = json.loads(answer.stdout)
+    assert told["name"] == name
+    assert [item["who"] for item in told["measured"]] == list(row(name).ours)
+    assert [(item["failure"], item["pairs"], item["ratio"] > 0) for item in told["measured"]] == [
+        ("", 3, True) for _ in row(name).ours
+    ]
+    assert page.read_bytes() == before
+
+
+def test_every_peer_that_a_row_names_is_known() -> None:
+    named = {name for row in module("rows").ROWS for name in row.peers}
+
+    assert named <= module("peers").PEERS.keys()
