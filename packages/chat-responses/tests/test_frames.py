@@ -10,7 +10,7 @@ from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.transport import Event, Request
 from chat_responses import ResponsesDialect, ResponsesFrames
-from chat_responses.codec import decode, encode
+from chat_responses.codec import decode, encode, is_last
 from chat_responses.frames import is_error, items_of
 
 FRAMES = ResponsesFrames()
@@ -70,6 +70,12 @@ def test_what_the_last_event_does_not_say_again_is_taken_from_those_before() -> 
     ]
     assert json.loads(FRAMES.whole(frames))["output"] == [ITEM, second]
     assert items_of(frames[2:]) == []
+
+
+@pytest.mark.parametrize("kind", ["completed", "incomplete", "failed", "cancelled", "done", "error"])
+def test_every_event_that_ends_a_response_ends_its_turn(kind: str) -> None:
+    assert is_last(Event("message", frame(type=f"response.{kind}")))
+    assert not is_last(Event("message", frame(type="response.output_text.delta", delta=f"response.{kind}")))
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,9 @@ async def test_turns_at_once_have_connections_of_their_own() -> None:
 
     with SocketServer(handler) as server:
         async with opened() as transport:
-            answers = await asyncio.gather(*[read(transport, ask(server.host, f"q{n}")) for n in range(20)])
-        assert answers == [[b"q%d 1" % n, b"q%d 2" % n, b"q%d end" % n] for n in range(20)]
+            for _ in range(2):
+                answers = await asyncio.gather(*[read(transport, ask(server.host, f"q{n}")) for n in range(20)])
+                assert answers == [[b"q%d 1" % n, b"q%d 2" % n, b"q%d end" % n] for n in range(20)]
         assert server.connections == 20
 
 
