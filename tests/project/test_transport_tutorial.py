@@ -1,0 +1,81 @@
+"""The tutorial's transport: as long as the page says, and held to the kit on both event loops.
+
+That the page's code runs, and that the kit says at each step what the page says, is held with every page.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
+from chat_core.transport import Transport
+
+from .snippets import snippets
+from .workspace import ROOT
+
+PAGE: Final = ROOT / "docs" / "guides" / "transport-tutorial.md"
+TEXT: Final = PAGE.read_text(encoding="utf-8")
+PARTS: Final = ("told", "chunks", "asked", "UnixSocketTransport")
+
+
+def final() -> dict[str, str]:
+    """The parts of the transport as the page leaves them: of each the last version."""
+    found: dict[str, str] = {}
+    for snippet in snippets(TEXT):
+        lines = snippet.code.splitlines()
+        for node in ast.parse(snippet.code).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name in PARTS:
+                begin = min([node.lineno, *[decorator.lineno for decorator in node.decorator_list]])
+                found[node.name] = "\n".join(lines[begin - 1 : node.end_lineno])
+    return found
+
+
+def imports() -> str:
+    """What the page imports before its first run of the whole kit."""
+    nodes = [
+        node for snippet in snippets(TEXT.partition("Now the whole kit")[0]) for node in ast.parse(snippet.code).body
+    ]
+    return "\n".join([ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)])
+
+
+def made() -> Any:
+    """The transport's class, from the page alone."""
+    module = ModuleType("tutorial")
+    parts = final()
+    code = "\n\n".join([imports(), *[parts[name] for name in PARTS]])
+    exec(compile(code, str(PAGE), "exec", dont_inherit=True), vars(module))  # noqa: S102 - our page
+    return vars(module)["UnixSocketTransport"]
+
+
+class TestTutorialTransport(TransportConformance):
+    capabilities = TransportCapabilities(chunked=False)
+    address = "unix"
+
+    def make_transport(self, peer: Peer, /) -> Transport:
+        transport: Transport = made()(peer.path)
+        return transport
+
+
+def test_it_is_as_long_as_the_page_says() -> None:
+    promised = re.search(r"The transport is (\d+) lines, docstrings apart", TEXT)
+    lines = [line.strip() for part in final().values() for line in part.splitlines()]
+    lines = [line for line in lines if line and not line.startswith('"""')]
+
+    assert promised is not None
+    assert len(lines) == int(promised[1])
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_last_version_of_each_part_is_the_one_that_the_page_names(name: str) -> None:
+    steps = re.split(r"^## ", TEXT, flags=re.MULTILINE)
+    last = max(
+        number
+        for number, step in enumerate(steps)
+        if re.search(rf"^(?:async )?(?:def|class) {name}\b", step, re.MULTILINE)
+    )
+
+    assert steps[last].startswith("5." if name == "UnixSocketTransport" else "3.")
