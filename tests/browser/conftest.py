@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class Place:
         return self.servers.enter_context(self._served(person))
 
     @contextmanager
-    def _served(self, person: str) -> Iterator[str]:
+    def _served(self, person: str) -> Generator[str]:
         paths = [str(self.folder / name) for name in ("chats.db", "ledger", "gate")]
         command = [sys.executable, "-m", "tests.browser.inbox_server", *paths, person]
         with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:

@@ -49,6 +49,9 @@ class Said:
                 await anyio.sleep(0.01)
             yield (TextDelta(word),)
 
+    def partial(self) -> Turn:
+        return Turn([])
+
     def close(self) -> Turn:
         return Turn([Text("".join(WORDS))], finish_reason="stop")
 
@@ -114,4 +117,5 @@ async def serve(store: str, ledger: str, gate: str, person: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(serve, *sys.argv[1:5])
+    store, ledger, gate, person = sys.argv[1:5]
+    anyio.run(serve, store, ledger, gate, person)

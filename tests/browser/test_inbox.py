@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -17,7 +17,7 @@ ANSWER = "Maria has her money."
 
 
 @contextmanager
-def page_of(chromium: Browser, *, scheme: Literal["dark", "light"] = "light", script: bool = True) -> Iterator[Page]:
+def page_of(chromium: Browser, *, scheme: Literal["dark", "light"] = "light", script: bool = True) -> Generator[Page]:
     """A page of a person's own browser. It fails where the page's script does, or breaks the policy of its contents."""
     context = chromium.new_context(
         color_scheme=scheme, java_script_enabled=script, viewport={"width": 1000, "height": 900}

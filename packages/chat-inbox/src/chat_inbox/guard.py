@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
@@ -147,9 +148,10 @@ async def body_of(request: Request) -> bytes:
     """
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MOST_BYTES:
-            raise Problem(413, f"A request may have {MOST_BYTES} bytes at most.")
-        chunks.append(chunk)
+    async with aclosing(request.stream()) as stream:
+        async for chunk in stream:
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise Problem(413, f"A request may have {MOST_BYTES} bytes at most.")
+            chunks.append(chunk)
     return b"".join(chunks)

@@ -1,0 +1,122 @@
+"""Who comes in, what is taken for theirs, and what a browser is told."""
+
+from __future__ import annotations
+
+import pytest
+from chat_inbox import Inbox, loopback_only
+from chat_inbox.guard import MOST_BYTES, Tokens
+from chat_store import MemoryStore
+from starlette.requests import Request
+
+from .world import Client, by_header, form_for, messages_of
+
+pytestmark = pytest.mark.anyio
+PAGE = "/conversations/chat-17"
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("127.0.0.1", "127.0.0.1:8470"), ("::1", "[::1]:8470"), ("127.9.9.9", "localhost"), ("127.0.0.1", "localhost:1")],
+)
+async def test_this_machine_comes_in_by_itself(store: MemoryStore, address: str, host: str) -> None:
+    inbox = Inbox(store, authenticate=loopback_only("ana"))
+    answer = await Client(inbox, None, (address, 5000), host).get("/")
+
+    assert answer.status == 200
+    assert "ana" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "header"),
+    [
+        ("192.0.2.7", "127.0.0.1:8470", ""),
+        ("127.0.0.1", "attacker.example:8470", ""),  # a name of another site that leads here
+        ("127.0.0.1", "127.0.0.1.attacker.example", ""),
+        ("127.0.0.1", "localhost@attacker.example", ""),
+        ("127.0.0.1", "localhost:8470", "x-forwarded-for"),
+        ("127.0.0.1", "localhost:8470", "forwarded"),
+        ("testclient", "localhost", ""),
+        ("127.0.0.1", "", ""),
+    ],
+)
+async def test_nobody_else_does(store: MemoryStore, address: str, host: str, header: str) -> None:
+    client = Client(Inbox(store, authenticate=loopback_only("ana")), None, (address, 5000), host)
+    headers = {header.replace("-", "_"): "192.0.2.7"} if header else {}
+
+    assert (await client.request("GET", "/api/waiting", b"", **headers)).status == 401
+
+
+async def test_a_request_without_an_address_is_from_nobody() -> None:
+    scope = {"type": "http", "client": None, "headers": [(b"host", b"localhost")]}
+
+    assert await loopback_only("ana")(Request(scope)) is None
+
+
+async def test_a_browser_may_run_what_is_ours_and_nothing_else(client: Client) -> None:
+    for path in ("/", PAGE, "/nothing", "/api/waiting", "/openapi.json"):
+        headers = (await client.get(path)).headers
+        policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["form-action"] == "'self'"
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+async def test_no_page_has_a_script_or_a_style_within(client: Client) -> None:
+    for path in ("/", PAGE):
+        page = (await client.get(path)).text
+        assert page.count("<script") == 1
+        assert "<style" not in page
+        assert " style=" not in page
+        assert " on" not in page.replace(" on ", " ").replace(" one", " ")
+
+
+async def test_the_cookie_is_for_us_alone(client: Client) -> None:
+    told = (await client.get("/")).headers["set-cookie"]
+
+    assert "HttpOnly" in told
+    assert "SameSite=lax" in told
+    assert "set-cookie" not in (await client.get("/")).headers
+
+
+async def test_where_a_browser_does_not_say_from_which_site_it_says_the_origin(
+    client: Client, store: MemoryStore
+) -> None:
+    form = form_for(await client.get(PAGE))
+    client.site = None
+    kind = "application/x-www-form-urlencoded"
+    for origin in ("http://elsewhere.example", "null"):
+        answer = await client.request("POST", form.action, b"", content_type=kind, origin=origin)
+        assert answer.status == 403
+        assert "the page of another site" in answer.text
+    own = await client.request("POST", form.action, b"", content_type=kind, origin="http://127.0.0.1:8000")
+    assert "This form was not made for you" in own.text
+    assert len((await messages_of(store)).pending()) == 1
+
+
+async def test_a_request_without_an_end_is_refused(client: Client) -> None:
+    answer = await client.request(
+        "POST", f"{PAGE}/decide", b"a" * (MOST_BYTES + 1), content_type="application/x-www-form-urlencoded"
+    )
+
+    assert answer.status == 413
+
+
+def test_a_token_is_of_a_secret_a_browser_and_a_person() -> None:
+    tokens = {
+        Tokens(secret).of(cookie, person) for secret in (b"1", b"2") for cookie in ("a", "b") for person in ("x", "y")
+    }
+
+    assert len(tokens) == 8
+
+
+async def test_processes_that_share_a_secret_take_each_others_forms(store: MemoryStore) -> None:
+    secret = b"s" * 32
+    one, other = [Inbox(store, authenticate=by_header, secret=secret) for _ in range(2)]
+    client = Client(one)
+    form = form_for(await client.get(PAGE))
+    client.app = other
+
+    assert (await client.submit(form, "Reject")).status == 303

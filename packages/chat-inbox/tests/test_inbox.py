@@ -1,0 +1,167 @@
+"""An application: served on its own or mounted, opened once, and closed in order."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import anyio
+import pytest
+from chat_core.errors import UsageError
+from chat_core.messages import Completed
+from chat_core.testing.scripted import Answer
+from chat_inbox import Inbox
+from chat_inbox.inbox import everybody
+from chat_store import MemoryStore
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message
+
+from .world import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
+
+pytestmark = pytest.mark.anyio
+
+
+class Lifespan:
+    """A server's side of a lifespan."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.told: list[str] = []
+        self.started = anyio.Event()
+        self.leave = anyio.Event()
+        self.asked = 0
+
+    async def receive(self) -> Message:
+        self.asked += 1
+        if self.asked == 1:
+            return {"type": "lifespan.startup"}
+        await self.leave.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def send(self, message: Message) -> None:
+        self.told.append(message["type"])
+        self.started.set()
+
+    async def run(self) -> None:
+        await self.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, self.receive, self.send)
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+async def test_it_is_served_on_its_own_or_within_another_application(
+    store: MemoryStore, bank: Bank, mounted: bool
+) -> None:
+    inbox = Inbox(store, chat=bank.chat, authenticate=by_header)
+    app: ASGIApp = Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan) if mounted else inbox
+    root = "/inbox" if mounted else ""
+    server = Lifespan(app)
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.run)
+        with anyio.fail_after(WAIT):
+            await server.started.wait()
+        client = Client(app)
+        page = await client.get(f"{root}/conversations/chat-17")
+        assert (await client.get(f"{root}/openapi.json")).json["servers"] == [{"url": root or "/"}]
+        answer = await client.submit(form_for(page), "Approve")
+        assert answer.headers["location"].startswith(f"{root}/conversations/chat-17?")
+        assert await until_answered(store) == ANSWER
+        for address in [word for word in page.text.split('"') if word.startswith(f"{root}/static/")]:
+            assert (await client.get(address)).status == 200
+        server.leave.set()
+
+    assert server.told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_it_is_opened_once(store: MemoryStore) -> None:
+    async with Inbox(store, authenticate=by_header) as inbox:
+        with pytest.raises(UsageError, match="open already"):
+            async with inbox:
+                pass
+
+
+async def test_runs_that_are_live_may_end_before_it_is_closed(store: MemoryStore) -> None:
+    begun = anyio.Event()
+
+    async def say() -> None:
+        begun.set()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+
+    bank = Bank(CALL, Answer((ANSWER,), before=say))
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, grace_seconds=WAIT) as inbox:
+        client = Client(inbox)
+        await client.submit(form_for(await client.get("/conversations/chat-17")), "Approve")
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+
+    assert (await messages_of(store))[-1].text == ANSWER
+
+
+async def test_a_run_that_does_not_end_is_cancelled_and_loses_nothing(store: MemoryStore) -> None:
+    begun = anyio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    bank = Bank(CALL, Answer((ANSWER,), before=hang))
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, grace_seconds=0) as inbox:
+        client = Client(inbox)
+        await client.submit(form_for(await client.get("/conversations/chat-17")), "Approve")
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+
+    assert isinstance((await messages_of(store)).tool("call_1").status, Completed)
+    assert [item.conversation for item in await store.due()] == ["chat-17"]
+
+
+async def test_a_chat_may_depend_on_the_conversation(store: MemoryStore, bank: Bank) -> None:
+    await Bank().ask(store, "chat-18")
+    async with Inbox(
+        store, chat=lambda name: bank.chat if name == "chat-17" else None, authenticate=by_header
+    ) as inbox:
+        client = Client(inbox)
+        for name in ("chat-17", "chat-18"):
+            await client.submit(form_for(await client.get(f"/conversations/{name}")), "Approve")
+        await until_answered(store)
+
+    assert [item.conversation for item in await store.due()] == ["chat-18"]
+
+
+async def test_what_is_no_chat_and_what_is_no_secret_is_refused(store: MemoryStore) -> None:
+    with pytest.raises(UsageError, match="chat must be a chat that completes"):
+        Inbox(store, chat=cast("Any", "support"), authenticate=by_header)
+    with pytest.raises(UsageError, match="secret needs 32 bytes, not 5"):
+        Inbox(store, authenticate=by_header, secret=b"short")
+
+
+async def test_what_nobody_expected_is_told_without_its_details(store: MemoryStore, bank: Bank) -> None:
+    async def broken(_request: object) -> str | None:
+        msg = "secret"
+        raise RuntimeError(msg)
+
+    inbox = Inbox(store, authenticate=broken)
+    for path in ("/", "/api/waiting"):
+        sent: list[Message] = []
+        client = Client(inbox)
+
+        async def keep(message: Message, sent: list[Message] = sent) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b""}
+
+        with pytest.raises(RuntimeError):  # for the server, which has a log
+            await inbox(client.scope("GET", path, {}), receive, keep)
+        assert sent[0]["status"] == 500
+        assert b"the log of the server" in sent[1]["body"]
+        assert b"secret" not in sent[1]["body"]
+
+
+async def test_an_address_that_is_not_there_is_said_in_words(client: Client) -> None:
+    assert "There is nothing at this address." in (await client.get("/nothing")).text
+    assert "does not take such a request" in (await client.request("DELETE", "/")).text
+
+
+def test_everybody_may_decide_unless_the_application_says_otherwise() -> None:
+    assert everybody("ana", "ben")
+    assert everybody("ana", None)

@@ -1,0 +1,121 @@
+"""The one command: an inbox over a file, served to this machine, in a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from chat_core.messages import Approved
+from chat_inbox.__main__ import chat_named, listen, main
+from chat_store import SqliteStore
+
+from .world import Bank
+
+CHATS = """
+from chat_core import ChatBuilder
+from chat_core.testing import ScriptedProvider
+
+chat = ChatBuilder().with_model(ScriptedProvider()).build()
+nothing = 7
+
+
+def make():
+    return chat
+
+
+class Support:
+    chat = chat
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "inbox_chats.py").write_text(CHATS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.delitem(sys.modules, "inbox_chats", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["inbox_chats:chat", "inbox_chats:make", "inbox_chats:Support.chat"])
+def test_a_chat_is_found_by_its_name(name: str) -> None:
+    assert hasattr(chat_named(name), "complete")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("inbox_chats", "written module:name"),
+        (":chat", "written module:name"),
+        ("no_such_module:chat", "No module named"),
+        ("inbox_chats:none", "has no attribute 'none'"),
+        ("inbox_chats:nothing", "a chat is needed"),
+    ],
+)
+def test_a_name_that_leads_to_no_chat_ends_the_program_with_a_sentence(name: str, told: str) -> None:
+    with pytest.raises(SystemExit, match=told):
+        main(["--store", "chats.db", "--chat", name])
+
+
+def test_a_port_that_is_taken_ends_the_program_with_a_sentence() -> None:
+    with listen(0) as taken, pytest.raises(SystemExit, match="--port"):
+        main(["--store", "chats.db", "--port", str(taken.getsockname()[1])])
+
+
+def test_it_listens_to_this_machine_alone() -> None:
+    with listen(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+        socket.create_connection(listener.getsockname()).close()
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_the_command_serves_an_inbox_until_it_is_interrupted(folder: Path) -> None:
+    async def ask() -> None:
+        async with SqliteStore(folder / "chats.db") as store:
+            await Bank().ask(store)
+
+    async def status() -> object:
+        async with SqliteStore(folder / "chats.db") as store:
+            return (await store.load("chat-17")).messages.tool("call_1").status
+
+    anyio.run(ask)
+    command = [sys.executable, "-m", "chat_inbox", "--store", "chats.db", "--port", "0", "--person", "ana"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            port = int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
+            assert b"1 call waits for a decision" in get(port, "/")[1]
+            assert get(port, "/api/waiting")[0] == 200
+
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/api/conversations/chat-17/calls/call_1")
+            version = connection.getresponse().read().partition(b'"version":"')[2].partition(b'"')[0].decode()
+            body = f'{{"version": "{version}"}}'
+            path = "/api/conversations/chat-17/calls/call_1/approve"
+            connection.request("POST", path, body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            assert (answer.status, b'"by":"ana"' in answer.read()) == (200, True)
+            connection.close()
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) is not None
+
+    assert isinstance(anyio.run(status), Approved)

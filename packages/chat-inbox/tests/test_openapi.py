@@ -1,0 +1,95 @@
+"""The description says what there is: every route, every body, in the form that OpenAPI 3.1 has."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+import pytest
+from chat_core.tools import SchemaChecker
+from chat_inbox.api import Api
+from chat_inbox.desk import Desk
+from chat_inbox.inbox import everybody
+from chat_inbox.openapi import document
+from chat_inbox.runs import Runs
+from chat_inbox.streams import Streams
+from chat_inbox.watch import Watch
+from chat_store import MemoryStore
+from starlette.requests import Request
+
+from .world import later
+
+DOCUMENT: Any = document()
+OPERATIONS = [
+    (path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()
+]
+
+
+def api() -> Api:
+    store = MemoryStore()
+
+    async def who(_request: Request) -> str:
+        return "ana"
+
+    runs = Runs(store, lambda _: None)
+    return Api(Desk(store, lambda _: None, everybody, later), Streams(Watch(store, runs), "boot"), who)
+
+
+def test_the_description_has_every_route_and_no_other() -> None:
+    served = {(route.path, method) for route in api().routes() for method in route.methods or () if method != "HEAD"}
+
+    assert {(path, method.upper()) for path, method, _ in OPERATIONS} == served
+
+
+def test_the_description_is_of_openapi_three_point_one() -> None:
+    assert re.fullmatch(r"3\.1\.\d+", DOCUMENT["openapi"])
+    assert DOCUMENT["info"]["title"] == "chat-inbox"
+    assert DOCUMENT["info"]["version"]
+    assert set(DOCUMENT) <= {"openapi", "info", "servers", "paths", "components"}
+    assert document("/inbox")["servers"] == [{"url": "/inbox"}]
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_an_operation_is_whole(path: str, method: str, operation: dict[str, Any]) -> None:
+    known = {"operationId", "summary", "parameters", "requestBody", "responses"}
+    assert set(operation) <= known
+    assert operation["summary"]
+    assert ("requestBody" in operation) == (method == "post" and not path.endswith("/resume"))
+    in_path = {item["name"] for item in operation.get("parameters", []) if item["in"] == "path"}
+    assert in_path == set(re.findall(r"{(\w+)}", path))
+    assert all(item["required"] for item in operation.get("parameters", []) if item["in"] == "path")
+    assert all(set(item) >= {"name", "in", "schema"} for item in operation.get("parameters", []))
+    assert set(operation["responses"]) - {"default"} <= {"200", "202"}
+    for response in operation["responses"].values():
+        assert response["description"]
+        assert all("schema" in content for content in response["content"].values())
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [operation["operationId"] for _, _, operation in OPERATIONS]
+
+    assert len(set(names)) == len(names)
+
+
+def schemas(node: object) -> list[dict[str, object]]:
+    if isinstance(node, list):
+        return [found for value in cast("list[object]", node) for found in schemas(value)]
+    if not isinstance(node, dict):
+        return []
+    told = cast("dict[str, object]", node)
+    schema = told.get("schema")
+    own = [cast("dict[str, object]", schema)] if isinstance(schema, dict) else []
+    return own + [found for value in told.values() for found in schemas(value)]
+
+
+def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
+    found = [*schemas(DOCUMENT["paths"]), *DOCUMENT["components"]["schemas"].values()]
+
+    assert len(found) > 20
+    for schema in found:
+        SchemaChecker({**schema, "components": DOCUMENT["components"]})
+
+
+def test_the_description_is_json() -> None:
+    assert json.loads(json.dumps(DOCUMENT)) == DOCUMENT

@@ -1,0 +1,77 @@
+"""An event stream goes on where it was left, and says so where it cannot."""
+
+from __future__ import annotations
+
+import pytest
+from chat_core.events import TextDelta
+from chat_core.messages import Messages
+from chat_inbox import Inbox
+from chat_inbox.runs import Runs
+from chat_inbox.streams import Streams
+from chat_inbox.watch import Watch
+from chat_store import MemoryStore
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from .world import Bank, Client, by_header, until
+
+pytestmark = pytest.mark.anyio
+
+
+class Served:
+    """A channel, followed by whoever asks."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.runs = Runs(store, lambda _: None)
+        self.streams = Streams(Watch(store, self.runs), "boot")
+        self.channel = self.runs.channel("chat-17")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        await self.streams.answer(request, self.channel, "chat-17")(scope, receive, send)
+
+
+async def test_who_comes_back_gets_what_they_missed(store: MemoryStore) -> None:
+    served = Served(store)
+    served.channel.begin(Messages.from_user("hello"))
+    place = served.streams.place(served.channel)
+    for text in ("one ", "two ", "three"):
+        served.channel.take(TextDelta(text))
+
+    async with Client(served).follow(f"/?after={place}") as events:
+        first = await until(events, "text")
+        second = await until(events, "text")
+    assert (first.data, second.data) == ({"text": "one "}, {"text": "two "})
+    assert first.id == "boot-2"
+
+    async with Client(served).follow(f"/?after={place}", last_event_id=second.id) as events:
+        assert (await until(events, "text")).data == {"text": "three"}
+
+
+@pytest.mark.parametrize("place", ["another-1", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", ""])
+async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStore, place: str) -> None:
+    served = Served(store)
+    served.channel.begin(Messages.from_user("hello"))
+    served.channel.change()
+
+    async with Client(served).follow("/", last_event_id=place or "-") as events:
+        assert (await anext(events)).name == "changed"
+
+
+async def test_who_leaves_is_not_counted_any_more(store: MemoryStore) -> None:
+    served = Served(store)
+    served.channel.begin(Messages.from_user("hello"))
+    async with Client(served).follow("/?after=boot-0") as events:
+        await anext(events)
+        assert served.channel.followers == 1
+
+    assert served.channel.followers == 0
+
+
+async def test_a_page_that_was_read_before_a_change_is_told_of_it(store: MemoryStore, bank: Bank) -> None:
+    cursor = (await store.changes()).cursor
+    async with Inbox(store, authenticate=by_header) as inbox:
+        async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+            elsewhere.messages.tool("call_1").approve()
+        async with Client(inbox).follow(f"/api/conversations/chat-17/stream?cursor={cursor}") as events:
+            assert (await anext(events)).name == "changed"

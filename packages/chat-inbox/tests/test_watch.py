@@ -1,0 +1,82 @@
+"""What others do in the store is told to who listens, and to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from chat_inbox.runs import Channel, Runs
+from chat_inbox.watch import Watch
+from chat_store import Changes, MemoryStore
+
+from .world import WAIT, Bank
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def watching(store: MemoryStore) -> AsyncGenerator[tuple[Watch, Runs]]:
+    runs = Runs(store, lambda _: None)
+    watch = Watch(store, runs)
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch.run)
+        yield watch, runs
+        group.cancel_scope.cancel()
+
+
+async def told(channel: Channel, number: int) -> None:
+    with anyio.fail_after(WAIT):
+        await channel.wait(number)
+
+
+async def test_what_another_process_does_is_told_to_the_list_and_to_the_conversation(store: MemoryStore) -> None:
+    async with watching(store) as (watch, runs):
+        one = runs.channel("chat-17")
+        with runs.front.followed(), one.followed():
+            cursor = (await store.changes()).cursor
+            await watch.catch_up(runs.front, None, cursor)
+            await watch.catch_up(one, "chat-17", cursor)
+            assert (runs.front.number, one.number) == (0, 0)
+            async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+                elsewhere.messages.tool("call_1").approve()
+            await told(runs.front, 0)
+            await told(one, 0)
+
+
+async def test_what_happened_before_somebody_listened_is_told_at_once(store: MemoryStore) -> None:
+    cursor = (await store.changes()).cursor
+    await Bank().ask(MemoryStore(beside=store), "chat-18")
+    async with watching(store) as (watch, runs):
+        with runs.front.followed():
+            await watch.catch_up(runs.front, None, cursor)
+            assert runs.front.number == 1
+            await watch.catch_up(runs.channel("chat-17"), "chat-17", cursor)
+            assert runs.channel("chat-17").number == 0
+
+
+async def test_a_cursor_of_somebody_else_is_a_reason_to_look_again(store: MemoryStore) -> None:
+    async with watching(store) as (watch, runs):
+        await watch.catch_up(runs.front, None, "no cursor at all")
+        assert runs.front.number == 1
+
+
+async def test_a_store_that_fails_is_looked_at_again(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes, failures = store.changes, [OSError("the disk is full")]
+
+    async def failing(since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
+        if failures and wait_seconds:
+            raise failures.pop()
+        return await changes(since, wait_seconds=wait_seconds)
+
+    monkeypatch.setattr(store, "changes", failing)
+    async with watching(store) as (watch, runs):
+        with runs.front.followed():
+            await watch.catch_up(runs.front, None, (await changes()).cursor)
+            await Bank().ask(MemoryStore(beside=store), "chat-18")
+            await told(runs.front, 0)
+
+    assert "could not be looked at" in caplog.text
