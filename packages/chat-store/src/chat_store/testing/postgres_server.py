@@ -9,11 +9,11 @@ It has a folder and a socket of its own, no port, and is gone with its folder wh
 from __future__ import annotations
 
 import os
+import pwd
 import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,6 +28,8 @@ from chat_core.errors import UsageError
 _PATIENCE = 180.0
 """Seconds that a server may take to start or to stop: machines that test are busy."""
 _BETWEEN = 0.02
+_SAME = -1
+"""As `chown` has it: no other user."""
 
 
 @final
@@ -41,16 +43,15 @@ class PostgresServer:
 
     def __init__(self, *, durable: bool = False) -> None:
         self._programs = _programs()
-        self._user: int | None
-        self._group: int | None
-        self._user, self._group = _unprivileged()
-        # A socket has a short path.
-        self._folder = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp" if sys.platform != "win32" else None))  # noqa: S108 - mkdtemp() makes it ours
+        self._owner = _unprivileged()
+        self._made: Path | None = None
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
         self._alive: int | None = None
 
     def __enter__(self) -> Self:
+        # A socket has a short path.
+        self._made = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp"))
         try:
             self._make()
             self.start()
@@ -61,6 +62,13 @@ class PostgresServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def _folder(self) -> Path:
+        if self._made is None:
+            msg = "a PostgresServer runs inside its block: with PostgresServer() as server: ..."
+            raise UsageError(msg)
+        return self._made
 
     @property
     def dsn(self) -> str:
@@ -97,7 +105,9 @@ class PostgresServer:
     def close(self) -> None:
         """End it, and remove its folder."""
         self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._made is not None:
+            shutil.rmtree(self._made)
+            self._made = None
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -106,42 +116,37 @@ class PostgresServer:
             self._process = None
         if self._alive is not None:
             # Those that serve a connection live on for a moment, when the server is killed.
-            if not select.select([self._alive], [], [], _PATIENCE)[0]:
-                msg = f"PostgreSQL does not end; it said:\n{self.log}"
-                raise TimeoutError(msg)
+            select.select([self._alive], [], [], _PATIENCE)
             os.close(self._alive)
             self._alive = None
 
     def _make(self) -> None:
-        if self._user is not None:
-            self._folder.chmod(0o755)
-            self._programs = self._reachable()
+        self._folder.chmod(0o755)
+        self._programs = self._reachable()
         data = self._folder / "data"
         data.mkdir(mode=0o700)
-        if self._user is not None and self._group is not None:
-            for folder in (self._folder, data):
-                os.chown(folder, self._user, self._group)
-        subprocess.run(  # noqa: S603 - our own program
-            [self._programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"],
-            check=True,
-            capture_output=True,
-            cwd=self._folder,
-            timeout=_PATIENCE,
-            user=self._user,
-            group=self._group,
-        )
+        for folder in (self._folder, data):
+            os.chown(folder, *self._owner)
+        self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True)
 
     def _reachable(self) -> Path:
         """The programs, where another user may not come to where they are: a copy."""
         if all(folder.stat().st_mode & 0o001 for folder in self._programs.parents):
             return self._programs
-        return Path(shutil.copytree(self._programs.parent, self._folder / "programs", symlinks=True)) / "bin"
+        package, copies = self._programs.parents[1], self._folder / "programs"
+        # Beside the package stand the libraries that its wheel brings.
+        for folder in package.parent.glob(f"{package.name}*"):
+            shutil.copytree(folder, copies / folder.name)
+        for path in (copies, *copies.rglob("*")):
+            path.chmod(0o755)
+        return copies / package.name / "pginstall" / "bin"
 
     def _run(self) -> subprocess.Popen[bytes]:
         settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "max_connections=200"]
         if not self._durable:
             settings += ["fsync=off"]
         command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data"]
+        user, group = self.runs_as
         # Every process of the server has the other end of this pipe; when all are gone, there is an end to read.
         self._alive, held = os.pipe()
         with (self._folder / "log").open("ab") as log, os.fdopen(held, "wb"):
@@ -154,13 +159,31 @@ class PostgresServer:
                 # What is typed at the terminal is for the tests, which end it themselves.
                 start_new_session=True,
                 pass_fds=[held],
-                user=self._user,
-                group=self._group,
+                user=user,
+                group=group,
             )
 
     def _answers(self) -> bool:
-        command: list[str | Path] = [self._programs / "pg_isready", "-q", "-h", self._folder, "-t", "10"]
-        return subprocess.run(command, check=False, timeout=_PATIENCE).returncode == 0  # noqa: S603 - our own program
+        return self._call("pg_isready", "-q", "-h", self._folder, "-t", "10") == 0
+
+    def _call(self, program: str, *words: str | Path, check: bool = False) -> int:
+        user, group = self.runs_as
+        done = subprocess.run(  # noqa: S603 - our own program
+            [self._programs / program, *words],
+            check=check,
+            capture_output=True,
+            cwd=self._folder,
+            timeout=_PATIENCE,
+            user=user,
+            group=group,
+        )
+        return done.returncode
+
+    @property
+    def runs_as(self) -> tuple[int | None, int | None]:
+        """The user and the group that its processes belong to, where those are not those of this one."""
+        user, group = self._owner
+        return (None, None) if user == _SAME else (user, group)
 
 
 _sharing = threading.Lock()
@@ -194,11 +217,9 @@ def _programs() -> Path:
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
-def _unprivileged() -> tuple[int, int] | tuple[None, None]:
+def _unprivileged() -> tuple[int, int]:
     """Root may not run PostgreSQL, and lets somebody do it who may do nothing: user and group."""
-    if sys.platform == "win32" or os.geteuid() != 0:
-        return None, None
-    import pwd  # noqa: PLC0415 - not everywhere
-
+    if os.geteuid() != 0:
+        return _SAME, _SAME
     nobody = pwd.getpwnam("nobody")
     return nobody.pw_uid, nobody.pw_gid

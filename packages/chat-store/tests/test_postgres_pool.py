@@ -1,0 +1,84 @@
+"""Connections are kept while they live, and the clock of the server is read as what it is."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from chat_store._postgres_pool import Connection, Pool, ServerClock
+from chat_store.testing.postgres_server import PostgresServer
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def nothing(_: Connection) -> None:
+    """What is done with a new connection."""
+
+
+def begin() -> bytes:
+    return b"BEGIN"
+
+
+def test_an_answer_that_came_late_is_not_taken_for_the_time() -> None:
+    clock = ServerClock()
+    assert clock.now() is None
+    # There is no better one.
+    clock.set(NOON, time.monotonic() - 60)
+    first = clock.now()
+    assert first is not None
+    assert first >= NOON
+    clock.set(NOON - timedelta(seconds=60), time.monotonic() - 60)
+    second = clock.now()
+    assert second is None or second >= first
+    clock.set(NOON + timedelta(hours=1), time.monotonic())
+    third = clock.now()
+    assert third is None or third >= NOON + timedelta(hours=1)
+
+
+def test_a_connection_is_used_again(postgres: PostgresServer) -> None:
+    pool = Pool(postgres.dsn, 10, 2, nothing)
+    seen: set[int] = set()
+    for _ in range(5):
+        with pool.connection(begin) as connection:
+            seen.add(connection.info.backend_pid)
+    pool.close()
+    assert len(seen) == 1
+
+
+def test_what_was_not_committed_is_taken_back(postgres: PostgresServer) -> None:
+    pool = Pool(postgres.dsn, 10, 1, nothing)
+    with pool.connection(begin) as connection:
+        connection.execute("CREATE TABLE never (x INTEGER)")
+    with pool.connection(begin) as connection:
+        assert connection.execute("SELECT to_regclass('never')").fetchone() == (None,)
+    pool.close()
+
+
+def test_what_does_not_begin_is_told_and_leaves_no_connection(postgres: PostgresServer) -> None:
+    pool = Pool(postgres.dsn, 10, 1, nothing)
+    for _ in range(3):
+        with pytest.raises(OSError, match="syntax error"), pool.connection(lambda: b"NONSENSE"):
+            pass
+    pool.close()
+
+
+def test_an_error_is_told_though_its_connection_has_died_meanwhile(postgres: PostgresServer) -> None:
+    pool = Pool(postgres.dsn, 10, 1, nothing)
+    with pytest.raises(ZeroDivisionError), pool.connection(begin) as connection:
+        with psycopg.connect(postgres.dsn) as other:
+            other.execute("SELECT pg_terminate_backend(%s, 60000)", (connection.info.backend_pid,))
+        raise ZeroDivisionError
+    with pool.connection(begin) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    pool.close()
+
+
+def test_connections_have_bounds_unless_the_address_has_its_own(postgres: PostgresServer) -> None:
+    pool = Pool(f"{postgres.dsn} connect_timeout=77", 5, 1, nothing)
+    with pool.connection(begin) as connection:
+        parameters = connection.info.get_parameters()
+        assert parameters["connect_timeout"] == "77"
+        assert parameters["tcp_user_timeout"] == "5000"
+    pool.close()
