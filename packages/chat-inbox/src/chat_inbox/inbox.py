@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final, Self, cast, final
+from typing import Any, Final, Self, cast, final
 
 import anyio
 from chat_core import AnyChat, Chat
@@ -130,7 +130,7 @@ class Inbox:
         async with self:
             yield
 
-    def openapi(self, root_path: str = "") -> dict[str, object]:
+    def openapi(self, root_path: str = "") -> dict[str, Any]:
         """The description of the API, as it is served under `/openapi.json`."""
         return document(root_path)
 
