@@ -131,12 +131,17 @@ def sealed(messages: Messages, path: Sequence[str], tool: Tool, nonce: str, secr
 
     The digests are keyed: who has the token, and guesses at a value, cannot see that it was right.
     """
-    inner = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
-    turns = [turn for content in inner or () for turn in content.turns if any(item is tool for item in turn.tools)]
+    holder = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
     # What tells it from another call that has its id, in another conversation of this name: what was asked, and when.
-    call = [tool.name, [_milliseconds(turn.created_at) for turn in turns]]
+    call = [tool.name, _made_at(holder or messages, tool)]
     arguments = _digest(secret, nonce, "arguments", tool.effective_arguments)
     return Seal(_digest(secret, nonce, "call", call), arguments, tool.revision)
+
+
+def _made_at(messages: Messages, tool: Tool) -> int:
+    # A call that waits stands near the end.
+    turns = (turn for content in reversed(messages) for turn in reversed(content.turns))
+    return next(_milliseconds(turn.created_at) for turn in turns if any(item is tool for item in turn.tools))
 
 
 def same(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
