@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, cast, get_args
 
 import anyio
+import jsonschema
 import pytest
 from chat_core.approvals import (
     ApprovalChoice,
@@ -35,6 +36,7 @@ from chat_core.messages import (
     Suspended,
     Tool,
     Turn,
+    schema,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,6 +175,13 @@ def test_a_token_outlives_the_process_and_the_documents_way_through_a_database()
     (decision,) = Messages.from_json(stored.to_json()).tool("outer", "inner").decisions
     assert decision.extra is not None
     assert decision.extra["token"] == keys().read(token).nonce
+
+
+def test_a_document_with_a_token_used_in_it_is_as_the_schema_says() -> None:
+    messages = waiting()
+    keys().reject(bound(messages), "chat-1", messages, "no")
+
+    jsonschema.validate(json.loads(messages.to_json()), schema())
 
 
 def test_a_scheduled_call_may_be_approved_early() -> None:
