@@ -127,3 +127,11 @@ async def test_what_the_block_raises_comes_out_as_it_is_and_the_application_stil
 
     assert caught.value is own
     assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.anyio
+async def test_leaving_what_was_not_entered_changes_nothing() -> None:
+    app = Living()
+    await AsgiTransport(app).__aexit__(None, None, None)
+
+    assert app.notes == []

@@ -284,6 +284,19 @@ async def test_a_reader_who_has_the_last_event_does_not_disturb_an_application_t
     assert app.notes == ["returned"]
 
 
+@pytest.mark.anyio
+async def test_an_application_that_breaks_behind_the_last_event_has_answered() -> None:
+    async def breaks(_: Receive, send: Send) -> None:
+        await send(SSE)
+        await send(chunk("data: [DONE]\n\n"))
+        msg = "a bug"
+        raise ValueError(msg)
+
+    request = Request("POST", "http", "app.example", "/", is_last=lambda event: event.data == b"[DONE]")
+
+    assert await streamed(Application(breaks), leave_behind=1, request=request) == 1
+
+
 async def raises(_: Receive, send: Send) -> None:
     msg = "a bug"
     raise ValueError(msg)

@@ -66,7 +66,7 @@ class Exchange:
         self._headed = anyio.Event()
         self._over = anyio.Event()
         self._ended = anyio.Event()
-        self._running = anyio.CancelScope(shield=True)
+        self._running = anyio.CancelScope()
         self._chunks, self._taken = anyio.create_memory_object_stream[bytes](0)
         self._decoder: Decoder | None = None
 
@@ -75,17 +75,16 @@ class Exchange:
     async def run(self) -> None:
         """Call the application. Whatever becomes of it, nothing is raised here."""
         try:
-            # The reader's cancellation is not the application's: it is told, and may end on its own.
             with self._running:
                 await self._app(self._scope, self._receive, self._send)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the reader is told
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the reader is told
             self._failed(error)
         finally:
             self._ended.set()
             self._headed.set()
             self._chunks.close()
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if self._left:
             _LOGGER.debug("the application raised behind a reader who had left", exc_info=error)
         elif self._whole:
@@ -230,7 +229,8 @@ class Exchange:
     async def leave(self, grace: float) -> None:
         """Nobody listens any more. Behind a whole answer the application may finish what it does.
 
-        Else it is told, if it waits for that, and has so many seconds to end; then it is cancelled.
+        Else it is told, if it waits for that, and has so many seconds to end; then it is cancelled. It has ended when
+        this returns, however this is left.
         """
         try:
             if self._whole:
@@ -245,6 +245,8 @@ class Exchange:
         finally:
             self._running.cancel()
             self._taken.close()
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
 
 
 def _scope(request: Request, state: dict[str, object]) -> Scope:

@@ -29,13 +29,15 @@ class Lifespan:
         self._begun = anyio.Event()
         self._closing = anyio.Event()
         self._ended = anyio.Event()
+        self._running = anyio.CancelScope()
 
     async def run(self) -> None:
         """Call the application. Nothing is raised here."""
         scope = {"type": "lifespan", "asgi": dict(VERSIONS), "state": self.state}
         try:
-            await self._app(scope, self._receive, self._send)
-        except Exception as error:
+            with self._running:
+                await self._app(scope, self._receive, self._send)
+        except (Exception, SystemExit) as error:
             # An application that knows of no lifespan may raise anything: the specification has a server go on without.
             level = logging.ERROR if self._begun.is_set() else logging.INFO
             _LOGGER.log(level, "the application raised in its lifespan", exc_info=error)
@@ -54,9 +56,14 @@ class Lifespan:
             raise TransportError("connect", f"the application did not start: {self._failure}")
 
     async def stop(self) -> None:
-        """Tell the application to end, and wait until it has."""
+        """Tell the application to end, and wait until it has. Where that is cancelled, it is cancelled."""
         self._closing.set()
-        await self._ended.wait()
+        try:
+            await self._ended.wait()
+        finally:
+            self._running.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
 
     async def _receive(self) -> Message:
         if not self._asked:

@@ -1,24 +1,29 @@
-"""Tasks that end with a block, and say nothing of themselves."""
+"""A task that belongs to the event loop, and to no scope of whoever starts it.
+
+A task group would have to stay open for as long as a stream is read. Its reader may well be an asynchronous generator
+that yields meanwhile, and a scope that is open across a `yield` breaks the scopes of whoever iterates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from importlib import import_module
+from typing import Any, Final
 
-from anyio import create_task_group, get_cancelled_exc_class
-from anyio.abc import TaskGroup
+_RUNNING: Final[set[asyncio.Task[None]]] = set()
+"""An event loop keeps no more than weak references to its tasks."""
 
 
-@asynccontextmanager
-async def company() -> AsyncGenerator[TaskGroup]:
-    """A task group for tasks that never raise. What the block raises comes out as it is, and not in a group."""
-    thrown: BaseException | None = None
-    async with create_task_group() as tasks:
-        try:
-            yield tasks
-        except get_cancelled_exc_class():
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised again behind the group, which would wrap it
-            thrown = error
-    if thrown is not None:
-        raise thrown
+def start(run: Callable[[], Coroutine[object, object, None]]) -> None:
+    """Start a task in the context of the caller. `run` never raises, and its end is waited for by whoever starts it."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        trio: Any = import_module("trio")  # it runs, so it is there
+        trio.lowlevel.spawn_system_task(run, context=copy_context())
+    else:
+        task = loop.create_task(run())
+        _RUNNING.add(task)
+        task.add_done_callback(_RUNNING.discard)

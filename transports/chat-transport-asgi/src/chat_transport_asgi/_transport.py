@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
@@ -13,7 +13,7 @@ from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Request, Re
 
 from chat_transport_asgi._exchange import Exchange, describe
 from chat_transport_asgi._lifespan import Lifespan
-from chat_transport_asgi._tasks import company
+from chat_transport_asgi._tasks import start
 from chat_transport_asgi._types import AsgiApp
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class AsgiTransport:
         self._max_event_bytes = max_event_bytes
         self._max_error_bytes = max_error_bytes
         self._lifespan: Lifespan | None = None
-        self._stack: AsyncExitStack | None = None
+        self._entered = False
 
     def __repr__(self) -> str:
         return f"AsgiTransport({getattr(self._app, '__qualname__', type(self._app).__name__)})"
@@ -110,27 +110,28 @@ class AsgiTransport:
             TransportError: of kind `connect`, the application says that it cannot start.
             UsageError: it has begun.
         """
-        if self._stack is not None:
+        if self._entered:
             msg = "this AsgiTransport runs its application already: enter it once at a time"
             raise UsageError(msg)
-        async with AsyncExitStack() as stack:
-            tasks = await stack.enter_async_context(company())
-            lifespan = Lifespan(self._app)
-            tasks.start_soon(lifespan.run)
-            stack.push_async_callback(lifespan.stop)
+        self._entered = True
+        lifespan = Lifespan(self._app)
+        start(lifespan.run)
+        try:
             await lifespan.start()
-            self._lifespan, self._stack = lifespan, stack.pop_all()
+        except BaseException:
+            self._entered = False
+            await lifespan.stop()
+            raise
+        self._lifespan = lifespan
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        stack, self._stack = self._stack, None
-        if stack is None:
-            return None
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
         try:
-            return await stack.__aexit__(kind, error, traceback)
+            await self.aclose()
         finally:
+            self._entered = False
             self._lifespan = None
 
     @asynccontextmanager
@@ -138,13 +139,12 @@ class AsgiTransport:
         """An answer as far as its head, while the application goes on."""
         self._check(request)
         exchange = Exchange(self._app, request, self._lifespan.state if self._lifespan is not None else {})
-        async with company() as tasks:
-            tasks.start_soon(exchange.run)
-            try:
-                await exchange.head()
-                yield exchange
-            finally:
-                await exchange.leave(self._grace)
+        start(exchange.run)
+        try:
+            await exchange.head()
+            yield exchange
+        finally:
+            await exchange.leave(self._grace)
 
     def _check(self, request: Request) -> None:
         """Refuse what no server would get to see."""
