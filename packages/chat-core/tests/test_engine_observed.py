@@ -365,6 +365,38 @@ async def test_a_decision_is_not_told_again_where_the_call_was_begun_before() ->
     assert desk.seen.waits == []
 
 
+async def test_an_approval_is_not_told_again_where_its_tool_runs_again() -> None:
+    desk = Desk([FunctionCall("count", {}, id="c1")], "Done.")
+    again = ToolCollection()
+
+    @again.tool(idempotent=True)
+    async def count() -> str:
+        return "counted"
+
+    chat = desk.builder.with_tools(again).build()
+    messages = Messages.from_user("count")
+    tool = Tool(FunctionCall("count", {}), id="c1")
+    messages.append("model", Turn([tool]))
+    tool.await_approval()
+    tool.approve()
+    tool.start()  # and its process was killed
+    await chat.complete(messages)
+    assert [record.attempt for record in desk.seen.tools] == [2]
+    assert desk.seen.waits == []
+
+
+async def test_an_approval_is_not_told_again_where_the_model_is_asked_again() -> None:
+    desk = Desk(pays("a"), "Done.", policy=asks)
+    messages = await paused(desk, "a")
+    messages.tool("a").approve()
+    broken = Desk(pays("a"), UsageError("no"), policy=asks)
+    with pytest.raises(UsageError):
+        await broken.chat.complete(messages)
+    assert broken.seen.told() == [("a", "approved", False)]
+    await desk.chat.complete(messages)
+    assert desk.seen.waits == []
+
+
 # Inside, beside, and against it
 
 

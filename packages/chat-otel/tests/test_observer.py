@@ -363,6 +363,18 @@ async def test_a_rejection_and_a_wait_that_ran_out_are_waits_too(sdk: Any) -> No
     assert "execute_tool pay" not in [span.name for span in sdk.spans()]
 
 
+async def test_a_wait_that_ran_out_stands_in_the_run_that_found_it_also_where_that_pauses_again(sdk: Any) -> None:
+    desk = Desk(sdk, pays("p1", "p2"), policy=lambda call, meta: asks(call, meta) if call.id == "p1" else never(call))
+    messages = await paused(desk, "p1", "p2")
+    desk.now = START + timedelta(hours=2)
+    await desk.run(messages)
+    assert tree(sdk.spans())[1] == ("invoke_agent", ["await_approval pay"])
+
+
+def never(_call: FunctionCall) -> RequireApproval:
+    return RequireApproval()
+
+
 async def test_a_schedule_is_a_wait(sdk: Any) -> None:
     at = START + timedelta(days=1)
     desk = Desk(sdk, pays("p1"), "Done.", policy=lambda call, meta: Schedule(at))
