@@ -55,12 +55,23 @@ _LOCK_NAME: LiteralString = (
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM lock"
 )
 _INSERT = (
-    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, id, change) "
-    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, pg_current_xact_id()) RETURNING key"
+    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, id, change) VALUES "
+    "(%(person)s, %(born)s, %(entries)s, %(revision)s, %(fence)s, %(holder)s, %(until)s, %(due)s, %(id)s, "
+    "pg_current_xact_id()) RETURNING key"
 )
-_UPDATE = (
-    "UPDATE chat_conversations SET person = %s, born = %s, entries = %s, revision = %s, fence = %s, holder = %s, "
-    "until = %s, due = %s, change = CASE WHEN %s THEN pg_current_xact_id() ELSE change END WHERE key = %s"
+_UPDATE: LiteralString = (
+    "UPDATE chat_conversations SET person = %(person)s, born = %(born)s, entries = %(entries)s, "
+    "revision = %(revision)s, fence = %(fence)s, holder = %(holder)s, until = %(until)s, due = %(due)s, "
+    "change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
+)
+# One message to the server, for the sake of those that are far away.
+_APPEND: LiteralString = (
+    "WITH head AS (" + _UPDATE + " RETURNING key), "  # noqa: S608 - our own names
+    "entry AS (INSERT INTO chat_entries SELECT key, %(entries)s, %(entry)s FROM head), "
+    "gone AS (DELETE FROM chat_waits WHERE conversation = %(key)s AND tool = ANY(%(tools)s::text[])) "
+    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait) SELECT head.key, found.* FROM head, "
+    "unnest(%(names)s::text[], %(places)s::bigint[], %(kinds)s::text[], %(moments)s::bigint[], %(waits)s::bytea[]) "
+    "AS found"
 )
 _WAITING = (
     "SELECT id, person, kind, wait FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
@@ -161,34 +172,44 @@ class _Transaction:
 
     def put(self, head: Head, *, changed: bool = False) -> None:
         self.changed |= changed
-        values = (
-            head.person,
-            head.born,
-            head.entries,
-            head.revision,
-            head.fence,
-            head.holder,
-            number_of(head.until),
-            number_of(head.due),
-        )
-        if self._key is None:
-            row = self._connection.execute(_INSERT, (*values, self._id)).fetchone()
-            self._key = None if row is None else row[0]
-        else:
-            self._connection.execute(_UPDATE, (*values, changed, self._key))
+        values = self._values(head, changed=changed)
+        if self._key is not None:
+            self._connection.execute(_UPDATE, values)
+            return
+        row = self._connection.execute(_INSERT, values).fetchone()
+        self._key = None if row is None else row[0]
 
     def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        self.put(head, changed=True)
-        self._connection.execute("INSERT INTO chat_entries VALUES (%s, %s, %s)", (self._key, head.entries, entry))
-        for tool, found in waits.items():
-            name = name_to_text(tool)
-            self._connection.execute("DELETE FROM chat_waits WHERE conversation = %s AND tool = %s", (self._key, name))
-            for place, wait in enumerate(found):
-                self._connection.execute(
-                    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait) "
-                    "VALUES (%s, %s, %s, %s, %s, %s)",
-                    (self._key, name, place, wait.kind, number_of(moment_of(wait)), wait_to_bytes(wait)),
-                )
+        if self._key is None:
+            self.put(head)
+        self.changed = True
+        found = [(name_to_text(tool), place, wait) for tool in waits for place, wait in enumerate(waits[tool])]
+        values = {
+            **self._values(head, changed=True),
+            "entry": entry,
+            "tools": [name_to_text(tool) for tool in waits],
+            "names": [name for name, _, _ in found],
+            "places": [place for _, place, _ in found],
+            "kinds": [wait.kind for _, _, wait in found],
+            "moments": [number_of(moment_of(wait)) for _, _, wait in found],
+            "waits": [wait_to_bytes(wait) for _, _, wait in found],
+        }
+        self._connection.execute(_APPEND, values)
+
+    def _values(self, head: Head, *, changed: bool) -> dict[str, object]:
+        return {
+            "id": self._id,
+            "key": self._key,
+            "person": head.person,
+            "born": head.born,
+            "entries": head.entries,
+            "revision": head.revision,
+            "fence": head.fence,
+            "holder": head.holder,
+            "until": number_of(head.until),
+            "due": number_of(head.due),
+            "changed": changed,
+        }
 
     def remove(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
