@@ -166,14 +166,17 @@ class StreamedCall:
         """The next batch of events, or the reset that begins another attempt."""
         while True:
             try:
-                batch = await self._read()
+                # Here and not in a method: this is awaited for every read of the connection.
+                try:
+                    batch = await anext(self._batches or await self._begin())
+                except StopAsyncIteration:
+                    await self._end()
+                    return None
             except ChatError as error:
                 reset = await self._fail(error)
                 if reset is not None:
                     return (reset,)
                 continue
-            if batch is None:
-                return None
             if batch:
                 self._delivered = True
             return batch if self._question.output is None else as_structured(batch, self._so_far)
@@ -193,22 +196,20 @@ class StreamedCall:
             # It was left in the middle, and that was paid for.
             self.usage += stream.partial().usage
 
-    async def _read(self) -> Sequence[Delta] | None:
-        if self._batches is None:
-            asked = self._question
-            entered = self._model.stream(asked.messages, asked.tools, asked.options, asked.output)
-            self._stream = await entered.__aenter__()
-            self._entered = entered
-            self._batches = aiter(self._stream)
-        try:
-            return await anext(self._batches)
-        except StopAsyncIteration:
-            stream = self._stream
-            assert stream is not None  # noqa: S101 - it was entered above
-            self.turn = stream.close()
-            self.usage += self.turn.usage
-            await self.aclose()
-            return None
+    async def _begin(self) -> AsyncIterator[Sequence[Delta]]:
+        asked = self._question
+        entered = self._model.stream(asked.messages, asked.tools, asked.options, asked.output)
+        self._stream = await entered.__aenter__()
+        self._entered = entered
+        self._batches = aiter(self._stream)
+        return self._batches
+
+    async def _end(self) -> None:
+        stream = self._stream
+        assert stream is not None  # noqa: S101 - it has been read
+        self.turn = stream.close()
+        self.usage += self.turn.usage
+        await self.aclose()
 
     async def _fail(self, error: ChatError) -> AttemptReset | None:
         """Wait for another attempt; the reset event, if anything of this one was delivered."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from typing import final
+
+from anyio.lowlevel import EventLoopToken, current_token
 
 from chat_core._finish import finish
 from chat_core.conversation import Conversation
@@ -21,16 +24,24 @@ class Journal:
         refused: calls that could not be begun once, since somebody had decided them, or a call in them.
     """
 
-    __slots__ = ("conversation", "messages", "refused")
+    __slots__ = ("_home", "conversation", "messages", "refused")
 
     def __init__(self, target: Messages | Conversation) -> None:
         self.refused: set[str] = set()
+        self._home: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
             self.messages = target
         else:
             self.conversation = target
             self.messages = target.messages
+
+    @property
+    def home(self) -> tuple[EventLoopToken, int]:
+        """The event loop and the thread of the run. To be asked there first; then it is known anywhere."""
+        if self._home is None:
+            self._home = current_token(), threading.get_ident()
+        return self._home
 
     @property
     def id(self) -> str | None:

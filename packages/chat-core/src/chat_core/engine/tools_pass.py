@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core._cancelled import is_cancelled
@@ -69,7 +69,7 @@ class ToolsPass(Generic[PauseT]):
         self._group = group
         self._heard = heard
         self._watch = watch
-        self._home = current_token(), threading.get_ident()
+        self._home = journal.home
         self._mailbox: Mailbox[Progress | _Ended] = Mailbox()
         self._queue: list[Ready] | None = None
         self._running: dict[str, Ready] = {}

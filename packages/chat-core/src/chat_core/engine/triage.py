@@ -78,6 +78,7 @@ class Judge(Generic[PauseT]):
         self._found: Triage[PauseT] = Triage()
         self._promised: list[str] = []
         self._lost: list[str] = []
+        self._context: CallContext | None = None
 
     async def look(self, tools: list[Tool]) -> Triage[PauseT]:
         """Look at every unresolved call. Nothing is raised: what went wrong is the triage's `error`.
@@ -291,7 +292,11 @@ class Judge(Generic[PauseT]):
             raise _Invalid(msg) from error
 
     def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
-        context = CallContext(self._journal.messages.contents, self._journal.id, tool.decisions)
+        context = self._context
+        if context is None or tool.decisions or len(context.messages) != len(self._journal.messages):
+            context = CallContext(self._journal.messages.contents, self._journal.id, tool.decisions)
+            # One that says nothing of its call serves for all calls of an answer.
+            self._context = None if tool.decisions else context
         # A copy: whatever a strategy does with what it is shown, what runs was validated.
         return tool.call.shown({name: _copied(value) for name, value in arguments.items()}, tool.id, context)
 

@@ -372,11 +372,12 @@ class Tool:
         return self._run(ToolEvent.AGAIN, self.attempts + 1, _moment(at))
 
     def _run(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
-        running = Running(os.urandom(16).hex(), attempt, at, self.inner)
+        drawn = os.urandom(32).hex()
+        running = Running(drawn[:32], attempt, at, self.inner)
         self._move(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
-            self.idempotency_key = os.urandom(16).hex()
+            self.idempotency_key = drawn[32:]
         return running
 
     def lost(self, reason: str) -> None:
