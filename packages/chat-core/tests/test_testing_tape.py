@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +372,19 @@ async def test_a_middleware_outside_or_inside_the_recorder_changes_nothing_of_th
     assert response.body == b"x"
     assert mock.closed
     assert mock.last.request == asking()
+
+
+@pytest.mark.anyio
+async def test_a_tape_of_a_core_that_is_run_from_its_source_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("chat_core.testing.tape._file.version", missing)
+    mock = MockTransport()
+    mock.answer()
+    await recorder(mock, tmp_path / "tape.json").send(asking())
+
+    assert '"chat-core": "unknown"' in (tmp_path / "tape.json").read_text(encoding="utf-8")
+    assert repr(TapeTransport(tmp_path / "tape.json")).startswith("TapeTransport('")
