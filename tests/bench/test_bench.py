@@ -18,7 +18,7 @@ FOLDER = ROOT / "benchmarks"
 
 @pytest.fixture(autouse=True)
 def on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
 
 
 def module(name: str) -> Any:
