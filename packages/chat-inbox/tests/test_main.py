@@ -114,8 +114,14 @@ def test_the_command_serves_an_inbox_until_it_is_interrupted(folder: Path) -> No
             answer = connection.getresponse()
             assert (answer.status, b'"by":"ana"' in answer.read()) == (200, True)
             connection.close()
+
+            # A page that is open does not keep it from ending.
+            listening = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            listening.request("GET", "/api/waiting/stream")
+            assert listening.getresponse().readline().startswith(b": listening")
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(60) is not None
+        listening.close()
 
     assert isinstance(anyio.run(status), Approved)

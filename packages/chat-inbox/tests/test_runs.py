@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 import pytest
@@ -14,7 +14,7 @@ from chat_core.messages import Messages, Tool, Turn
 from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
 from chat_inbox.runs import Channel, Runs
-from chat_store import MemoryStore
+from chat_store import MemoryStore, OpenConversation
 
 from .world import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
 
@@ -66,6 +66,17 @@ def test_a_channel_has_what_was_told_since_and_says_where_that_is_gone() -> None
     assert channel.live == ""
 
 
+def test_a_channel_that_nobody_reads_does_not_grow_for_ever() -> None:
+    channel = Channel()
+    for _ in range(10_000):
+        channel.tell("changed")
+
+    assert channel.since(0) is None
+    last = channel.since(channel.number - 100)
+    assert last is not None
+    assert [item.number for item in last] == list(range(9_901, 10_001))
+
+
 def test_text_that_a_retry_made_void_is_forgotten() -> None:
     channel = Channel()
     channel.begin(Messages.from_user("hello"))
@@ -107,7 +118,7 @@ async def test_a_decided_call_runs_and_the_outcome_is_told(store: MemoryStore, b
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore) -> None:
+async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun = anyio.Event(), anyio.Event()
 
     async def wait() -> None:
@@ -116,6 +127,14 @@ async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore) -> None
 
     bank = Bank(CALL, Answer((ANSWER,), before=wait))
     await approved(store)
+    opened, open_it = 0, store.open
+
+    def count(conversation: str) -> AbstractAsyncContextManager[OpenConversation]:
+        nonlocal opened
+        opened += 1
+        return open_it(conversation)
+
+    monkeypatch.setattr(store, "open", count)
     async with running(store, bank) as runs:
         runs.start("chat-17")
         with anyio.fail_after(WAIT):
@@ -125,6 +144,7 @@ async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore) -> None
         gate.set()
         await until_answered(store)
 
+    assert opened == 2  # once for the decision, and once to look whether anything was decided meanwhile
     assert len(bank.model.asked) == 1
     assert bank.paid == ["4000 to Maria"]
 

@@ -35,6 +35,8 @@ from chat_store import ConversationStore, OpenConversation
 from chat_inbox.calls import walk
 
 _log = logging.getLogger("chat_inbox")
+_LOGGED: Final = 4000
+"""Events that are kept of a channel: more than a page misses that is not gone."""
 _KEPT: Final = 1000
 """Channels that are remembered for how their last run ended."""
 
@@ -98,6 +100,8 @@ class Channel:
         """Tell everybody who listens."""
         self.number += 1
         self._log.append(Told(self.number, name, data))
+        if len(self._log) > _LOGGED:
+            del self._log[: _LOGGED // 2]
         if self._news is not None:
             self._news.set()
             self._news = None
