@@ -1,0 +1,1 @@
+"""What a whole chat tells OpenTelemetry, over real sockets and from several processes."""
