@@ -6,9 +6,17 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
-from chat_core.testing.transport_conformance import Peer, Play, Received, TransportCapabilities, TransportConformance
+from chat_core.testing.transport_conformance import (
+    TRANSPORT_SCENARIOS,
+    Peer,
+    Play,
+    Received,
+    TransportCapabilities,
+    TransportConformance,
+)
 from chat_core.transport import Headers, Transport
 from chat_transport_asgi import AsgiTransport, Receive, Scope, Send
 
@@ -96,3 +104,10 @@ class TestAsgiTransport(TransportConformance):
     def make_transport(self, peer: Peer, /) -> Transport:
         assert isinstance(peer, Playing)
         return AsgiTransport(peer, hosts=[HOST])
+
+
+def test_the_readme_tells_how_many_promises_it_keeps() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    claimed = [scenario for scenario in TRANSPORT_SCENARIOS if scenario.is_claimed(TestAsgiTransport.capabilities)]
+
+    assert f"It keeps {len(claimed)} of the kit's {len(TRANSPORT_SCENARIOS)} promises" in readme
