@@ -12,7 +12,7 @@ from typing import Never, cast
 
 import pytest
 from chat_core import ChatBuilder, ChatResponse, Retry, StreamingChat, ToolCollection
-from chat_core.errors import Authentication, ChatError, Network, UsageError
+from chat_core.errors import Authentication, ChatError, Network, RateLimited, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -158,6 +158,20 @@ async def test_a_refused_handshake_is_the_error_that_http_would_have_been(anyio_
                 assert not error.retryable
                 assert "Incorrect API key" in str(error)
                 assert "hunter2" not in repr(error)
+
+
+async def test_a_handshake_that_is_refused_for_a_while_says_how_long_to_wait(anyio_backend: str) -> None:
+    assert anyio_backend
+
+    async def play(_: Sockets, _connection: ServerConnection, _asked: Object) -> None:
+        raise AssertionError
+
+    body = b'{"error": {"message": "Slow down.", "code": "rate_limit_exceeded"}}'
+    async with serving(play, refusal(429, {"retry-after": "7"}, body)) as sockets, opened() as transport:
+        for stream in (True, False):
+            error = await ask(provider_of(sockets, transport), stream=stream)
+            assert isinstance(error, RateLimited)
+            assert (error.retry_after, error.retryable) == (7.0, True)
 
 
 # --- What was recorded over HTTP ------------------------------------------------------------------------------

@@ -115,6 +115,8 @@ async def test_send_returns_the_result_or_the_status_of_an_error() -> None:
         async with opened(Rpc()) as transport:
             good = await transport.send(ask(server.host, path="/good"))
             bad = await transport.send(ask(server.host, path="/bad"))
+            assert (await transport.send(ask(server.host, path="/bad"))).status == 404
+        assert server.connections == 2  # one for each path: an error costs none
     assert (good.status, good.body) == (200, b'"yes"')
     assert (bad.status, json.loads(bad.body)["message"]) == (404, "no")
 

@@ -13,7 +13,7 @@ class FrameProtocol(Protocol):
 
     As it stands, a request's body is sent as one frame of text, each frame that comes back is an event, and the turn
     ends with the event for which `Request.is_last` is true. One connection serves one turn at a time then, and turns
-    that run at once have connections of their own. What a method raises, but for a `TransportError`, is a frame that
+    that run at once have connections of their own. What `read()`, `head()` and `whole()` raise means that a frame
     cannot be understood: the transport makes an error of the kind `protocol` of it.
     """
 
@@ -52,7 +52,8 @@ class FrameProtocol(Protocol):
     def failed(self, event: Event, /) -> int | None:
         """The status that the last event of a turn tells, where that is an error; else `None`.
 
-        It is the status of what `send()` returns. A connection whose turn failed is not used again.
+        It is the status of what `send()` returns. A connection whose turn failed is not used again, unless it is
+        multiplexed.
         """
         del event
         return None

@@ -146,7 +146,8 @@ class Link:
         """
         turn.close()
         self.busy -= 1
-        self.spent = self.spent or turn.failed is not None
+        # Where turns have no keys, what is left of one that failed could be taken for the next answer.
+        self.spent = self.spent or (turn.failed is not None and self._reader is None)
         self.broke = self.broke or (not turn.finished and self._connection.state is not State.OPEN)
         over = turn.finished
         if self._inboxes.pop(turn.key, None) is not None and not over and self._connection.state is State.OPEN:

@@ -258,6 +258,7 @@ class Pool:
                 link.hang_up()
                 self._gone(place, link)
 
+        self._wake(link)
         seconds = self._keeping.idle_seconds
         if seconds is not None:
             link.timer = self._loop.call_later(seconds, end)
