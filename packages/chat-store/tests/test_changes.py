@@ -12,7 +12,6 @@ import anyio
 import pytest
 from anyio import from_thread, to_thread
 from chat_core.errors import InvalidDocument, UsageError
-from chat_core.messages import Messages
 from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _backed, _watch
 from chat_store._bells import Bell, Bells
 from chat_store._watch import Watchman
@@ -144,10 +143,10 @@ async def test_what_is_no_cursor_is_refused(cursor: str, path: Path) -> None:
 async def test_a_number_of_a_change_is_not_given_again_when_its_conversation_was_deleted(path: Path) -> None:
     async with SqliteStore(path) as store:
         for one in (store, MemoryStore()):
-            await one.create(Messages.from_user("Hello."), id="old")
+            await one.create(paused("a"), id="old")
             cursor = (await one.changes()).cursor
             await one.delete("old")
-            await one.create(Messages.from_user("Hello."), id="new")
+            await one.create(paused("a"), id="new")
             found = await one.changes(cursor, wait_seconds=0)
             assert [item.conversation for item in found.conversations] == ["new"]
 

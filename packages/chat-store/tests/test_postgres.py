@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
 from uuid import uuid4
 
 import anyio
@@ -241,6 +242,18 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(datab
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
 
 
+async def test_two_that_change_one_conversation_follow_one_another_from_their_first_look_on(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"), id="a")
+    one, other = database.backend(), database.backend(busy_seconds=0.05)
+    with one.changing("a") as changing:
+        assert changing.head()
+        with pytest.raises(TimeoutError, match="somebody else"), other.changing("a") as late:
+            late.head()
+    one.close()
+    other.close()
+
+
 async def test_two_that_begin_one_conversation_at_once_follow_one_another(database: Database) -> None:
     one, other = database.backend(), database.backend(busy_seconds=0.05)
     with one.changing("a") as changing:
@@ -395,8 +408,13 @@ def test_nobody_listens_when_a_store_is_closed(database: Database) -> None:
 async def test_leases_are_compared_by_the_clock_of_the_server(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead = timedelta(days=3)
-    monkeypatch.setattr(_backed, "utc_now", lambda: datetime.now(UTC) + ahead)
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(days=3)
+
+    monkeypatch.setattr(_backed, "datetime", Ahead)
+    assert _backed.utc_now() > datetime.now(UTC) + timedelta(days=2)
     async with database.store() as here, database.store() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:

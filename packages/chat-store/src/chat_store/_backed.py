@@ -193,8 +193,8 @@ class BackedStore:
     def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, Look]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
-        # Where it comes from a machine whose clock is ahead, something is told twice rather than never.
-        look = self._backend.look(since.position, min(since.at, now), now)
+        # Where the clock of another machine was ahead, this goes back: something is told twice rather than never.
+        look = self._backend.look(since.position, since.at, now)
         return Cursor(now, look.position), look
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
