@@ -104,12 +104,12 @@ class Exchange:
 
     async def _send(self, message: Message) -> None:
         with self._hearing():
-            await checkpoint()
             if self._left:
                 raise ClientLeft(_GONE)
             kind = message["type"]
             if kind == "http.response.start" and not self._headed.is_set():
                 self._start(message)
+                await checkpoint()
             elif kind == "http.response.body" and self._headed.is_set() and not self._whole:
                 await self._body(bytes(message.get("body", b"")), more=bool(message.get("more_body", False)))
             else:
@@ -150,6 +150,8 @@ class Exchange:
                 await self._chunks.send(chunk)
             except anyio.BrokenResourceError:
                 raise ClientLeft(_GONE) from None
+        else:
+            await checkpoint()
         if not more:
             self._whole = True
             self._over.set()
