@@ -21,6 +21,7 @@ from chat_core import (
     Paused,
     Reject,
     RequireApproval,
+    Retry,
     Schedule,
     ScopedCollection,
     StreamingChat,
@@ -185,6 +186,26 @@ async def test_attempts_that_failed_are_told_with_their_call(streamed: bool) -> 
     await desk.run(Messages.from_user("hi"), streamed=streamed)
     [call] = desk.seen.calls
     assert (call.failures, call.error, call.turn is not None) == ([busy], None, True)
+
+
+@pytest.mark.parametrize("fail_after", [None, 1])
+async def test_every_attempt_is_made_inside_its_call(fail_after: int | None) -> None:
+    where: list[tuple[str, ...]] = []
+
+    async def note() -> None:
+        where.append(WHERE.get())
+
+    busy = RateLimited("busy", status=429, retry_after=0.0)
+    model = ScriptedProvider(
+        Answer(["one two"], fail_after=fail_after, error=busy, before=note), Answer(["Done."], before=note)
+    )
+    seen = Seen()
+    chat = ChatBuilder().with_model(model).with_retry(Retry(times=1, after_delivery=True)).with_observer(seen).build()
+    async with chat.stream(Messages.from_user("hi")) as stream:
+        async for _ in stream:
+            pass
+    assert where == [("run", "chat")] * 2
+    assert len(seen.calls[0].failures) == 1
 
 
 async def test_a_call_that_fails_for_good_ends_its_run() -> None:

@@ -64,6 +64,11 @@ class Patience:
         self.failures: list[ChatError] | None = None
         self._left = settings.retry.budget
 
+    @property
+    def after_delivery(self) -> bool:
+        """Whether a call may be tried again of which something has been delivered."""
+        return self._settings.retry.after_delivery
+
     async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
         """Wait until the call may be tried again.
 

@@ -158,7 +158,7 @@ class RunWatch:
         )
         patience.failures = record.failures
         watched = Watched(self._observers, lambda observer: observer.model_call(record))
-        return ObservedCall(call, record, watched, self._waits.told_to_the_model)
+        return ObservedCall(call, record, watched, self._waits.told_to_the_model, again=patience.after_delivery)
 
     async def tool(self, ready: Ready, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
         """A tool's body, inside its observations; a chat that it is has the same observers."""
@@ -182,8 +182,11 @@ class RunWatch:
 class ObservedCall:
     """A provider call under way, which is observed."""
 
-    def __init__(self, call: Call, record: CallRecord, watched: Watched, told: Callable[[], None]) -> None:
+    def __init__(
+        self, call: Call, record: CallRecord, watched: Watched, told: Callable[[], None], *, again: bool
+    ) -> None:
         self._call = call
+        self._again = again
         self._record = record
         self._watched = watched
         self._told = told
@@ -195,7 +198,11 @@ class ObservedCall:
         """What the last read brought; `None` when the call has ended well."""
         record = self._record
         try:
-            with self._watched.inside():
+            if record.first_after is None or self._again:
+                with self._watched.inside():
+                    batch = await self._call.next()
+            else:
+                # Nothing can begin here any more, and a stream has many batches.
                 batch = await self._call.next()
         except Exception as error:
             record.error = error
