@@ -46,7 +46,12 @@ def imported(package: Package) -> set[str]:
     names -= {package.import_name, *sys.stdlib_module_names}
     own = {other.import_name: other.name for other in PACKAGES}
     found = packages_distributions()
-    distributions = {canonicalize_name(own.get(name) or found.get(name, [name])[0]) for name in names}
+    known = set(declared(package))
+    distributions: set[str] = set()
+    for name in names:
+        # Several distributions may have their modules in one name: then it is the declared one that is meant.
+        owners = [canonicalize_name(owner) for owner in ([own[name]] if name in own else found.get(name, [name]))]
+        distributions.add(next((owner for owner in owners if owner in known), owners[0]))
     return {PART_OF.get(name, name) for name in distributions}
 
 
