@@ -3,7 +3,7 @@
     with PostgresServer() as server:
         async with PostgresStore(server.dsn, schema="first") as store: ...
 
-It has a folder and a socket of its own, no port, and is gone with its folder when the block is left.
+It has a folder and a socket of its own, no port, and is gone with its folder when the block is left. Not for Windows.
 """
 
 from __future__ import annotations
