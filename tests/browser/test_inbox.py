@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from chat_core import FunctionCall
 from chat_core.messages import Rejected
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from .conftest import PATIENCE, Place
 
@@ -165,6 +165,35 @@ def test_a_reload_in_mid_stream_finds_the_answer_where_it_is(chromium: Browser, 
         another.goto(f"{address}/conversations/chat-17")
         expect(another.get_by_text(ANSWER)).to_be_visible()
     assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_text_that_comes_while_the_page_is_read_again_stands_there_once(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    approve(page)
+    place.let(1)
+    live, read_again = page.locator("#live"), "document.dispatchEvent(new Event('visibilitychange'))"
+    expect(live).to_have_text("Maria")
+    page.evaluate(read_again)
+    number = str(page.request.get(f"{address}/api/conversations/chat-17").json()["place"]).rpartition("-")[2]
+    expect(live).to_have_attribute("data-after", number)  # nothing happens now until the next word
+
+    held: list[tuple[Route, APIResponse]] = []
+    # The page as it is now, which comes after the next word.
+    page.route(lambda url: "/conversations/" in url, lambda route: held.append((route, route.fetch())))
+    page.evaluate(read_again)
+    for _ in range(PATIENCE // 10):
+        if held:
+            break
+        page.wait_for_timeout(10)
+    place.let(1)
+    expect(live).to_have_text("Maria has")
+    for route, response in held:
+        route.fulfill(response=response)
+    place.let(1)
+
+    expect(live).to_have_text("Maria has her")
+    assert len(held) == 1
 
 
 def test_a_call_is_edited_and_approved(page: Page, place: Place) -> None:

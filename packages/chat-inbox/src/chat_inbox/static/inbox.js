@@ -44,6 +44,7 @@
   // Puts what is new into this page. What has the same key and version stays, with what is being written into it.
   function take(page) {
     const changed = [];
+    const before = document.getElementById("live");
     for (const fresh of page.querySelectorAll("ol.keyed")) {
       const here = document.getElementById(fresh.id);
       if (here) exchange(here, fresh, changed);
@@ -53,7 +54,8 @@
     if (live) {
       const after = Number(live.dataset.after);
       texts = texts.filter(([count]) => count > after);
-      live.append(...texts.map(([, text]) => text));
+      // One that has stayed has them.
+      if (live !== before) live.append(...texts.map(([, text]) => text));
     } else {
       texts = [];
     }
@@ -106,6 +108,9 @@
     }
   }
   setInterval(tick, 20000);
+
+  // A page that comes into view again may have slept.
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 
   // One decision for one click.
   document.addEventListener("submit", (event) => {
