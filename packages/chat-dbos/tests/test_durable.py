@@ -14,7 +14,7 @@ from chat_core import ChatBuilder
 from chat_core.errors import Authentication, Overloaded, UsageError
 from chat_core.messages import Completed
 from chat_core.testing import ScriptedProvider
-from chat_dbos import ConversationFailed, DurableChats, Patience
+from chat_dbos import ConversationFailed, DurableChats, Patience, launched
 from chat_dbos._running import Busy, Failed, Halted
 from chat_store import UnknownConversation
 from dbos import DBOS, DBOSClient
@@ -178,6 +178,50 @@ async def test_a_worker_without_the_chat_says_so_in_the_workflow(shop: Shop) -> 
         await wait_until(failed)
         (status,) = await DBOS.list_workflows_async()
         assert str(status.error) == "UsageError: there is no chat 'shop' here; there are: none"
+
+
+# --- Taking over ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["same", "other"])
+async def test_a_worker_goes_on_with_what_another_one_was_at(shop: Shop, version: str) -> None:
+    config = shop.config
+    config["application_version"] = "same"
+    durable = shop.durable()
+    async with launched(config):
+        first = await durable.start("c", chat="shop")
+        await shop.until_waiting()
+    await shop.approve()
+    config["application_version"], config["executor_id"] = version, "two"
+    async with launched(config):
+        assert await durable.take_over("nobody") == []
+        assert await durable.take_over("one") == ["c"]
+
+        async def ended() -> bool:
+            return "SUCCESS" in [item.status for item in await DBOS.list_workflows_async()]
+
+        await wait_until(ended)
+        ends = {item.workflow_id: (item.status, item.executor_id) for item in await DBOS.list_workflows_async()}
+    assert shop.paid == [5]
+    if version == "same":
+        assert ends == {first.workflow_id: ("SUCCESS", "two")}
+    else:
+        assert ends.pop(first.workflow_id) == ("CANCELLED", "one")
+        assert list(ends.values()) == [("SUCCESS", "two")]
+
+
+async def test_a_run_that_finds_another_one_tries_again_when_that_has_ended(shop: Shop) -> None:
+    async with running(shop, shop.durable(shop.chat("Hello."))) as durable, shop.store.open("c") as other:
+        await other.claim()
+        handle = await durable.start("c", chat="shop")
+
+        async def busy() -> bool:
+            steps = await DBOS.list_workflow_steps_async(handle.workflow_id)
+            return {"kind": "busy"} in [step["output"] for step in steps]
+
+        await wait_until(busy)
+        await other.release()
+        assert (await handle.get_result())["runs"] > 1
 
 
 # --- What DBOS keeps ------------------------------------------------------------------------------------------------

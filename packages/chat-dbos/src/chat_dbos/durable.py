@@ -155,7 +155,10 @@ class DurableChats:
         for status in left:
             conversation_id, chat = status.input["args"] if status.input else ("", "")
             taken.append(conversation_id)
-            if status.app_version != DBOS.application_version:
+            if status.app_version == DBOS.application_version:
+                # Somebody may have decided while nobody was there to be told.
+                await decided(conversation_id)
+            else:
                 # No worker of this version may take its steps again. It need not: a new one finds all in the store.
                 snapshot = await self._store.load(conversation_id)
                 await self._begin(conversation_id, chat, snapshot.revision, beside=status.workflow_id)
