@@ -217,6 +217,18 @@ async def dies(server: StdioServer | HttpServer, folder: Path) -> None:
     assert messages.contents[-1].turns[-1].text == "Done."
 
 
+async def test_leaving_the_block_ends_the_calls_that_another_task_is_at(toolbox: Toolbox) -> None:
+    mark, messages = uuid4().hex, Messages.from_user("Wait.")
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group, mcp_tools(toolbox.server) as tools:
+            chat = chat_of(tools, [FunctionCall("never_ends", {"mark": mark}, id="call")])
+            group.start_soon(chat.complete, messages)
+            await until_noted(toolbox.folder, f"begun {mark}")
+    status = messages.tool("call").status
+    assert isinstance(status, Failed)
+    assert "which may have taken effect" in status.error
+
+
 async def test_a_new_block_is_a_new_connection(by_stdio: Toolbox) -> None:
     async with mcp_tools(by_stdio.server) as tools:
         kill(by_stdio.folder)

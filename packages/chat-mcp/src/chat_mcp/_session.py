@@ -33,7 +33,6 @@ class Session:
         self._client: Client | None = None
         self._failure: Exception | None = None
         self._leave = anyio.Event()
-        self._ended = anyio.Event()
         self._gone = False
 
     @property
@@ -56,7 +55,6 @@ class Session:
                 _LOG.warning("the connection to the MCP server %r is lost: %s", self.label, reason_of(error))
         finally:
             self._gone = True
-            self._ended.set()
 
     def leave(self) -> None:
         """End the connection."""
@@ -73,15 +71,16 @@ class Session:
             raise ServerUnavailable(msg) from self._failure
         found: list[types.Tool] = []
         cursor: str | None = None
-        while True:
-            page, failure = await self._ask_for_tools(self._client, cursor)
-            if page is None:
-                msg = f"the MCP server {self.label!r} does not tell its tools: {reason_of(failure)}"
-                raise ServerUnavailable(msg) from failure
-            found += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                return found
+        try:
+            while True:
+                page = await self._client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor:
+                    return found
+        except Exception as error:
+            msg = f"the MCP server {self.label!r} does not tell its tools: {reason_of(error)}"
+            raise ServerUnavailable(msg) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
         """Call a tool. Where the caller is cancelled, the server is told so.
@@ -94,61 +93,26 @@ class Session:
         if client is None or self._gone:
             msg = f"the MCP server {self.label!r} has gone away; this was not run, and nothing more can be run there"
             raise ServerGone(msg)
-        result, failure = await self._ask(client, tool, arguments, context)
-        if isinstance(failure, MCPError) and failure.code != types.CONNECTION_CLOSED:
-            raise ToolRefused(failure.message) from failure
-        if failure is not None and not isinstance(failure, (MCPError, *_CLOSED)):
-            raise failure
-        if result is None:
-            # Known here before the session has come to its end.
-            self._gone = True
-            msg = f"the MCP server {self.label!r} went away during this call, which may have taken effect"
-            raise ServerGone(msg) from failure
-        if result.is_error:
-            raise ToolRefused(words_of(result))
-        return value_of(result)
-
-    # --- Below -------------------------------------------------------------------------------------------
-
-    async def _ask(
-        self, client: Client, tool: str, arguments: Mapping[str, object], context: ToolContext
-    ) -> tuple[types.CallToolResult | None, Exception | None]:
-        """What the server says, or what came instead: neither, where the session ended meanwhile."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             context.progress(McpProgress(progress, total, message))
 
-        result: types.CallToolResult | None = None
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._cancel_at_end, group.cancel_scope)
-            try:
-                result = await client.call_tool(tool, dict(arguments), progress_callback=told)
-            except Exception as error:  # noqa: BLE001 - the group would wrap it
-                failure = error
-            group.cancel_scope.cancel()
-        return result, failure
+        try:
+            result = await client.call_tool(tool, dict(arguments), progress_callback=told)
+        except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                raise self._lost() from error
+            raise ToolRefused(error.message) from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise self._lost() from error
+        if result.is_error:
+            raise ToolRefused(words_of(result))
+        return value_of(result)
 
-    async def _ask_for_tools(
-        self, client: Client, cursor: str | None
-    ) -> tuple[types.ListToolsResult | None, Exception | None]:
-        page: types.ListToolsResult | None = None
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._cancel_at_end, group.cancel_scope)
-            try:
-                page = await client.list_tools(cursor=cursor)
-            except Exception as error:  # noqa: BLE001 - as above
-                failure = error
-            group.cancel_scope.cancel()
-        return page, failure or (self._failure if page is None else None)
-
-    async def _cancel_at_end(self, scope: anyio.CancelScope) -> None:
-        await self._ended.wait()
-        scope.cancel()
-
-
-_CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+    def _lost(self) -> ServerGone:
+        # Known here before the session has come to its end.
+        self._gone = True
+        return ServerGone(f"the MCP server {self.label!r} went away during this call, which may have taken effect")
 
 
 def reason_of(error: BaseException | None) -> str:
