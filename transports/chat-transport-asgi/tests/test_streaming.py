@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -439,6 +439,29 @@ async def test_a_group_of_errors_that_the_reader_raises_comes_out_as_it_is() -> 
             raise own
 
     assert caught.value is own
+
+
+@pytest.mark.anyio
+async def test_no_scope_is_open_while_a_reader_yields() -> None:
+    async def talks(receive: Receive, send: Send) -> None:
+        await send(SSE)
+        await send(chunk("data: 1\n\n"))
+        await receive()
+        await receive()
+
+    async def events() -> AsyncGenerator[bytes]:
+        async with AsgiTransport(app).stream(ASKED) as stream:
+            async for event in stream:
+                yield event.data
+
+    app = Application(talks)
+    reading = events()
+    with anyio.CancelScope():
+        assert await anext(reading) == b"1"
+    with anyio.CancelScope():  # a scope of the reader's own, which ends while the stream goes on
+        await reading.aclose()
+
+    assert len(app.notes) == 1  # it has ended, whether it heard that in send() or in receive()
 
 
 @pytest.mark.anyio
