@@ -8,6 +8,7 @@ import threading
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Timeouts
+from chat_transport_websockets._turns import Watch
 
 from .socket_server import Session, SocketServer
 from .turns import ask, is_end, opened, read, until, ways
@@ -125,17 +126,24 @@ async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_wa
             assert caught.value.kind == "timeout"
 
 
-async def test_a_reader_may_take_longer_than_the_silence_that_is_allowed() -> None:
-    def handler(session: Session, _: bytes) -> None:
-        session.send("1", "2", "end")
-
-    with SocketServer(handler) as server:
-        async with opened() as transport, transport.stream(ask(server.host, idle=2.0)) as stream:
-            seen: list[bytes] = []
-            async for event in stream:
-                seen.append(event.data)
-                await asyncio.sleep(1.2)
-            assert seen == [b"1", b"2", b"end"]
+async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits() -> None:
+    expired: list[None] = []
+    watch = Watch(0.02, lambda: expired.append(None))
+    for _ in range(3):
+        watch.begin()
+        watch.end()
+        # A reader may take as long as it likes.
+        await asyncio.sleep(0.1)
+        assert not expired
+    watch.begin()
+    await until(lambda: expired)
+    assert watch.expired
+    watch.close()
+    patient = Watch(None, lambda: expired.append(None))
+    patient.begin()
+    await asyncio.sleep(0.1)
+    patient.close()
+    assert len(expired) == 1
 
 
 async def test_a_peer_that_answers_no_ping_is_gone() -> None:

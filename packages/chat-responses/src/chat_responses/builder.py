@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, Self, final
 
 from chat_core.errors import UsageError
@@ -16,7 +15,7 @@ from chat_core.transport.protocol import Transport
 from chat_core.wire.endpoint import Endpoint
 
 from chat_responses.client import ResponsesProvider
-from chat_responses.frames import ResponsesFrames
+from chat_responses.frames import websocket_transport
 from chat_responses.options import ReasoningReplay, ResponsesDialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
@@ -224,21 +223,10 @@ def _headers(settings: _Settings) -> dict[str, str]:
 
 def _default_transport(*, socket: bool) -> Transport:
     if socket:
-        return _socket_transport()
+        return websocket_transport()
     try:
         from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
     except ImportError as error:
         msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
         raise UsageError(msg) from error
     return HttpxTransport()
-
-
-def _socket_transport() -> Transport:
-    # Who wants it installs it: this package does not depend on it, and names it nowhere else.
-    try:
-        module = import_module("chat_transport_websockets")
-    except ImportError as error:
-        msg = "with_websocket() needs a transport: install chat-transport-websockets, or pass one by .with_transport(…)"
-        raise UsageError(msg) from error
-    transport: Transport = module.WebSocketTransport(ResponsesFrames())
-    return transport

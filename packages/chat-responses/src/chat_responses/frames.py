@@ -7,10 +7,12 @@ time. A frame has no key, and there is none that cancels: a response that is lef
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final, final
 
 from chat_core._json import dump_bytes, loads
 from chat_core.errors import UsageError
+from chat_core.transport.protocol import Transport
 from chat_core.transport.types import Event, Headers, Request
 from chat_core.wire.shapes import Json, is_object, mapping
 
@@ -93,6 +95,22 @@ class ResponsesFrames:
     def cancel(self, _key: str, /) -> str | None:
         """There is no such frame."""
         return None
+
+
+def websocket_transport() -> Transport:
+    """A transport of `chat-transport-websockets` that speaks this wire.
+
+    Raises:
+        UsageError: that is not installed.
+    """
+    # Who wants it installs it: this package does not depend on it, and names it nowhere else.
+    try:
+        module = import_module("chat_transport_websockets")
+    except ImportError as error:
+        msg = "with_websocket() needs a transport: install chat-transport-websockets, or pass one by .with_transport(…)"
+        raise UsageError(msg) from error
+    transport: Transport = module.WebSocketTransport(ResponsesFrames())
+    return transport
 
 
 def items_of(frames: Sequence[bytes]) -> list[Json]:
