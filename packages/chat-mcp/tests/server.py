@@ -87,10 +87,13 @@ def make(folder: Path) -> MCPServer:
 def make_odd(folder: Path) -> Server[Any]:
     """A server that says what it likes: the lines of a file are the schemas of its tools, by name."""
 
-    async def listed(_: object, __: object) -> types.ListToolsResult:
+    async def listed(_: object, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         told = json.loads((folder / "schemas").read_text())
+        here = int((params.cursor if params else None) or 0)
+        tools = [types.Tool(name=name, input_schema=schema, description=None) for name, schema in told.items()]
+        # Page by page, and a page is one tool.
         return types.ListToolsResult(
-            tools=[types.Tool(name=name, input_schema=schema, description=None) for name, schema in told.items()]
+            tools=tools[here : here + 1], next_cursor=str(here + 1) if here + 1 < len(tools) else None
         )
 
     async def called(_: object, params: types.CallToolRequestParams) -> types.CallToolResult:

@@ -80,6 +80,16 @@ async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_lef
         status = called.tools["good"].status
         assert isinstance(status, Failed)
         assert "n: 'one' is not of type 'integer'" in status.error
+        # The server has no answer, and says so: it refuses the call.
+        status = (await run(tools, [FunctionCall("good", {"n": 1})])).tools["good"].status
+        assert isinstance(status, Failed)
+        assert status.error.startswith("ToolRefused: ")
+
+
+async def test_a_server_that_does_not_tell_its_tools_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(ServerUnavailable, match="the MCP server 'odd' does not tell its tools: MCPError"):
+        async with mcp_tools(odd(tmp_path, wrong={"type": "string"})):
+            pass
 
 
 async def test_leaving_out_what_is_not_there_is_a_mistake(by_http: Toolbox) -> None:

@@ -103,8 +103,6 @@ class Session:
             if error.code == types.CONNECTION_CLOSED:
                 raise self._lost() from error
             raise ToolRefused(error.message) from error
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            raise self._lost() from error
         if result.is_error:
             raise ToolRefused(words_of(result))
         return value_of(result)
