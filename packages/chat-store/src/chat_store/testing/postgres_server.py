@@ -73,7 +73,7 @@ class PostgresServer:
     @property
     def dsn(self) -> str:
         """How it is reached."""
-        return f"host={self._folder} user=postgres dbname=postgres"
+        return f"host={self._folder} user=postgres dbname=postgres connect_timeout={_PATIENCE:.0f}"
 
     @property
     def log(self) -> str:
