@@ -74,6 +74,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     for name in ("CHAT_MODEL", "CHAT_BASE_URL", "CHAT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHAT_STORE", str(tmp_path / "state" / "chats.db"))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of modules are added to it
     desk = Desk(tmp_path)
     desk.module.write_text(f"PAID = {str(tmp_path / 'paid.txt')!r}\n{MODULE}")
     return desk

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
+import io
 import json
 from typing import Any
 
 import pytest
+from chat_cli.sessions import Sessions
 from chat_core import Messages
 
 ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
@@ -150,3 +153,74 @@ def test_without_a_session_there_is_none_to_go_on_with(chat: Any, command: str) 
 def test_the_version_and_the_help_are_told(chat: Any) -> None:
     assert chat("--version").out.startswith("chat, version ")
     assert "Ask a model" in chat("--help").out
+
+
+def test_the_file_of_the_sessions_is_said_before_or_behind_a_command(chat: Any, desk: Any) -> None:
+    other = str(desk.folder / "other.db")
+    chat("--store", other, "Name a river.", *desk.talker)
+    chat("Name a hill.", "--store", other, *desk.talker)
+
+    for words in (("--store", other, "sessions"), (f"--store={other}", "sessions"), ("sessions", "--store", other)):
+        assert len(chat(*words).out.splitlines()) == 2
+    assert chat("sessions").out == ""
+
+
+def test_a_session_that_came_to_nothing_can_be_forgotten(chat: Any, desk: Any) -> None:
+    Sessions(desk.folder / "state" / "chats.db").use("ghost", "nothing", {})
+
+    assert chat("show", "ghost").code == FAILED
+    assert chat("forget", "ghost").code == ANSWERED
+    assert chat("sessions").out == ""
+
+
+def test_the_last_session_and_a_named_one_are_not_both(chat: Any, desk: Any) -> None:
+    ended = chat("-c", "--session", "rivers", "Another?", *desk.talker)
+
+    assert ended.code == MISUSED
+    assert "say one of them" in ended.err
+
+
+def test_a_session_goes_on_with_its_own_model_from_any_folder_whatever_the_environment_says(
+    chat: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    chat("Name a river.", "--model", "python:mine.py:talker", "--tools", "mine.py:tools")
+    (desk.folder / "elsewhere").mkdir()
+    monkeypatch.chdir(desk.folder / "elsewhere")
+    monkeypatch.setenv("CHAT_MODEL", "nobody:x")
+
+    assert chat("-c", "Another?").out == "The Seine.\n"
+
+
+def test_an_address_stays_with_the_model_that_it_was_said_for(
+    chat: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = "http://127.0.0.1:9/v1"
+    assert chat("Hello?", "--model", "completions:x", "--base-url", nowhere).code == FAILED
+    assert chat("resume").err.startswith("Network: ")  # it is remembered
+    assert chat("resume", *desk.talker).out == "The Loire.\n"
+
+    monkeypatch.setenv("CHAT_BASE_URL", nowhere)
+    assert chat("Name a river.", *desk.talker).out == "The Loire.\n"
+    assert chat("-c", "Hello?", "--model", "completions:x").err.startswith("Network: ")
+    assert chat("Name a river.", "--base-url", nowhere, *desk.talker).code == MISUSED
+
+
+def test_the_way_on_from_a_pause_can_be_typed_as_it_is_told(chat: Any, desk: Any) -> None:
+    ended = chat("Pay Bo.", "--session", "two words", *desk.payer)
+
+    assert "chat resume 'two words'" in ended.err
+
+
+def test_a_user_without_a_name_is_asked_all_the_same(chat: Any, desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    monkeypatch.setattr(io, "StringIO", Terminal)
+    assert chat("ask", "Pay Bo.", *desk.payer, piped="approve\n").code == ANSWERED
+    assert '"by":"somebody at a terminal"' in chat("show", "--json").out

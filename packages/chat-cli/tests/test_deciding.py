@@ -31,7 +31,7 @@ from click.testing import CliRunner
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def paused(action: RequireApproval | Schedule) -> tuple[Messages, Paused]:
+def paused(action: RequireApproval | Schedule, to: str = "Bo") -> tuple[Messages, Paused]:
     tools = ToolCollection()
 
     @tools.tool
@@ -41,7 +41,7 @@ def paused(action: RequireApproval | Schedule) -> tuple[Messages, Paused]:
     def policy(_call: FunctionCall, _meta: object) -> RequireApproval | Schedule:
         return action
 
-    call = FunctionCall("pay", {"to": "Bo", "cents": 500}, id="call_1")
+    call = FunctionCall("pay", {"to": to, "cents": 500}, id="call_1")
     chat = ChatBuilder().with_model(ScriptedProvider(call)).with_scoped_tools(ScopedCollection(tools, policy)).build()
     messages = Messages.from_user("Pay Bo.")
     outcome = chat.blocking.complete(messages)
@@ -49,12 +49,12 @@ def paused(action: RequireApproval | Schedule) -> tuple[Messages, Paused]:
     return messages, outcome
 
 
-def said(typed: str, messages: Messages, waiting: tuple[Wait, ...]) -> str:
+def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bool = False) -> str:
     """What was written to a person who typed this."""
 
     @click.command()
     def command() -> None:
-        screen = Screen()
+        screen = Screen(quiet=quiet)
         apply(ask(waiting, screen, "ana"), messages, screen)
 
     ended = CliRunner().invoke(command, input=typed, catch_exceptions=False)
@@ -118,3 +118,32 @@ def test_a_decision_that_comes_too_late_is_told() -> None:
 
     assert "call_1" in said("approve\n", messages, outcome.waiting)
     assert isinstance(messages.tool("call_1").status, Rejected)
+
+
+def test_nobody_decides_about_a_call_that_they_were_not_shown() -> None:
+    messages, outcome = paused(RequireApproval())
+
+    assert 'pay(to="Bo", cents=500)' in said("approve\n", messages, outcome.waiting, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "to"),
+    [
+        ("", "Bo\x1b[2K\u202e\nand Al"),
+        (r'"Bo\nand Ed"', "Bo\nand Ed"),
+        ("Maria", "Maria"),
+        ("12", "12"),
+    ],
+)
+def test_a_text_that_cannot_all_be_seen_is_shown_and_edited_as_json(typed: str, to: str) -> None:
+    messages, outcome = paused(RequireApproval(), to="Bo\x1b[2K\u202e\nand Al")
+    told = said(f"edit\n{typed}\n300\n", messages, outcome.waiting)
+
+    assert r'to ["Bo\u001b[2K\u202e\nand Al"]: ' in told
+    assert messages.tool("call_1").effective_arguments == {"to": to, "cents": 300}
+
+
+def test_a_call_that_is_gone_is_told() -> None:
+    _, outcome = paused(RequireApproval())
+
+    assert "no tool with id 'call_1'" in said("approve\n", Messages.from_user("Hello."), outcome.waiting)

@@ -47,6 +47,14 @@ def test_files_that_cannot_be_sent_are_refused_by_name(tmp_path: Path) -> None:
         parts(["What?"], None, [tmp_path / "missing.txt"])
 
 
+def test_bytes_that_are_no_text_are_refused_in_words() -> None:
+    with pytest.raises(click.UsageError, match="no text in UTF-8"):
+        parts([b"caf\xe9".decode("utf-8", "surrogateescape")], None, [])
+    with pytest.raises(click.UsageError, match="attached with --file"):
+        piped_in(io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="ascii", errors="surrogateescape"))
+    assert piped_in(io.TextIOWrapper(io.BytesIO("café".encode()), encoding="ascii")) == "café"
+
+
 def test_nothing_is_read_where_a_person_sits() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

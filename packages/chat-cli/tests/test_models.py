@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from chat_cli.models import choose, load
+from chat_cli.models import choose, from_anywhere, load
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,65 @@ def test_what_makes_no_model_is_refused_in_words(name: str, base_url: str | None
 def test_a_file_that_is_not_there_is_told(desk: Any) -> None:
     with pytest.raises(click.UsageError, match="there is no file"):
         load(str(desk.folder / "missing.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:\n", "SyntaxError"),
+        ("\nnowhere\n", r"NameError: name 'nowhere' is not defined \(.*broken\.py, line 2\)"),
+        ("import sys\nsys.exit(7)\n", "SystemExit: 7"),
+        ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name'"),
+    ],
+)
+def test_a_module_that_fails_is_refused_with_what_it_said_and_where(desk: Any, text: str, told: str) -> None:
+    (desk.folder / "broken.py").write_text(text)
+
+    for _ in range(2):  # what has failed once is not half a module then
+        with pytest.raises(click.UsageError, match=told):
+            load(str(desk.folder / "broken.py"))
+
+
+@pytest.mark.parametrize("place", ["", "..x"])
+def test_what_can_be_no_module_is_refused_too(place: str) -> None:
+    with pytest.raises(click.UsageError, match="cannot be imported"):
+        load(place)
+
+
+def test_a_file_is_one_module_in_which_dataclasses_work_and_its_neighbours_are_found(desk: Any) -> None:
+    (desk.folder / "a_neighbour.py").write_text("number = 4\n")
+    (desk.folder / "whole.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from a_neighbour import number\n"
+        "@dataclass\n"
+        "class Point:\n"
+        "    x: int\n"
+        "    count: ClassVar[int] = number\n"
+    )
+    module = load(str(desk.folder / "whole.py"))
+
+    assert module.Point(1).count == 4
+    assert load(str(desk.folder / "whole.py")) is module
+
+
+def test_a_module_of_the_folder_that_the_command_runs_in_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (desk.folder / "module_of_the_folder.py").write_text("number = 5\n")
+    monkeypatch.chdir(desk.folder)
+
+    assert load("module_of_the_folder").number == 5
+
+
+def test_files_are_named_so_that_they_are_found_from_anywhere(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(desk.folder)
+    (desk.folder / "model.gguf").write_text("")
+    (desk.folder / "openai").write_text("")
+    mine = str(desk.module.resolve())
+
+    assert from_anywhere("mine.py") == mine
+    assert from_anywhere("mine.py:tools") == f"{mine}:tools"
+    assert from_anywhere("python:mine.py:talker") == f"python:{mine}:talker"
+    assert from_anywhere("local:model.gguf") == f"local:{mine.removesuffix('mine.py')}model.gguf"
+    for place in ("local", "openai:x", "json:tools", "missing.py:tools", "python:json:loads"):
+        assert from_anywhere(place) == place

@@ -10,8 +10,9 @@ import pytest
 from chat_cli.running import Runner, report
 from chat_cli.screen import Screen
 from chat_cli.sessions import Sessions
-from chat_core import ChatError, ChatOptions, ChatResponse, Messages, Network, Paused
+from chat_core import ChatError, ChatOptions, ChatResponse, Messages, Network, Paused, UsageError
 from chat_core.testing import ScriptedProvider
+from chat_store import UnknownConversation
 
 
 def runner(folder: Path, *script: str | ChatError) -> Runner:
@@ -51,3 +52,12 @@ def test_a_report_is_one_line_of_json(tmp_path: Path) -> None:
     assert "\n" not in line
     assert json.loads(line)["text"] == "The\nLoire."
     assert not isinstance(outcome, Paused)
+
+
+def test_a_session_that_is_gone_is_not_begun_again(tmp_path: Path) -> None:
+    desk = runner(tmp_path, "The Loire.")
+
+    with pytest.raises(UsageError, match="there is nothing in the session 'a'"):
+        desk.go_on("a")
+    with pytest.raises(UnknownConversation):
+        stored(desk.sessions, "a")

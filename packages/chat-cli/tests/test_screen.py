@@ -75,3 +75,35 @@ def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_call_is_a_line_of_code_in_any_script() -> None:
     assert call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
+
+
+BELL = "a\x1b]0;title\x07b\x9b31mc\rd"
+
+
+def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with contextlib.redirect_stdout(Terminal()) as out, contextlib.redirect_stderr(Terminal()) as err:
+        screen = Screen()
+        screen.show(TextDelta(BELL))
+        screen.note(BELL)
+
+    assert "a�]0;title�b�31mcd" in out.getvalue()
+    assert "a�]0;title�b�31mcd" in err.getvalue()
+
+
+def test_a_call_shows_what_cannot_be_seen() -> None:
+    arguments = {"to\x1b": "Bo\u202egnp\x9b\u200b", "many": ["\U000e0041"]}
+
+    assert call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
+
+
+def test_what_is_told_is_told_by_a_quiet_screen_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(quiet=True).tell("decide")
+
+    assert capsys.readouterr() == ("", "decide\n")
+
+
+def test_a_line_beside_the_answer_is_not_broken_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().note("word " * 60)
+
+    assert capsys.readouterr().err == "word " * 60 + "\n"

@@ -56,7 +56,9 @@ def test_the_list_stands_beside_the_conversations_in_one_file(tmp_path: Path) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no such modes there")
 def test_the_folder_of_the_sessions_is_for_this_user_alone(tmp_path: Path) -> None:
-    Sessions(tmp_path / "state" / "chats.db")
+    sessions = Sessions(tmp_path / "state" / "chats.db")
+    assert not (tmp_path / "state").exists()
+    sessions.use("a", "x", {})
 
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 

@@ -38,10 +38,12 @@ scope = ScopedCollection(guarded, policy)
 
 def outcome(place: str, tool: str, approve: Literal["ask", "all", "none"]) -> str:
     model = ScriptedProvider(FunctionCall(tool, {}, id="call_1"), "over")
-    builder = ChatBuilder().with_model(model)
-    (scope,) = scopes([place], approve)
+    first, *others = scopes([place], approve)
+    builder = ChatBuilder().with_model(model).with_scoped_tools(first)
+    for scope in others:
+        builder = builder.with_scoped_tools(scope)
     messages = Messages.from_user("go")
-    ended = builder.with_scoped_tools(scope).build().blocking.complete(messages)
+    ended = builder.build().blocking.complete(messages)
     return "paused" if isinstance(ended, Paused) else type(messages.tool("call_1").status).__name__
 
 
@@ -58,6 +60,21 @@ def test_a_scope_keeps_its_own_policy_whatever_is_allowed(tmp_path: Path) -> Non
     (tmp_path / "tools.py").write_text(MODULE + RULED)
 
     assert outcome(str(tmp_path / "tools.py"), "ruled", "all") == "Rejected"
+
+
+@pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("all", "Completed")])
+def test_a_bare_collection_beside_a_scope_is_there_and_asked_about(
+    tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
+) -> None:
+    (tmp_path / "tools.py").write_text(MODULE + RULED)
+
+    assert outcome(str(tmp_path / "tools.py"), "free", approve) == became
+
+
+def test_a_collection_with_two_names_is_taken_once(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(MODULE + "alias = bare\n")
+
+    assert outcome(str(tmp_path / "tools.py"), "free", "all") == "Completed"
 
 
 def test_a_module_is_named_by_its_dots_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

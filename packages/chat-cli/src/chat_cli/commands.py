@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -13,12 +15,13 @@ import anyio
 import click
 from chat_core import ChatOptions, ChatResponse
 from chat_core.messages import Content
+from chat_store import UnknownConversation
 from click.core import ParameterSource
 
 from chat_cli.inputs import parts, piped_in
-from chat_cli.models import LOCAL, choose
+from chat_cli.models import COMPLETIONS, LOCAL, choose, from_anywhere
 from chat_cli.running import Outcome, Runner, report
-from chat_cli.screen import Screen, call
+from chat_cli.screen import Screen, call, plain
 from chat_cli.sessions import Session, Sessions
 from chat_cli.tooling import Approve, scopes
 
@@ -47,12 +50,35 @@ class Questions(click.Group):
         return "ask", self.commands["ask"], args
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options may come first, as in `chat --model … "question"`: they are those of `ask`."""
-        if not args and not sys.stdin.isatty():
-            args = ["ask"]  # what is piped in is the question
-        elif args and args[0].startswith("-") and args[0] not in {"--help", "--version", "-h"}:
-            args = ["ask", *args]
-        return super().parse_args(ctx, args)
+        """Options may come first, as in `chat --model … "question"`: they are those of `ask`, but for `--store`."""
+        own, rest = _of_the_group(args)
+        if not rest and not sys.stdin.isatty():
+            rest = ["ask"]  # what is piped in is the question
+        elif rest and rest[0].startswith("-") and rest[0] not in {"--help", "--version", "-h"}:
+            rest = ["ask", *rest]
+        return super().parse_args(ctx, [*own, *rest])
+
+
+def _of_the_group(args: list[str]) -> tuple[list[str], list[str]]:
+    count = 0
+    while count < len(args) and args[count].partition("=")[0] == "--store":
+        count += 1 if "=" in args[count] else 2
+    return args[:count], args[count:]
+
+
+def _use_store(ctx: click.Context, _param: click.Parameter, store: Path | None) -> None:
+    if store is not None:
+        ctx.obj = Sessions(store)
+
+
+_STORE: Final = click.option(
+    "--store",
+    type=click.Path(dir_okay=False, path_type=Path),
+    expose_value=False,
+    callback=_use_store,
+    help="The file of the sessions.",
+)
+"""Said to any command, before or behind its name."""
 
 
 def _asking(command: F) -> F:
@@ -95,6 +121,7 @@ def chat(ctx: click.Context, store: Path | None) -> None:
 
 
 @chat.command()
+@_STORE
 @click.argument("words", nargs=-1)
 @click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), help="Attach a file.")
 @click.option("--system", "-s", help="What the model is told first, in a new session.")
@@ -114,6 +141,9 @@ def ask(
     **asking: object,
 ) -> int:
     """Ask a question. What is piped in, and files, come before it."""
+    if go_on and session is not None:
+        msg = f"--continue is for the last session, and --session for {session!r}: say one of them"
+        raise click.UsageError(msg)
     given = parts(words, piped_in(sys.stdin), files)
     known = sessions.last() if go_on else next((one for one in sessions.all() if one.id == session), None)
     settings = _settings(known, asking)
@@ -125,6 +155,7 @@ def ask(
 
 
 @chat.command()
+@_STORE
 @click.argument("session", required=False)
 @_asking
 @click.pass_obj
@@ -138,6 +169,7 @@ def resume(sessions: Sessions, /, session: str | None, **asking: object) -> int:
 
 
 @chat.command("sessions")
+@_STORE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
 def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
@@ -150,11 +182,12 @@ def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
             click.echo(json.dumps(row, ensure_ascii=False))
         else:
             mark = f"  ⏸ {count}" if count else ""
-            click.echo(f"{session.id:10} {session.used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}")
+            click.echo(plain(f"{session.id:10} {session.used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"))
     return ANSWERED
 
 
 @chat.command()
+@_STORE
 @click.argument("session", required=False)
 @click.option("--json", "as_json", is_flag=True, help="The whole document, as it is stored.")
 @click.pass_obj
@@ -167,11 +200,12 @@ def show(sessions: Sessions, /, session: str | None, *, as_json: bool) -> int:
     for content in [] if as_json else contents:
         click.echo(f"{content.role}:")
         for line in _lines(content):
-            click.echo(f"  {line}")
+            click.echo(f"  {plain(line)}")
     return ANSWERED
 
 
 @chat.command()
+@_STORE
 @click.argument("session")
 @click.pass_obj
 def forget(sessions: Sessions, /, session: str) -> int:
@@ -186,14 +220,17 @@ def forget(sessions: Sessions, /, session: str) -> int:
 
 
 def _settings(session: Session | None, asking: Mapping[str, object]) -> dict[str, object]:
-    """What is remembered of a session, and over it what is said now."""
-    ctx = click.get_current_context()
+    """What is said now; else what is remembered of a session; else what the environment says."""
     said = {name: asking[name] for name in _REMEMBERED}
-    if session is None:
-        return said
-    kept = {name: session.settings.get(name, value) for name, value in said.items()}
-    told = {name for name in said if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    return kept | {name: said[name] for name in told}
+    said["model"] = from_anywhere(str(said["model"]))
+    said["tools"] = [from_anywhere(place) for place in cast("Sequence[str]", said["tools"])]
+    source = click.get_current_context().get_parameter_source
+    told = {name for name in said if source(name) is ParameterSource.COMMANDLINE}
+    kept = {} if session is None else {name: session.settings[name] for name in _REMEMBERED if name in session.settings}
+    settings = said | kept | {name: said[name] for name in told}
+    if "base_url" not in told and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
+        return settings | {"base_url": None}  # an address that was said for another model
+    return settings | {"base_url": settings["base_url"] or said["base_url"]}
 
 
 def _runner(
@@ -210,9 +247,16 @@ def _runner(
     found = scopes(tools, approve)
     if max_tokens is None and model.startswith(LOCAL):
         max_tokens = _LOCAL_TOKENS
-    person = getpass.getuser() if approve == "ask" and sys.stdin.isatty() else None
+    person = _person() if approve == "ask" and sys.stdin.isatty() else None
     options = ChatOptions(temperature=temperature, max_tokens=max_tokens)
     return Runner(choose(model, base_url), options, found, sessions, Screen(quiet=as_json), person)
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return "somebody at a terminal"  # in a container, a user may have no name
 
 
 def _finish(session: str, outcome: Outcome, *, as_json: bool) -> int:
@@ -223,7 +267,7 @@ def _finish(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if not as_json:
         for wait in outcome.waiting:
             click.echo(f"⏸ {call(wait.name, wait.arguments)} waits", err=True)
-        click.echo(f"stored; go on with: chat resume {session}", err=True)
+        click.echo(f"stored; go on with: chat resume {shlex.quote(session)}", err=True)
     return WAITS
 
 
@@ -234,13 +278,16 @@ async def _waiting(sessions: Sessions) -> dict[str, int]:
 
 
 async def _read(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
-    async with sessions.store() as store, store.open(session) as conversation:
-        return conversation.messages.to_json(), list(conversation.messages)
+    async with sessions.store() as store:
+        messages = (await store.load(session)).messages
+        return messages.to_json(), list(messages)
 
 
 async def _delete(sessions: Sessions, session: str) -> None:
+    # A session that came to nothing is in the list alone.
     async with sessions.store() as store:
-        await store.delete(session)
+        with suppress(UnknownConversation):
+            await store.delete(session)
 
 
 def _lines(content: Content) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final, cast
 import click
 from chat_core import IllegalTransition, Messages, UsageError, Wait
 
-from chat_cli.screen import Screen, call
+from chat_cli.screen import Screen, call, seen
 
 Decision = Callable[[Messages], None]
 """Makes a decision on a conversation."""
@@ -37,14 +37,15 @@ def ask(waiting: Sequence[Wait], screen: Screen, person: str) -> list[Decision]:
 
 
 def _ask(wait: Wait, screen: Screen, person: str) -> Decision | None:
-    screen.note(f"⏸ {call(wait.name, wait.arguments)}", "bold yellow")
+    # A screen that is quiet tells this all the same: nobody decides about what they have not seen.
+    screen.tell(f"⏸ {call(wait.name, wait.arguments)}", "bold yellow")
     if wait.kind == "schedule":
-        screen.note(f"  waits until {wait.at:%Y-%m-%d %H:%M:%S %Z}", "dim")
+        screen.tell(f"  waits until {wait.at:%Y-%m-%d %H:%M:%S %Z}", "dim")
         return None
     if wait.error:
-        screen.note(f"  {wait.error}", "red")
+        screen.tell(f"  {wait.error}", "red")
     if wait.expires_at is not None:
-        screen.note(f"  can be approved until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
+        screen.tell(f"  can be approved until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
     verbs = _VERBS[wait.kind]
     verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_Verb(verbs), err=True)
     return _decision(verb, wait, person)
@@ -70,24 +71,29 @@ def apply(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> 
         try:
             decision(messages)
         except (IllegalTransition, UsageError) as error:
-            screen.note(f"  {error}", "red")
+            screen.tell(f"  {error}", "red")
+        except KeyError as error:
+            screen.tell(f"  {error.args[0]}", "red")  # the call is not in the session any more
 
 
 def _edited(wait: Wait) -> dict[str, object]:
     arguments = dict(wait.arguments)
     for name, value in wait.arguments.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        said: str = click.prompt(f"  {name}", default=shown, err=True)
+        # A text is typed as it is. One with line ends or signs that cannot be seen in it is shown as JSON.
+        plainly = isinstance(value, str) and value.isprintable()
+        shown = str(value) if plainly else seen(value)
+        said: str = click.prompt(f"  {seen(name)[1:-1]}", default=shown, err=True)
         if said != shown:
-            arguments[name] = said if isinstance(value, str) else _value(said)
+            arguments[name] = said if plainly else _value(said, text=isinstance(value, str))
     return arguments
 
 
-def _value(text: str) -> object:
+def _value(said: str, *, text: bool) -> object:
     try:
-        return cast("object", json.loads(text))
+        value = cast("object", json.loads(said))
     except ValueError:
-        return text
+        return said
+    return said if text and not isinstance(value, str) else value
 
 
 def _line(question: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -26,12 +27,27 @@ def parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) -> lis
     if not given:
         msg = 'there is nothing to ask: chat "a question", or pipe something in'
         raise click.UsageError(msg)
+    if not question.isascii() and any("\ud800" <= sign <= "\udfff" for sign in question):
+        msg = f"the question is no text in UTF-8: {question!r}"
+        raise click.UsageError(msg)
     return given
 
 
 def piped_in(stdin: TextIO) -> str | None:
-    """What came through a pipe; nothing where a person sits."""
-    return None if stdin.isatty() else stdin.read()
+    """What came through a pipe; nothing where a person sits.
+
+    Raises:
+        click.UsageError: it is no text in UTF-8.
+    """
+    if stdin.isatty():
+        return None
+    if isinstance(stdin, TextIOWrapper):
+        stdin.reconfigure(encoding="utf-8", errors="strict")
+    try:
+        return stdin.read()
+    except UnicodeDecodeError as error:
+        msg = "what is piped in is no text in UTF-8; a file of another kind is attached with --file"
+        raise click.UsageError(msg) from error
 
 
 def _attached(path: Path) -> str | File:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
+from zlib import crc32
 
 import click
 from chat_core import ChatProvider, StreamProvider
 
 KEY_VARIABLE: Final = "CHAT_API_KEY"
 """Where the key for `--base-url` stands."""
+
+COMPLETIONS: Final = "completions"
+"""A server of this wire, at the base URL."""
 
 LOCAL: Final = "local"
 """The model that is asked unless another one is named."""
@@ -39,7 +45,7 @@ def choose(name: str, base_url: str | None = None) -> ChatProvider:
         known = ", ".join(sorted([*_MAKERS, *_vendors()]))
         msg = f"there is no provider {provider!r}; --model takes PROVIDER:NAME, with one of {known}"
         raise click.UsageError(msg)
-    if base_url is not None and provider != "completions":
+    if base_url is not None and provider != COMPLETIONS:
         msg = f"--base-url is for completions:NAME; {name!r} knows its own address"
         raise click.UsageError(msg)
     if not model and provider != LOCAL:
@@ -49,25 +55,70 @@ def choose(name: str, base_url: str | None = None) -> ChatProvider:
 
 
 def load(place: str) -> ModuleType:
-    """A module by its dotted name, or by the path of its file.
+    """A module by its dotted name, or by the path of its file. One file is one module, however often it is named.
+
+    What lies beside the file, or in the folder that the command runs in, can be imported too.
 
     Raises:
         click.UsageError: there is none, or it cannot be imported.
     """
     path = Path(place)
+    if path.suffix == ".py" and not path.is_file():
+        msg = f"there is no file {place}"
+        raise click.UsageError(msg)
     try:
         if path.suffix != ".py":
+            _look_in(Path.cwd())
             return importlib.import_module(place)
-        found = importlib.util.spec_from_file_location(path.stem, path)
-        if found is None or found.loader is None or not path.is_file():
-            msg = f"there is no file {place}"
-            raise click.UsageError(msg)
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-    except ImportError as error:
-        msg = f"{place} cannot be imported: {error}"
+        _look_in(path.resolve().parent)
+        return _module_of(path.resolve())
+    except (Exception, SystemExit) as error:
+        msg = f"{place} cannot be imported: {_told(error)}"
         raise click.UsageError(msg) from error
+
+
+def from_anywhere(place: str) -> str:
+    """The same model or tools, named so that they are found from any other folder."""
+    kind, _, rest = place.partition(":")
+    if kind == "python":
+        return f"python:{from_anywhere(rest)}"
+    if kind == LOCAL and Path(rest).is_file():
+        return f"{LOCAL}:{Path(rest).resolve()}"
+    file, name = (place, "") if place.endswith(".py") else place.rpartition(":")[::2]
+    if not file.endswith(".py") or not Path(file).is_file():
+        return place
+    return f"{Path(file).resolve()}:{name}" if name else str(Path(file).resolve())
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # behind all others, so that nothing is hidden by it
+
+
+def _module_of(path: Path) -> ModuleType:
+    # Dataclasses and models look for their module by its name, which must be nobody else's.
+    name = f"{path.stem}_{crc32(str(path).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        msg = f"{path} is no module"
+        raise ImportError(msg)
+    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+def _told(error: BaseException) -> str:
+    """What went wrong in a module, and in which line."""
+    told = "".join(traceback.format_exception_only(error)).strip()
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    known = isinstance(error, SyntaxError) or frame.filename == __file__ or frame.filename.startswith("<")
+    return told if known else f"{told} ({frame.filename}, line {frame.lineno})"
 
 
 _Maker = Callable[[str, str | None], ChatProvider]
@@ -124,7 +175,7 @@ _MAKERS: Final[dict[str, _Maker]] = {
     "openai": _openai,
     "claude": _claude,
     "gemini": _gemini,
-    "completions": _completions,
+    COMPLETIONS: _completions,
     "python": _python,
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
 from typing import cast
 
 import click
-from chat_core import ChatError
 
 from chat_cli.commands import FAILED, INTERRUPTED, chat
+from chat_cli.screen import plain
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -22,6 +24,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str] | None) -> int:
+    _require_streams()
     try:
         return cast("int | None", chat.main(words, prog_name="chat", standalone_mode=False)) or 0
     except click.ClickException as error:
@@ -34,6 +37,16 @@ def _run(words: Sequence[str] | None) -> int:
         # Whoever read has left. What is still to be flushed goes nowhere, and is not complained about.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except ChatError as error:
-        click.echo(f"{type(error).__name__}: {error}", err=True)
+    except Exception as error:  # noqa: BLE001 - a file, a database or a model of the user's own fails in a line, too
+        click.echo(plain(f"{type(error).__name__}: {error}"), err=True)
         return FAILED
+
+
+def _require_streams() -> None:
+    """Put nothing in the place of a stream that was closed, and let a narrow one take every sign."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

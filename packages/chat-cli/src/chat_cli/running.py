@@ -18,6 +18,7 @@ from chat_core import (
     Paused,
     RequireApproval,
     StreamingChat,
+    UsageError,
     Wait,
 )
 from chat_core.tools import ToolScope
@@ -94,6 +95,9 @@ class Runner:
         async with self.sessions.store() as store, store.open(session) as conversation:
             if first is not None:
                 first(conversation.messages)
+            elif not conversation.messages.contents:
+                msg = f"there is nothing in the session {session!r}"
+                raise UsageError(msg)
             apply(changes, conversation.messages, self.screen)
             try:
                 async with chat.stream(conversation) as stream:

@@ -7,6 +7,7 @@ drawn again while it comes. Through a pipe it is the text as it is.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ from rich.text import Text
 
 _REDRAW_SECONDS: Final = 0.06
 _FENCES: Final = ("```", "~~~")
+_OBEYED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @final
@@ -45,7 +47,7 @@ class Screen:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-        self._notes = Console(stderr=True, highlight=False)
+        self._notes = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
         self._quiet = quiet
         self._text: list[str] = []
         self._live: Live | None = None
@@ -71,8 +73,12 @@ class Screen:
     def note(self, text: str, style: str = "") -> None:
         """A line beside the answer."""
         if not self._quiet:
-            self.end()
-            self._notes.print(Text(text, style=style))
+            self.tell(text, style)
+
+    def tell(self, text: str, style: str = "") -> None:
+        """A line beside the answer, also where the screen is quiet."""
+        self.end()
+        self._notes.print(Text(plain(text), style=style))
 
     def end(self) -> None:
         """The text so far is all of it."""
@@ -88,11 +94,12 @@ class Screen:
     def _grow(self, text: str) -> None:
         if self._quiet:
             return
-        self._text.append(text)
         if not self._out.is_terminal:
+            self._text.append(text)
             sys.stdout.write(text)
             sys.stdout.flush()
             return
+        self._text.append(plain(text))
         if self._live is None:
             self._live = Live(console=self._out, auto_refresh=False, vertical_overflow="visible")
             self._live.start()
@@ -135,5 +142,21 @@ def finished(markdown: str) -> tuple[str, str]:
 
 
 def call(name: str, arguments: Mapping[str, object]) -> str:
-    """A call as a line of code."""
-    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"
+    """A call as a line of code, with nothing in it that cannot be seen."""
+    words = ", ".join([f"{seen(key)[1:-1]}={seen(value)}" for key, value in arguments.items()])
+    return f"{seen(name)[1:-1]}({words})"
+
+
+def seen(value: object) -> str:
+    """A value as JSON, in which whatever has no shape of its own, or turns others round, is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join([sign if sign.isprintable() else _escaped(sign) for sign in text])
+
+
+def _escaped(sign: str) -> str:
+    return json.dumps(sign)[1:-1]
+
+
+def plain(text: str) -> str:
+    """A text in which nothing is left that a terminal would obey, line ends and tabs aside."""
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r", ""))

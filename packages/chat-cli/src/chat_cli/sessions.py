@@ -47,16 +47,15 @@ class Sessions:
     """The sessions in one file.
 
     Args:
-        path: the file. Its folder is made, for this user alone, where it is missing.
+        path: the file. Its folder is made, for this user alone, where it is missing, when it is first used.
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = path
 
     def store(self) -> SqliteStore:
         """The store of their conversations."""
-        return SqliteStore(self._path)
+        return SqliteStore(self._place())
 
     def use(self, session: str | None, title: str, settings: Mapping[str, object]) -> str:
         """Note that a session is used now, a new one where none is named, and return its id."""
@@ -109,6 +108,10 @@ class Sessions:
 
     @contextmanager
     def _table(self) -> Generator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=10)) as connection, connection:
+        with closing(sqlite3.connect(self._place(), timeout=10)) as connection, connection:
             connection.execute(_TABLE)
             yield connection
+
+    def _place(self) -> Path:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._path

@@ -33,16 +33,21 @@ def _scopes_of(place: str, approve: Approve) -> list[ToolScope[Paused]]:
     if name and name not in values:
         msg = f"there is no {name!r} in {module}"
         raise click.UsageError(msg)
-    found = [values[name]] if name else list(values.values())
+    # One that has two names is one all the same.
+    found = [values[name]] if name else list({id(value): value for value in values.values()}.values())
     scoped: list[ToolScope[Paused]] = [value for value in found if isinstance(value, ScopedCollection)]
     bare: list[ToolCollection[Any]] = [value for value in found if isinstance(value, ToolCollection)]
-    if not name and scoped:
-        bare = []  # a collection that stands in a scope of the same module is under its policy
-    scoped += [_scoped(collection, approve) for collection in bare]
+    # A collection that stands in a scope of the same module is under its policy.
+    ruled = _tools_of(scoped)
+    scoped += [scope for scope in [_scoped(one, approve) for one in bare] if not ruled & _tools_of([scope])]
     if not scoped:
         msg = f"there are no tools in {place}: a ToolCollection or a ScopedCollection is looked for"
         raise click.UsageError(msg)
     return scoped
+
+
+def _tools_of(scopes: Iterable[ToolScope[Paused]]) -> set[int]:
+    return {id(tool) for scope in scopes for tool in scope.definitions()}
 
 
 def _scoped(tools: ToolCollection[Any], approve: Approve) -> ToolScope[Paused]:
