@@ -226,6 +226,18 @@ def test_a_call_is_rejected_with_a_reason(page: Page, place: Place) -> None:
     assert place.ledger == []
 
 
+def test_the_return_key_in_a_field_decides_nothing(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    for label in ("Reason, for the model", "Note for the record", "cents"):
+        page.get_by_label(label).press("Enter")
+    page.get_by_role("button", name="Reject").click()
+
+    expect(page.get_by_text("ana rejected it")).to_be_visible()
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == []
+
+
 def press_until_focused(page: Page, name: str) -> None:
     """Press Tab until a button or a link of this name has the focus: it can be reached, and nothing holds the focus."""
     for _ in range(40):
