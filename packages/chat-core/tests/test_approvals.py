@@ -275,6 +275,9 @@ UNASKABLE: list[tuple[Callable[[Messages], object], str]] = [
     (lambda messages: keys().bind("c", messages, ["call_1"], allow=cast("list[ApprovalChoice]", ["run"])), "'run'"),
     (lambda messages: keys().bind("c", messages, ["call_1"], allow=["reject"], edits=True), "allow 'approve'"),
     (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta(0)), "more than nothing"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta.max), "end before the year 9999"),
+    (lambda messages: keys().bind(cast("str", None), messages, ["call_1"]), "the id under which the conversation"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], person=cast("str", 7)), "person is a text"),
     (lambda messages: keys().bind("c" * 4096, messages, ["call_1"]), "too long for a token"),
     (lambda messages: keys().bind("c", messages, ["done"]), "'done' is Rejected"),
     (lambda messages: keys().bind("c", messages, ["fresh"]), "'fresh' is Pending"),
@@ -756,6 +759,8 @@ def test_expiry_goes_by_the_clock_unless_told_otherwise() -> None:
 
     assert expire(waiting(tool)) == [("call_1",)]
     assert list(chain(expire(Messages()), expire(waiting(_completed())))) == []
+    with pytest.raises(UsageError, match="a time needs its zone"):
+        expire(Messages(), now=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point
 
 
 def _completed() -> Tool:

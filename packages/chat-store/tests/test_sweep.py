@@ -12,7 +12,7 @@ import anyio
 import pytest
 from chat_core import ChatBuilder, Paused
 from chat_core.chat import AnyChat
-from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.errors import AlreadyClaimed, InvalidDocument, UsageError
 from chat_core.messages import FunctionCall, Messages, Pending, Rejected, Tool, Turn
 from chat_core.testing import ScriptedProvider
 from chat_core.tools.action import RequireApproval
@@ -187,6 +187,25 @@ async def test_a_conversation_that_is_gone_meanwhile_is_left_out() -> None:
     await store.create(paused(call("late", expires_at=clock())), id="a")
 
     assert await sweep(store, now=clock()) == []
+
+
+async def test_what_fails_in_one_conversation_keeps_nothing_of_the_others_untold() -> None:
+    clock = Clock()
+
+    class Damaged(MemoryStore):
+        async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+            if id == "b":
+                raise InvalidDocument("b is damaged")
+            return await super().load(id)
+
+    store = Damaged(now=clock)
+    for number, name in enumerate("abc"):
+        await store.create(paused(call(name, expires_at=clock.after(hours=number))), id=name)
+    clock.advance(hours=3)
+
+    assert ids(await sweep(store, now=clock())) == {"a": ["a"], "c": ["c"]}
+    with pytest.raises(InvalidDocument, match="b is damaged"):
+        await sweep(store, now=clock())
 
 
 # --- Beside a live run -----------------------------------------------------------------------------------------------

@@ -263,6 +263,20 @@ def require_key(key: str, secret: object) -> None:
         raise UsageError(msg)
 
 
+def require_names(conversation: object, person: object) -> None:
+    """Check that a token can say whose and about what it is.
+
+    Raises:
+        UsageError: the conversation has no id, or one of the two is no text.
+    """
+    if not isinstance(conversation, str):
+        msg = f"a token needs the id under which the conversation is stored, a text, not {conversation!r}"
+        raise UsageError(msg)
+    if person is not None and not isinstance(person, str):
+        msg = f"person is a text, or None for whoever holds the token, not {person!r}"
+        raise UsageError(msg)
+
+
 def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
     """Check what a token shall allow.
 

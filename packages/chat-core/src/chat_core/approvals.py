@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 from chat_core._approvals_token import (
     ApprovalChoice,
@@ -31,6 +31,7 @@ from chat_core._approvals_token import (
     read,
     require_allow,
     require_key,
+    require_names,
     same,
     sealed,
     write,
@@ -69,6 +70,9 @@ class SavedConversation(Protocol):
             AlreadyClaimed: a call was decided elsewhere, and is in `messages` as it stands there.
         """
         ...
+
+
+_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _utc_now() -> datetime:
@@ -155,16 +159,18 @@ class ApprovalKeys:
 
         Raises:
             KeyError: there is no such call.
-            UsageError: the call does not wait, nothing is allowed, or the token would have more than 4,096 characters.
+            UsageError: the call does not wait, nothing is allowed, the conversation has no id, or the token would have
+                more than 4,096 characters.
         """
+        require_names(conversation, person)
         if isinstance(path, str) or not path:
             msg = f"a path is a tuple of ids, as wait.path is, not {path!r}"
             raise UsageError(msg)
         require_allow(allow, edits=edits)
-        if expires_in <= timedelta(0):
-            msg = f"expires_in must be more than nothing, not {expires_in!r}"
-            raise UsageError(msg)
         tool, now = messages.tool(*path), self._now()
+        if not timedelta(0) < expires_in <= _LAST - now:
+            msg = f"expires_in must be more than nothing and end before the year 9999, not {expires_in!r}"
+            raise UsageError(msg)
         status = tool.status
         if not isinstance(status, Pending) or status.kind is None:
             msg = f"bind() needs a call that waits for an approval or a time; {tool.id!r} is {type(status).__name__}"
@@ -344,8 +350,14 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
     """Reject every call that nobody approved in time, also in the chats that tools are; returns their paths.
 
     A run does the same when it comes to such a call. This is for who wants it done before that.
+
+    Raises:
+        UsageError: `now` has no zone.
     """
     moment = now or _utc_now()
+    if moment.utcoffset() is None:
+        msg = f"a time needs its zone: {moment!r} has none"
+        raise UsageError(msg)
     expired: list[tuple[str, ...]] = []
     for tool in messages.pending():
         status = tool.status

@@ -48,7 +48,8 @@ async def sweep(
     """Reject, durably, what nobody approved in time, and tell what that was; what expired first comes first.
 
     Any number of processes may sweep at once, while others decide and run. Of what happens to a call in one moment the
-    first holds, and who rejected a call is the only one to tell of it.
+    first holds, and who rejected a call is the only one to tell of it. So what fails in one conversation stops no
+    other, and is raised where there is nothing to tell.
 
     Args:
         store: where to look.
@@ -65,10 +66,17 @@ async def sweep(
         raise UsageError(msg)
     # `before` leaves out what expires at this very moment, and a run does not.
     late = await store.waiting(person=person, kind="approval", before=moment + _MOMENT, limit=limit)
-    swept = [
-        await _reject(store, conversation, moment) for conversation in dict.fromkeys([w.conversation for w in late])
-    ]
-    return [item for item in swept if item is not None]
+    swept: list[Swept | None] = []
+    failures: list[Exception] = []
+    for conversation in dict.fromkeys([waiting.conversation for waiting in late]):
+        try:
+            swept.append(await _reject(store, conversation, moment))
+        except Exception as error:  # noqa: BLE001 - what was rejected before it would never be told
+            failures.append(error)
+    told = [item for item in swept if item is not None]
+    if failures and not told:
+        raise failures[0]
+    return told
 
 
 async def _reject(store: ConversationStore, conversation: str, moment: datetime) -> Swept | None:
