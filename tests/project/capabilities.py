@@ -13,15 +13,17 @@ from chat_core.testing.transport_conformance import TransportCapabilities
 from .workspace import ROOT, tree_of
 
 PROVIDERS: Final = {
-    "Chat Completions": ("conformance/test_completions.py",),
-    "Claude": ("conformance/test_claude.py",),
-    "Gemini": ("conformance/test_gemini.py",),
-    "Responses": ("conformance/test_responses.py",),
-    "OpenAI": ("conformance/test_responses.py", "conformance/test_openai.py"),
+    "Chat Completions": ("tests/conformance/test_completions.py",),
+    "Claude": ("tests/conformance/test_claude.py",),
+    "Gemini": ("tests/conformance/test_gemini.py",),
+    "Responses": ("tests/conformance/test_responses.py",),
+    "OpenAI": ("tests/conformance/test_responses.py", "tests/conformance/test_openai.py"),
 }
 TRANSPORTS: Final = {
-    "httpx": ("conformance/test_transport_httpx.py",),
-    "aiohttp": ("conformance/test_transport_aiohttp.py",),
+    "httpx": ("tests/conformance/test_transport_httpx.py",),
+    "aiohttp": ("tests/conformance/test_transport_aiohttp.py",),
+    "websockets": ("transports/chat-transport-websockets/tests/test_conformance.py",),
+    "asgi": ("transports/chat-transport-asgi/tests/test_kit.py",),
 }
 
 
@@ -29,7 +31,7 @@ def claims(kind: type[Any], files: Iterable[str]) -> set[str]:
     """Everything that any test class of these files claims with `kind(…)`."""
     found: set[str] = set()
     for file in files:
-        for node in ast.walk(tree_of(ROOT / "tests" / file)):
+        for node in ast.walk(tree_of(ROOT / file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind.__name__:
                 found |= _claimed(kind, node)
     return found
