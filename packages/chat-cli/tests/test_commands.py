@@ -113,11 +113,12 @@ def test_with_approve_all_nobody_is_asked(chat: Any, desk: Any) -> None:
 
 
 def test_nothing_can_be_asked_while_something_waits(chat: Any, desk: Any) -> None:
-    chat("Pay Bo.", *desk.payer)
+    chat("Pay Bo.", "--session", "bills", *desk.payer)
     ended = chat("-c", "And Maria?")
 
     assert ended.code == FAILED
-    assert ended.err.startswith("PendingTools: ")
+    assert "something waits in this session; decide about it first: chat resume bills" in ended.err
+    assert "And Maria?" not in chat("show").out
 
 
 def test_a_resumed_session_that_still_waits_says_so(chat: Any, desk: Any) -> None:

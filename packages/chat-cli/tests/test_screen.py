@@ -20,6 +20,9 @@ def test_finished_paragraphs_are_cut_off_and_a_block_of_code_stays_whole() -> No
     assert finished("a\n\nb") == ("a\n\n", "b")
     assert finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
     assert finished(PAGE)[1] == "last"
+    for inner in ("```", "~~~", "```` python"):
+        assert finished(f"````\n{inner}\na\n\nb")[0] == ""
+    assert finished("````\n```\n\n````\n\nb")[1] == "b"
 
 
 @given(st.text(alphabet="ab`~# \n", max_size=60))

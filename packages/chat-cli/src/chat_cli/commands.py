@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 import click
-from chat_core import ChatOptions, ChatResponse
+from chat_core import ChatOptions, ChatResponse, PendingTools
 from chat_core.messages import Content
 from chat_store import UnknownConversation
 from click.core import ParameterSource
@@ -151,7 +151,12 @@ def ask(
         system = _LOCAL_SYSTEM
     runner = _runner(sessions, **cast("Any", asking | settings))
     name = sessions.use(known.id if known else session, " ".join(words) or "piped in", settings)
-    return _finish(name, runner.ask(name, given, system), as_json=bool(asking["as_json"]))
+    try:
+        outcome = runner.ask(name, given, system)
+    except PendingTools as error:
+        msg = f"something waits in this session; decide about it first: chat resume {shlex.quote(name)}"
+        raise click.ClickException(msg) from error
+    return _finish(name, outcome, as_json=bool(asking["as_json"]))
 
 
 @chat.command()

@@ -33,7 +33,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 _REDRAW_SECONDS: Final = 0.06
-_FENCES: Final = ("```", "~~~")
+_FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})")
 _OBEYED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -131,12 +131,15 @@ class Screen:
 
 def finished(markdown: str) -> tuple[str, str]:
     """Cut Markdown behind its last whole paragraph: what will not change any more, and the rest."""
-    fenced, cut, position = False, 0, 0
+    fence, cut, position = "", 0, 0
     for line in markdown.splitlines(keepends=True):
-        if line.lstrip().startswith(_FENCES):
-            fenced = not fenced
+        marked = _FENCE.match(line)
+        if not fence and marked:
+            fence = marked[1]
+        elif marked and marked[1].startswith(fence) and not line[marked.end() :].strip():
+            fence = ""  # as long as the one that began it, and with nothing behind it
         position += len(line)
-        if not line.strip() and not fenced and line.endswith("\n"):
+        if not line.strip() and not fence and line.endswith("\n"):
             cut = position
     return markdown[:cut], markdown[cut:]
 
