@@ -79,12 +79,13 @@ async def test_the_request_arrives_as_it_was_written(opened: Opened) -> None:
     assert exchange.headers["host"] == server.host
 
 
-async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("user", ["", f"me:{SECRET}@"])
+async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture, user: str) -> None:
     with caplog.at_level(logging.DEBUG), LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         transport = HttpxTransport()
-        async with transport.stream(ask(server.host)) as stream:
+        async with transport.stream(ask(user + server.host)) as stream:
             assert await data(stream) == [b"x"]
-        await transport.send(ask(server.host))
+        await transport.send(ask(user + server.host))
         await transport.aclose()
     assert f"{server.host}/v1/chat" in caplog.text
     assert SECRET not in caplog.text
@@ -384,6 +385,26 @@ async def test_a_peer_that_hangs_up_without_an_answer_breaks_the_stream(opened: 
     with LoopbackServer(lambda _: None) as server:
         error = await refused(opened, server.host)
     assert error.kind == "stream"
+
+
+async def test_what_its_caller_is_handling_says_nothing_of_what_went_wrong(opened: Opened) -> None:
+    never = threading.Event()
+    with LoopbackServer(lambda _: None) as hangs_up, LoopbackServer(lambda exchange: exchange.pause(never)) as stalls:
+        try:
+            int(SECRET)
+        except ValueError:
+            broken = await refused(opened, hangs_up.host)
+            late = await refused(opened, stalls.host, idle=0.2)
+    assert (broken.kind, late.kind) == ("stream", "timeout")
+    assert SECRET not in f"{broken} {late}"
+
+
+async def test_no_error_has_the_user_of_the_url(opened: Opened) -> None:
+    with LoopbackServer(lambda exchange: exchange.answer(500, {}, b"")) as server:
+        error = await refused(opened, f"me:{SECRET}@{server.host}")
+        assert server.exchanges[0].headers["authorization"].startswith("Basic ")
+    assert f"http://{server.host}/v1" in str(error)
+    assert SECRET not in str(error)
 
 
 async def test_a_reset_before_the_answer_breaks_the_stream(opened: Opened) -> None:
