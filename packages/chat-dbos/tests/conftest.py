@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from chat_store import SqliteStore
 from dbos import DBOS
-
-from .world import Shop
+from dbos_world import Shop
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from chat_dbos import ConversationFailed, DurableChats, Patience, launched
 from chat_dbos._running import Busy, Failed, Halted
 from chat_store import UnknownConversation
 from dbos import DBOS, DBOSClient
-
-from .world import Shop, running, wait_until
+from dbos_world import Shop, running, wait_until
 
 pytestmark = pytest.mark.anyio
 

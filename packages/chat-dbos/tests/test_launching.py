@@ -9,8 +9,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Completed, Unknown
 from chat_dbos import WORKFLOW_VERSION, launched
 from dbos import DBOS
-
-from .world import Shop, running
+from dbos_world import Shop, running
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from chat_dbos import decided
 from dbos import DBOSClient
-
-from .world import Shop, running
+from dbos_world import Shop, running
 
 pytestmark = pytest.mark.anyio
 

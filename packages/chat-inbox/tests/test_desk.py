@@ -14,8 +14,7 @@ from chat_inbox.desk import Choice, Desk
 from chat_inbox.inbox import everybody
 from chat_inbox.problems import Problem
 from chat_store import MemoryStore, SqliteStore
-
-from .world import CALL, Bank, messages_of
+from inbox_world import CALL, Bank, messages_of
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,8 @@ import pytest
 from chat_inbox import Inbox, loopback_only
 from chat_inbox.guard import MOST_BYTES, Tokens
 from chat_store import MemoryStore
+from inbox_world import Client, by_header, form_for, messages_of
 from starlette.requests import Request
-
-from .world import Client, by_header, form_for, messages_of
 
 pytestmark = pytest.mark.anyio
 PAGE = "/conversations/chat-17"

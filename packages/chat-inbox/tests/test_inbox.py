@@ -12,11 +12,10 @@ from chat_core.testing.scripted import Answer
 from chat_inbox import Inbox
 from chat_inbox.inbox import everybody
 from chat_store import MemoryStore
+from inbox_world import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message
-
-from .world import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
 
 pytestmark = pytest.mark.anyio
 

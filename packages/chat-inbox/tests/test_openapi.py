@@ -16,9 +16,8 @@ from chat_inbox.runs import Runs
 from chat_inbox.streams import Streams
 from chat_inbox.watch import Watch
 from chat_store import MemoryStore
+from inbox_world import later
 from starlette.requests import Request
-
-from .world import later
 
 DOCUMENT: Any = document()
 OPERATIONS = [

@@ -13,8 +13,19 @@ from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
 from chat_inbox import Inbox
 from chat_inbox.guard import COOKIE
 from chat_store import MemoryStore
-
-from .world import ANSWER, CALL, OTHER, Bank, Client, by_header, form_for, later, messages_of, until_answered, until_so
+from inbox_world import (
+    ANSWER,
+    CALL,
+    OTHER,
+    Bank,
+    Client,
+    by_header,
+    form_for,
+    later,
+    messages_of,
+    until_answered,
+    until_so,
+)
 
 pytestmark = pytest.mark.anyio
 PAGE = "/conversations/chat-17"

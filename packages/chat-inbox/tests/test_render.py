@@ -6,9 +6,8 @@ import re
 
 import pytest
 from chat_inbox.render import environment
+from inbox_world import Client
 from jinja2 import UndefinedError
-
-from .world import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,7 @@ from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
 from chat_inbox.runs import Channel, Runs
 from chat_store import MemoryStore, OpenConversation
-
-from .world import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
+from inbox_world import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
 
 pytestmark = pytest.mark.anyio
 

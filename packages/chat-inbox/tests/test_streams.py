@@ -10,10 +10,9 @@ from chat_inbox.runs import Runs
 from chat_inbox.streams import Streams
 from chat_inbox.watch import Watch
 from chat_store import MemoryStore
+from inbox_world import Bank, Client, by_header, until
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
-
-from .world import Bank, Client, by_header, until
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from chat_core import ChatBuilder, ToolCollection
 from chat_core.testing import ScriptedProvider
 from chat_inbox.tools import definition_of, names_of, problems_of
-
-from .world import CALL, Bank, messages_of, store
+from inbox_world import CALL, Bank, messages_of, store
 
 
 def test_a_tool_of_a_chat_is_found() -> None:

@@ -10,8 +10,7 @@ import pytest
 from chat_inbox.runs import Channel, Runs
 from chat_inbox.watch import Watch
 from chat_store import Changes, MemoryStore
-
-from .world import WAIT, Bank
+from inbox_world import WAIT, Bank
 
 pytestmark = pytest.mark.anyio
 

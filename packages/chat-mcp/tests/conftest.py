@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from .world import Toolbox, http, stdio
+from mcp_world import Toolbox, http, stdio
 
 
 @pytest.fixture(scope="module")

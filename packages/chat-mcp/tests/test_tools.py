@@ -15,8 +15,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Completed, Failed, Messages, Rejected, Unknown
 from chat_core.testing import ScriptedProvider
 from chat_mcp import HttpServer, McpAnnotations, McpProgress, McpServer, ServerUnavailable, StdioServer, mcp_tools
-
-from .world import PATIENCE, Toolbox, chat_of, http, kill, odd, run, stdio, until_noted
+from mcp_world import PATIENCE, Toolbox, chat_of, http, kill, odd, run, stdio, until_noted
 
 pytestmark = [
     pytest.mark.anyio,

@@ -9,9 +9,8 @@ import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Timeouts
 from chat_transport_websockets._turns import Watch
-
-from .socket_server import Session, SocketServer
-from .turns import ask, is_end, opened, read, until, ways
+from socket_server import Session, SocketServer
+from socket_turns import ask, is_end, opened, read, until, ways
 
 pytestmark = pytest.mark.anyio
 

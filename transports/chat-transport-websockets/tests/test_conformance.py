@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance, unreachable
 from chat_core.transport import Transport
 from chat_transport_websockets import WebSocketTransport
-
-from .tunnel import LIMIT, Shared, Tunnel, deaf, tunnelled
+from socket_tunnel import LIMIT, Shared, Tunnel, deaf, tunnelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

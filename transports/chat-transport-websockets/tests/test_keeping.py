@@ -12,9 +12,8 @@ import anyio
 import pytest
 from chat_core.errors import TransportError, UsageError
 from chat_transport_websockets import BackOff, WebSocketTransport
-
-from .socket_server import Session, SocketServer, refusal
-from .turns import ask, opened, read, three, until
+from socket_server import Session, SocketServer, refusal
+from socket_turns import ask, opened, read, three, until
 
 
 class Clock:

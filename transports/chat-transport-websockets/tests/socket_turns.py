@@ -9,8 +9,7 @@ from typing import Any
 
 from chat_core.transport import Event, Request, Timeouts
 from chat_transport_websockets import BackOff, FrameProtocol, WebSocketTransport
-
-from .socket_server import SECONDS, Session
+from socket_server import SECONDS, Session
 
 
 async def at_once(_seconds: float) -> None:
