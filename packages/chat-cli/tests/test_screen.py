@@ -67,6 +67,21 @@ def test_a_terminal_shows_markdown_and_draws_no_finished_paragraph_again(monkeyp
     assert "The last" in then
 
 
+def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with contextlib.redirect_stdout(Terminal()) as out:
+        screen = Screen()
+        screen.show(TextDelta("\n\n"))
+        for block in ("One.", "Two.", "1. three", "- four", "## Five", "Six."):
+            screen.show(TextDelta(f"{block}\n\n"))
+        screen.end()
+        screen.show(TextDelta("Seven.\n\n"))
+        screen.end()
+
+    shown = [line.strip() for line in ESCAPES.sub("", out.getvalue()).splitlines()]
+    assert shown == ["One.", "", "Two.", "", "1 three", "", "• four", "", "Five", "", "Six.", "Seven."]
+
+
 def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(quiet=True)
     screen.show(TextDelta("hello"))

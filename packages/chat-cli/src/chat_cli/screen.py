@@ -27,9 +27,10 @@ from chat_core import (
     ToolResult,
     ToolStarted,
 )
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
+from rich.segment import Segment
 from rich.text import Text
 
 _REDRAW_SECONDS: Final = 0.06
@@ -51,6 +52,7 @@ class Screen:
         self._quiet = quiet
         self._text: list[str] = []
         self._live: Live | None = None
+        self._first = True
         self._drawn = 0.0
 
     def show(self, event: StreamEvent[ChatResponse, Paused]) -> None:
@@ -83,9 +85,9 @@ class Screen:
     def end(self) -> None:
         """The text so far is all of it."""
         if self._live is not None:
-            self._live.update(Markdown("".join(self._text)), refresh=True)
+            self._live.update(_Block("".join(self._text), first=self._first), refresh=True)
             self._live.stop()
-            self._live = None
+            self._live, self._first = None, True
         elif self._text and not self._out.is_terminal and not self._quiet:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -113,9 +115,10 @@ class Screen:
         if done:
             # What stands above the live part is not drawn again, however long the answer grows.
             live.update(Text(""), refresh=True)
-            self._out.print(Markdown(done))
+            self._out.print(_Block(done, first=self._first), end="")
             self._text[:] = [rest]
-        live.update(Markdown(rest), refresh=True)
+            self._first = self._first and not done.strip()
+        live.update(_Block(rest, first=self._first), refresh=True)
 
     def _result(self, tool: Tool) -> None:
         match tool.status:
@@ -127,6 +130,32 @@ class Screen:
                 self.note(f"✖ {tool.name} was refused ({source}): {reason}", "red")
             case _:
                 pass
+
+
+@final
+class _Block:
+    """A part of a page of Markdown, one empty line below the part before it."""
+
+    def __init__(self, markdown: str, *, first: bool) -> None:
+        self._markdown = markdown
+        self._first = first
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(Markdown(self._markdown), options)
+        while lines and _empty(lines[0]):
+            del lines[0]
+        while lines and _empty(lines[-1]):
+            del lines[-1]
+        if lines and not self._first:
+            yield Segment.line()
+        for line in lines:
+            yield from line
+            yield Segment.line()
+
+
+def _empty(line: list[Segment]) -> bool:
+    """Whether nothing stands in a line; the edge of a block of code is a colour."""
+    return all(not part.text.strip() and (part.style is None or part.style.bgcolor is None) for part in line)
 
 
 def finished(markdown: str) -> tuple[str, str]:
