@@ -169,3 +169,49 @@ async def test_a_short_value_is_hidden_in_its_place_and_not_looked_for_elsewhere
 
     assert '"x-flag": "…"' in text
     assert "go on" in text
+
+
+@pytest.mark.anyio
+async def test_a_secret_is_found_however_json_spells_it(tmp_path: Path) -> None:
+    value = 'ab/cd+é"0123=='
+    spelled = [r"ab\/cd+é\"0123==", r"ab/cd\u002b\u00e9\u00220123\u003d\u003d"]
+    for text in spelled:
+        assert json.loads(f'"{text}"') == value
+        for data in (f'{{"wrong key": [1, "it is {text}."]}}', f'{{"{text}": null, "n": 1.50}}'):
+            request = Request("POST", "https", "llm.example", "/", (("x-key", value),), data.encode())
+            written = await taped(tmp_path, request, data)
+            written += await taped(tmp_path, request, data.encode())
+
+            assert "ab/cd" not in written.replace("\\", "")
+            assert written.count("it is ….") + written.count('"…": null') == 4
+
+
+@pytest.mark.anyio
+async def test_json_without_a_secret_is_kept_to_the_byte(tmp_path: Path) -> None:
+    said = b'{ "a": "\\u00e9\\/", "b": 1.50, "b": 1 }'
+    await taped(tmp_path, asking(), said)
+
+    assert (await TapeTransport(tmp_path / "tape.json").send(asking())).body == said
+
+
+@pytest.mark.anyio
+async def test_a_secret_between_bytes_that_are_no_text_is_hidden(tmp_path: Path) -> None:
+    form = b"--x\r\n\r\n" + KEY.encode() + b"\r\n--x\r\n\r\n\xff\xfe\x00\r\n--x--"
+    await taped(tmp_path, asking(body=form), form, secrets=Secrets(hook=str.upper))
+    exchange = json.loads((tmp_path / "tape.json").read_text(encoding="utf-8"))["exchanges"][0]
+
+    for part in ("request", "answer"):
+        written = base64.b64decode(exchange[part]["base64"])
+        assert written == form.replace(KEY.encode(), "…".encode())  # the hook is for texts
+
+
+@pytest.mark.anyio
+async def test_what_stands_before_a_host_is_hidden_in_an_error(tmp_path: Path) -> None:
+    mock = MockTransport()
+    mock.fail(TransportError("connect", "POST https://me:pa55@llm.example/: nobody listens; me:pa55 was refused"))
+    with pytest.raises(TransportError):
+        await RecordingTransport(mock, tmp_path / "tape.json").send(
+            Request("POST", "https", "me:pa55@llm.example", "/")
+        )
+
+    assert "pa55" not in (tmp_path / "tape.json").read_text(encoding="utf-8")

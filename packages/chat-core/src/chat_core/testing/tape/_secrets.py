@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final, final
 from urllib.parse import unquote_plus
 
+from chat_core._json import dump_bytes, loads
 from chat_core.transport import Request
+from chat_core.wire.shapes import is_list, is_object
 
 HIDDEN: Final = "…"
 """What stands on a tape in the place of a secret."""
@@ -43,6 +45,7 @@ _QUERY: Final = frozenset({"alt", "api-version", "after", "before", "beta", "lim
 _ORGANISATIONS: Final = re.compile(r"\b(org|proj|acct)[-_][A-Za-z0-9]{8,}")
 _KEYS: Final = re.compile(r"(?i:\bbearer )[\w.~+/=-]{8,}|\b(?:sk|pk|rk|xai|gsk|hf|key)[-_][\w-]{8,}|\bAIza[\w-]{20,}")
 _SHORTEST: Final = 8  # a shorter value of a header is found in every text
+_NO_TEXT: Final = "surrogateescape"  # bytes that are no text come out as they went in
 
 
 @final
@@ -96,24 +99,46 @@ class Hiding:
         told += [value.rpartition(" ")[2] for value in told]
         told += [value for name, value in _parameters(request) if not secrets.may_ask(name)]
         words = {word for word in told if len(word) >= _SHORTEST} | set(secrets.words)
+        words.add(request.host.rpartition("@")[0])
         self._words = sorted(words - {""}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
         """The text without its secrets."""
-        for word in self._words:
-            text = text.replace(word, HIDDEN)
-        text = _ORGANISATIONS.sub(rf"\1-{HIDDEN}", text)
-        if self._secrets.keys:
-            text = _KEYS.sub(HIDDEN, text)
+        text = self._hidden(text)
         return self._secrets.hook(text) if self._secrets.hook is not None else text
 
     def data(self, data: bytes) -> bytes:
-        """The bytes without secrets, where they are text."""
+        """The bytes without secrets, in JSON however they are spelled there."""
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return data
+            return self._hidden(data.decode(errors=_NO_TEXT)).encode(errors=_NO_TEXT)
+        if "\\" in text:
+            # JSON may write any character as an escape, and what is read again would have its secrets back.
+            try:
+                value = loads(text)
+            except ValueError:
+                return self.text(text).encode()
+            shown = self._value(value)
+            if shown != value:
+                text = dump_bytes(shown).decode()
         return self.text(text).encode()
+
+    def _value(self, value: object) -> object:
+        """What JSON says, without its secrets."""
+        if isinstance(value, str):
+            return self._hidden(value)
+        if is_list(value):
+            return [self._value(item) for item in value]
+        if is_object(value):
+            return {self._hidden(name): self._value(item) for name, item in value.items()}
+        return value
+
+    def _hidden(self, text: str) -> str:
+        for word in self._words:
+            text = text.replace(word, HIDDEN)
+        text = _ORGANISATIONS.sub(rf"\1-{HIDDEN}", text)
+        return _KEYS.sub(HIDDEN, text) if self._secrets.keys else text
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers by name, in lower case; of most of them the name alone."""
