@@ -232,9 +232,14 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The three ratios to a raw client: a call, a streamed event, a request of the tool loop."""
+    """What this library costs beside raw clients and those of others; a whole run writes docs/performance.md."""
     _install(session, "tests")
-    session.run("python", "benchmarks/ratios.py", *session.posargs)
+    for lock in sorted(LOCKS.glob("peers*.txt")) if "--no-peers" not in session.posargs else ():
+        folder = str(ROOT / ".nox" / f"bench-{lock.stem}")
+        session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", folder)
+        words = ("--quiet", f"--python={folder}", "--require-hashes", "--no-deps", f"--requirement={lock}")
+        session.run("uv", "pip", "install", *words)
+    session.run("python", "benchmarks/bench.py", *session.posargs)
 
 
 @nox.session
@@ -266,6 +271,10 @@ def lock(session: nox.Session) -> None:
         "--no-deps",
     )
     session.run(*compiled, "requirements/model.in", "-orequirements/model.txt", silent=True)
+    with_dependencies = [word for word in compiled if word != "--no-deps"]
+    for name in ("peers", "peers-litellm"):
+        files = (f"requirements/{name}.in", f"-orequirements/{name}.txt")
+        session.run(*with_dependencies, "--python-version=3.11", *files, silent=True)
 
 
 @nox.session(default=False)
