@@ -174,6 +174,15 @@ def test_a_session_that_came_to_nothing_can_be_forgotten(chat: Any, desk: Any) -
     assert chat("sessions").out == ""
 
 
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "caf\udce9"])
+def test_a_name_that_cannot_be_typed_again_names_no_session(chat: Any, desk: Any, name: str) -> None:
+    ended = chat("Name a river.", "--session", name, *desk.talker)
+
+    assert (ended.code, ended.out) == (MISUSED, "")
+    assert "a text that can be seen" in ended.err
+    assert chat("sessions").out == ""
+
+
 def test_the_last_session_and_a_named_one_are_not_both(chat: Any, desk: Any) -> None:
     ended = chat("-c", "--session", "rivers", "Another?", *desk.talker)
 

@@ -144,6 +144,9 @@ def ask(
     if go_on and session is not None:
         msg = f"--continue is for the last session, and --session for {session!r}: say one of them"
         raise click.UsageError(msg)
+    if session is not None and not (session.strip() and session.isprintable()):
+        msg = f"the name of a session is a text that can be seen, not {session!r}"
+        raise click.UsageError(msg)
     given = parts(words, piped_in(sys.stdin), files)
     known = sessions.last() if go_on else next((one for one in sessions.all() if one.id == session), None)
     settings = _settings(known, asking)
