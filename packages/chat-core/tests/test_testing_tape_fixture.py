@@ -193,6 +193,28 @@ def test_what_was_recorded_must_be_asked_for_by_a_test_that_passes(
     assert ("nobody asked" in ran.output) == ("nobody asked" in says)
 
 
+UNFINISHED = """
+
+@pytest.mark.anyio
+async def test_one(tape):
+    transport = tape(make)
+    await transport.send(asking())
+    if RECORDS:
+        await transport.send(asking())
+    else:
+        pytest.REASON("not here")
+"""
+
+
+@pytest.mark.parametrize(("reason", "counts"), [("skip", {"skipped": 2}), ("xfail", {"xfailed": 2})])
+def test_what_a_skipped_test_did_not_ask_for_is_no_news(reason: str, counts: dict[str, int], run: Run) -> None:
+    module = UNFINISHED.replace("REASON", reason)
+    run(module.replace("RECORDS", "True"), "--record-tapes=once")
+    ran = run(module.replace("RECORDS", "False"))
+
+    assert ran.counts == counts, ran.output
+
+
 TWICE = """
 
 @pytest.mark.anyio

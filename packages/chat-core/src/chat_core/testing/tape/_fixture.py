@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OPTION: Final = "--record-tapes"
 _LOOPS: Final = ("asyncio+uvloop", "asyncio", "trio")
-_FAILED: Final = object()
+_PASSED: Final = object()
 
 
 @final
@@ -105,15 +105,15 @@ def tape(request: Any) -> Generator[Tapes]:  # noqa: ANN401 - pytest's
     record = str(request.config.getoption(OPTION, "none"))
     tapes = Tapes(request.path.parent / "tapes", _name(request), record, request.node.nodeid)
     yield tapes
-    if not request.node.stash.get(_FAILED, default=False):
+    if request.node.stash.get(_PASSED, default=False):
         tapes.check()
 
 
 def pytest_runtest_makereport(item: Any) -> Generator[None, Any, Any]:  # noqa: ANN401 - pytest's
-    """Remember whether a test failed: then what it did not ask for is no news."""
+    """Remember whether a test passed: else what it did not ask for is no news."""
     report = yield
-    if report.failed:
-        item.stash[_FAILED] = True
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
     return report
 
 
