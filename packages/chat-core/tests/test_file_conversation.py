@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from chat_core.errors import (
 from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Approved,
+    Content,
     FunctionCall,
     Messages,
     Pending,
@@ -223,6 +224,62 @@ async def test_turns_that_were_added_in_two_places_are_not_shuffled(path: Path) 
             with pytest.raises(AlreadyClaimed, match="added"):
                 await two.save()
     assert [content.text for content in await stored(path)] == ["Hello.", "Hi."]
+
+
+class Counted(list[Turn]):
+    """Turns that count how many of them were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Turn]:
+        for turn in super().__iter__():
+            Counted.looked_at += 1
+            yield turn
+
+    def __reversed__(self) -> Iterator[Turn]:
+        for turn in super().__reversed__():
+            Counted.looked_at += 1
+            yield turn
+
+
+@pytest.mark.parametrize("long", ["content", "conversation"])
+async def test_a_durable_write_looks_at_no_more_turns_of_a_longer_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: str
+) -> None:
+    whole = Messages.__iter__
+
+    def through(messages: Messages) -> Iterator[Content]:
+        for content in whole(messages):
+            Counted.looked_at += 1
+            yield content
+
+    async def work(turns: int) -> int:
+        messages = Messages()
+        for number in range(turns):
+            messages.append("user" if number % 2 and long == "conversation" else "model", Turn([Text("So.")]))
+        async with (
+            FileConversation.create(tmp_path / f"{turns}.jsonl", messages) as one,
+            FileConversation.open(tmp_path / f"{turns}.jsonl") as other,
+        ):
+            for content in messages.contents:
+                content.turns = Counted(content.turns)
+            await one.claim()
+            tool = call("pay")
+            with monkeypatch.context() as counting:
+                counting.setattr(Messages, "__iter__", through)
+                Counted.looked_at = 0
+                for turn in (Turn([tool], finish_reason="tool_calls"), Turn([Text("Well.")])):
+                    one.messages.append("model", turn)
+                    await one.write_turn("model", turn)
+                tool.approve()
+                await one.write_tool(tool)
+                looked_at = Counted.looked_at
+            await one.release()
+            await other.save()
+            assert other.messages == one.messages
+        return looked_at
+
+    assert await work(5) == await work(501)
 
 
 async def test_turns_that_others_added_come_with_the_next_save(path: Path) -> None:

@@ -49,6 +49,49 @@ def _now() -> datetime:
 
 
 @final
+class _Durable:
+    """Up to where messages are durable: a place in them, so that what is behind it is found without counting them.
+
+    Attributes:
+        turns: how many are.
+    """
+
+    __slots__ = ("_content", "_messages", "_within", "turns")
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._content = self._within = self.turns = 0
+        self.grow(sum([len(content.turns) for content in messages]))
+
+    def behind(self) -> list[tuple[Role, Turn]]:
+        """The turns that are not durable, oldest first."""
+        found: list[tuple[Role, Turn]] = []
+        within = self._within
+        for index in range(self._content, len(self._messages)):
+            content = self._messages[index]
+            role: Role = content.role
+            found.extend([(role, turn) for turn in content.turns[within:]])
+            within = 0
+        return found
+
+    def grow(self, turns: int) -> None:
+        """So many more are durable."""
+        self.turns += turns
+        # The place stays within the last content: that one may still grow.
+        self._within += turns
+        while self._content < len(self._messages) and self._within > (size := len(self._messages[self._content].turns)):
+            self._within -= size
+            self._content += 1
+
+    def has(self, turn: Turn) -> bool:
+        """Whether a turn is in the messages: looked for from their end, where it is."""
+        for index in range(len(self._messages) - 1, -1, -1):
+            if any(item is turn for item in reversed(self._messages[index].turns)):
+                return True
+        return False
+
+
+@final
 class FileConversation:
     """A `Conversation` in one file. Made by `open()` and `create()`, and used inside their block.
 
@@ -63,7 +106,7 @@ class FileConversation:
         self._renew_every = lease_seconds / 3
         # One write at a time: what it brings of others is told to the messages in the order in which it happened.
         self._turnstile = Lock()
-        self._known = len(_turns(messages))
+        self._durable = _Durable(messages)
         self._marks = {tool.id: Mark.of(tool) for tool in tools_of(messages)}
         self._diverged = False
         self._overtaken = False
@@ -187,7 +230,7 @@ class FileConversation:
             LeaseLost: another run took over; the turn was recorded as late.
             UsageError: the turn is not in `messages`.
         """
-        if not any(item is turn for _, item in reversed(_turns(self._messages))):
+        if not self._durable.has(turn):
             msg = f"write_turn() writes a turn of {role!r} that is in `messages`: append it first"
             raise UsageError(msg)
         await self._commit(self._new_turns, self._ledger.write)
@@ -236,8 +279,8 @@ class FileConversation:
         return Batch(new.known, new.turns, tuple(tools))
 
     def _new_turns(self) -> Batch:
-        added = _turns(self._messages)[self._known :]
-        return Batch(self._known, tuple([NewTurn.of(role, turn) for role, turn in added]))
+        added = self._durable.behind()
+        return Batch(self._durable.turns, tuple([NewTurn.of(role, turn) for role, turn in added]))
 
     def _changes_of(self, tool: Tool) -> Batch:
         mark = self._marks.get(tool.id)
@@ -248,8 +291,8 @@ class FileConversation:
             return self._new_turns()
         now = Mark.of(tool)
         if now == mark:
-            return Batch(self._known)
-        return Batch(self._known, (), (ToolChange((tool.id,), mark, now, codec.tool_to_dict(tool)),))
+            return Batch(self._durable.turns)
+        return Batch(self._durable.turns, (), (ToolChange((tool.id,), mark, now, codec.tool_to_dict(tool)),))
 
     # --- Below: writing, and telling the messages --------------------------------------------------------------
 
@@ -291,7 +334,7 @@ class FileConversation:
         while news:
             match news.popleft():
                 case Batch() as own:
-                    self._known += len(own.turns)
+                    self._durable.grow(len(own.turns))
                     for turn in own.turns:
                         self._marks.update(turn.marks)
                     for change in own.tools:
@@ -302,11 +345,11 @@ class FileConversation:
                     self._take_over(path, tool)
 
     def _add(self, role: Role, turn: Turn) -> None:
-        if self._diverged or len(_turns(self._messages)) > self._known:
+        if self._diverged or self._durable.behind():
             self._diverged = True
             return
         self._messages.append(role, turn)
-        self._known += 1
+        self._durable.grow(1)
         self._marks.update({tool.id: Mark.of(tool) for tool in turn.tools})
 
     def _take_over(self, path: ToolPath, tool: Tool) -> None:
@@ -419,7 +462,3 @@ def _lease(seconds: float) -> timedelta:
         msg = f"a lease needs a length in seconds, not {seconds!r}"
         raise UsageError(msg)
     return timedelta(seconds=seconds)
-
-
-def _turns(messages: Messages) -> list[tuple[Role, Turn]]:
-    return [(content.role, turn) for content in messages for turn in content.turns]
