@@ -26,6 +26,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def _run(words: Sequence[str] | None) -> int:
     _require_streams()
     try:
+        # A reader that has left is the business of click: it ends the process with 1, and nothing is complained about.
         return cast("int | None", chat.main(words, prog_name="chat", standalone_mode=False)) or 0
     except click.ClickException as error:
         error.show()
@@ -33,10 +34,6 @@ def _run(words: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read has left. What is still to be flushed goes nowhere, and is not complained about.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except Exception as error:  # noqa: BLE001 - a file, a database or a model of the user's own fails in a line, too
         click.echo(plain(f"{type(error).__name__}: {error}"), err=True)
         return FAILED
