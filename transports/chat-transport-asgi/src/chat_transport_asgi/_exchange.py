@@ -28,8 +28,8 @@ _GONE: Final = "the reader has left"
 
 
 def describe(request: Request) -> str:
-    """The request in a few words, without what may hold a secret: headers, body, and the URL's query."""
-    return f"{request.method} {request.scheme}://{request.host}{request.path.partition('?')[0]}"
+    """The request in a few words, without what may hold a secret: headers, body, the query, what is before a host."""
+    return f"{request.method} {request.scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
 
 
 @final
@@ -59,6 +59,7 @@ class Exchange:
         self._asked = False
         self._whole = False
         self._left = False
+        self._bodiless = False
         self._length: int | None = None
         self._fault: TransportError | None = None
         # In how many places the application would hear that its reader is gone.
@@ -134,8 +135,9 @@ class Exchange:
         self.headers = Headers(
             [(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in fields]
         )
+        self._bodiless = self._request.method == "HEAD" or self.status in _WITHOUT_BODY
         length = self.headers.get("content-length", "")
-        if length.isdecimal() and self._request.method != "HEAD" and self.status not in _WITHOUT_BODY:
+        if length.isdecimal() and not self._bodiless:
             self._length = int(length)
         self._headed.set()
 
@@ -145,7 +147,7 @@ class Exchange:
             if self._length < 0 or (self._length and not more):
                 what = "the application sent a body of another length than its content-length"
                 raise self._wrong(what)
-        if chunk:
+        if chunk and not self._bodiless:  # frameworks leave it to the server to drop such a body
             try:
                 await self._chunks.send(chunk)
             except anyio.BrokenResourceError:
@@ -253,11 +255,12 @@ class Exchange:
 
 def _scope(request: Request, state: dict[str, object]) -> Scope:
     raw, _, query = request.path.partition("?")
-    name, colon, port = request.host.rpartition(":")
+    host = request.host.rpartition("@")[2]
+    name, colon, port = host.rpartition(":")
     known = {name.lower() for name, _ in request.headers}
     fields = list(request.headers)
     if "host" not in known:
-        fields.insert(0, ("host", request.host))
+        fields.insert(0, ("host", host))
     if "content-length" not in known and (request.body or request.method not in {"GET", "HEAD"}):
         fields.append(("content-length", str(len(request.body))))
     if "accept-encoding" not in known:
@@ -275,6 +278,6 @@ def _scope(request: Request, state: dict[str, object]) -> Scope:
         "root_path": "",
         "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields],
         "client": ("127.0.0.1", 0),
-        "server": (name if is_port else request.host, int(port) if is_port else _PORTS[request.scheme]),
+        "server": (name if is_port else host, int(port) if is_port else _PORTS[request.scheme]),
         "state": dict(state),
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?|")
+_HOST: Final = re.compile(r"[!-~\x80-\xff]*")
 _FINISH_SECONDS: Final = 0.25
 
 
@@ -151,6 +152,10 @@ class AsgiTransport:
         if self._hosts is not None and request.host not in self._hosts:
             known = ", ".join(sorted(self._hosts))
             raise TransportError("connect", f"{describe(request)}: the application answers for {known or 'no host'}")
+        if _HOST.fullmatch(request.host) is None:
+            shown = request.host.rpartition("@")[2]
+            what = f"{request.method}: the host has characters that HTTP does not allow: {shown!r}"
+            raise TransportError("protocol", what)
         for name, value in request.headers:
             if _HEADER_NAME.fullmatch(name) is None or _HEADER_VALUE.fullmatch(value) is None:
                 what = f"the header {name!r} has characters that HTTP does not allow, such as a line end behind a key"
