@@ -216,6 +216,20 @@ async def test_a_result_that_cannot_be_told_is_an_error_of_the_tool(sdk: Any) ->
     assert named(sdk.spans(), "execute_tool odd_one").attributes["error.type"] == "InvalidResult"
 
 
+async def test_a_tool_that_exits_has_failed(sdk: Any) -> None:
+    leaving = ToolCollection()
+
+    @leaving.tool
+    async def leave() -> None:
+        sys.exit(SECRET)
+
+    desk = Desk(sdk, [FunctionCall("leave", {}, id="l1")], "Done.")
+    await desk.builder.with_tools(leaving).build().complete(Messages.from_user(SAID))
+    tool = named(sdk.spans(), "execute_tool leave")
+    assert (tool.status.status_code, tool.attributes["error.type"]) == (trace.StatusCode.ERROR, "SystemExit")
+    assert SECRET not in sdk.everything()
+
+
 async def test_a_call_that_is_tried_again_is_one_span(sdk: Any) -> None:
     busy = Answer(error=RateLimited(SECRET, status=429, retry_after=0.0))
     chat = ChatBuilder().with_model(ScriptedProvider(busy, busy, "Done.")).with_observer(OpenTelemetry(**sdk.providers))
@@ -285,6 +299,7 @@ async def test_a_tool_that_is_cancelled_is_no_error(sdk: Any) -> None:
         tasks.cancel_scope.cancel()
     tool = named(sdk.spans(), "execute_tool wait")
     assert (tool.status.status_code, "error.type" in tool.attributes) == (trace.StatusCode.UNSET, False)
+    assert tool.attributes["chat.tool.status"] == "running"
 
 
 # Waits
@@ -336,6 +351,17 @@ async def test_an_approval_is_a_span_from_the_question_to_the_decision(sdk: Any)
         "chat.wait.edited": False,
     }
     assert "ana@example.com" not in sdk.everything()
+
+
+async def test_a_decision_by_a_clock_that_is_behind_makes_no_negative_wait(sdk: Any) -> None:
+    desk = Desk(sdk, pays("p1"), "Done.", policy=asks)
+    messages = await paused(desk, "p1")
+    asked = messages.contents[-1].turns[-1].created_at
+    messages.tool("p1").approve(at=asked - timedelta(seconds=90))
+    await desk.run(messages)
+    wait = named(sdk.spans(), "await_approval pay")
+    assert wait.end_time == wait.start_time
+    assert sdk.points("chat.wait.duration")[0].sum == 0
 
 
 async def test_who_decided_is_told_where_that_is_asked_for(sdk: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -12,7 +13,8 @@ from chat_core.errors import TransportError
 from chat_core.testing import MockTransport
 from chat_core.transport import Request, Transport
 from chat_otel import TracingTransport
-from opentelemetry import trace
+from opentelemetry import propagate, trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 pytestmark = pytest.mark.anyio
 
@@ -88,6 +90,23 @@ async def test_the_server_is_told_of_the_span_and_of_no_other(sdk: Any) -> None:
     assert headers["traceparent"].startswith(f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-")
     assert "TraceParent" not in headers
     assert headers["authorization"] == f"Bearer {SECRET}"
+
+
+async def test_a_header_of_the_propagator_takes_the_place_of_one_that_was_there(sdk: Any) -> None:
+    class Capitals(TraceContextTextMapPropagator):
+        def inject(self, carrier: Any, context: Any = None, setter: Any = None) -> None:
+            del context, setter
+            carrier["X-Trace"] = "new"
+
+    mock = MockTransport()
+    mock.answer(200, {}, b"")
+    before = propagate.get_global_textmap()
+    propagate.set_global_textmap(Capitals())
+    try:
+        await TracingTransport(mock, **sdk.providers).send(replace(ASK, headers=(("x-trace", "old"),)))
+    finally:
+        propagate.set_global_textmap(before)
+    assert sent_to(mock) == {"X-Trace": "new"}
 
 
 async def test_without_an_sdk_the_request_is_as_it_was() -> None:

@@ -127,8 +127,10 @@ class OpenTelemetry:
         parent = self._runs.get(record.run)
         name = _name(f"await_{record.kind}", tool.name)
         span = self._tracer.start_span(name, parent, attributes=more, start_time=_nanoseconds(record.asked_at))
-        span.end(_nanoseconds(record.ended_at))
-        self._instruments.wait.record(max(0.0, (record.ended_at - record.asked_at).total_seconds()), _only_words(facts))
+        # The two moments may be of two machines, whose clocks differ.
+        ended_at = max(record.asked_at, record.ended_at)
+        span.end(_nanoseconds(ended_at))
+        self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _only_words(facts))
 
     # What its observations do at the end
 
@@ -174,7 +176,7 @@ class OpenTelemetry:
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
         error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResult()
-        failed = isinstance(error, Exception) and isinstance(status, Failed)
+        failed = isinstance(error, (Exception, SystemExit)) and isinstance(status, Failed)
         facts = {**facts, **self._fail(timed.span, error if failed else None)}
         if self._content and isinstance(status, Completed):
             more[names.TOOL_RESULT] = as_json(status.result)

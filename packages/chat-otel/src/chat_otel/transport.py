@@ -106,7 +106,8 @@ def _passing_on(request: Request, span: Span) -> Request:
     """The request, with the headers of the propagator that the application has chosen."""
     told: dict[str, str] = {}
     inject(told, set_span_in_context(span))
-    kept = [item for item in request.headers if item[0].lower() not in told]
+    names = {name.lower() for name in told}
+    kept = [item for item in request.headers if item[0].lower() not in names]
     return replace(request, headers=(*kept, *told.items()))
 
 
