@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -14,6 +14,7 @@ import anyio
 import pytest
 from chat_core import (
     ChatBuilder,
+    ChatOptions,
     ChatResponse,
     Execute,
     FunctionCall,
@@ -31,6 +32,7 @@ from chat_core import (
 from chat_core.errors import ChatError, InterruptedTools, RateLimited, UsageError
 from chat_core.messages import Completed, Failed, Running, Suspended, Tool, Turn
 from chat_core.observer import CallRecord, Observation, RunRecord, ToolRecord, WaitRecord
+from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -466,12 +468,61 @@ async def test_a_stored_conversation_is_named() -> None:
     assert desk.seen.runs[0].conversation_id == conversation.id
 
 
+async def test_a_store_is_asked_inside_the_run() -> None:
+    desk = Desk("ok")
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    conversation = MemoryConversation(
+        Messages.from_user("hi"), on_call=lambda call: asked.append((str(call), WHERE.get()))
+    )
+    await desk.chat.complete(conversation)
+    assert asked == [("claim", ("run",)), ("write_turn model", ("run",)), ("release", ("run",))]
+
+
+async def test_a_run_that_ends_with_the_program_says_by_what() -> None:
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(_: Messages) -> None:
+        raise Interrupted
+
+    seen = Seen()
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_before(interrupt).with_observer(seen).build()
+    with pytest.raises(Interrupted):
+        await chat.complete(Messages.from_user("hi"))
+    assert (seen.runs[0].outcome, type(seen.runs[0].error)) == ("failed", Interrupted)
+
+
 async def test_requests_for_vectors_are_told() -> None:
     seen = Seen()
     chat = ChatBuilder().with_model(ScriptedProvider()).with_observer(seen).with_embeddings().build()
     await chat.embed(["a", "b"])
     [call] = seen.calls
     assert (call.operation, call.run, call.turn, seen.ended) == ("embeddings", None, None, ["embeddings"])
+
+
+async def test_requests_for_vectors_cost_what_all_their_attempts_did() -> None:
+    class Model:
+        metadata = ProviderMeta("any", max_embedding_batch=1)
+        fails = 2
+
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            del options
+            if texts == ["b"] and self.fails:
+                self.fails -= 1
+                error = RateLimited("later", retry_after=0.0)
+                error.usage = Usage(7)
+                raise error
+            return EmbeddingsResponse(((1.0,),), Usage(3))
+
+    seen = Seen()
+    chat = ChatBuilder().with_model(Model()).with_observer(seen).with_retry(1).with_embeddings().build()
+    with pytest.raises(RateLimited) as caught:
+        await chat.embed(["a", "b"])
+    assert caught.value.usage == Usage(17)
+    assert [call.usage for call in seen.calls] == [Usage(3), Usage(14)]
+    await chat.embed(["a", "b"])
+    assert [call.usage for call in seen.calls[2:]] == [Usage(3), Usage(3)]
 
 
 class Broken:

@@ -395,6 +395,8 @@ async def test_what_its_caller_is_handling_says_nothing_of_what_went_wrong(opene
         except ValueError:
             broken = await refused(opened, hangs_up.host)
             late = await refused(opened, stalls.host, idle=0.2)
+        else:
+            pytest.fail("a secret is no number")
     assert (broken.kind, late.kind) == ("stream", "timeout")
     assert SECRET not in f"{broken} {late}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, cast, final
 
 from chat_core.engine.call import Patience, spent
@@ -58,8 +59,12 @@ class _Batches:
         record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)
 
         async def ask() -> EmbeddingsResponse:
-            answer = await self.embed(texts)
-            record.model, record.usage = answer.model, answer.usage
+            before = self.usage
+            try:
+                answer = await self.embed(texts)
+            finally:
+                record.usage = _since(before, self.usage)
+            record.model = answer.model
             return answer
 
         return await observed_embedding(self._observers, record, self._patience, ask)
@@ -79,6 +84,10 @@ class _Batches:
             else:
                 self.usage += answer.usage
                 return answer
+
+
+def _since(before: Usage, now: Usage) -> Usage:
+    return Usage(*[count - known for known, count in zip(astuple(before), astuple(now), strict=True)])
 
 
 def _require_all(answer: EmbeddingsResponse, texts: Sequence[str]) -> None:

@@ -138,7 +138,7 @@ class RunWatch:
         record.usage = usage
         if isinstance(last, Paused):
             record.pause = last
-        elif last is None and isinstance(error, Exception):
+        elif record.outcome == "failed":
             record.error = error
         self._watched.end()
 

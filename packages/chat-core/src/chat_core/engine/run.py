@@ -96,14 +96,15 @@ class Run(Generic[OutT, PauseT]):
         Raises:
             ChatError: with the usage of the whole run.
         """
-        prepare, step = self._prepare, self._next
+        prepare, claim, step, leave = self._prepare, self._journal.claim, self._next, self._leave
         if self._observers:
             watch = self._watch = self._watched()
-            prepare, step = partial(watch.step, prepare), partial(watch.step, step)
+            prepare, claim = partial(watch.step, prepare), partial(watch.step, claim)
+            step, leave = partial(watch.step, step), partial(watch.step, leave)
         try:
             await prepare()
             with self._messages.lend():
-                await self._journal.claim()
+                await claim()
                 try:
                     self._keep_lease(group)
                     self._answer = self._stored_answer()
@@ -115,7 +116,7 @@ class Run(Generic[OutT, PauseT]):
                 finally:
                     if self._tools is not None or self._call is not None or self._journal.conversation is not None:
                         with CancelScope(shield=True):
-                            await self._leave()
+                            await leave()
         except BaseException as error:
             if isinstance(error, ChatError):
                 error.usage = self.usage

@@ -106,7 +106,8 @@ class ToolRecord:
     """One execution of a tool's body. Calls that never run have none.
 
     Attributes:
-        tool: the call. When the execution is over its status says what became of it.
+        tool: the call. When the execution is over its status says what became of it; that of one that was cancelled is
+            `Running` still.
         run: the run that it is of.
         declaration: the tool, as the model is told of it.
         attempt: counts from 1.
