@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import anyio
 import pytest
 from chat_core import ChatBuilder, FunctionCall
+from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
 from chat_inbox.calls import version_of
@@ -124,3 +125,21 @@ async def test_only_what_a_person_may_see_waits_for_them() -> None:
     assert [item.conversation for item in await one.waiting("person-1")] == ["chat-1"]
     assert len(await one.waiting("person-0", 1)) == 1
     assert await one.waiting("nobody") == []
+
+
+async def test_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, bank: Bank) -> None:
+    version = await seen(store, "call_1")
+
+    with pytest.raises(UsageError, match="the inbox is not open"):
+        await desk(store, bank).decide("ana", "chat-17", ("call_1",), version, Choice("approve"))
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+@pytest.mark.parametrize("choice", [Choice("fail", text="no"), Choice("complete", result=1), Choice("retry")])
+async def test_only_what_was_interrupted_is_told_how_it_ended(store: MemoryStore, choice: Choice) -> None:
+    version = await seen(store, "call_1")
+
+    with pytest.raises(Problem, match="transfer was not interrupted; approve or reject it") as caught:
+        await desk(store).decide("ana", "chat-17", ("call_1",), version, choice, go_on=False)
+    assert caught.value.status == 409
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chat_core.approvals import ApprovalKeys
+from chat_core.errors import UsageError
 from chat_core.messages import Pending, Rejected
 from chat_inbox import Inbox
 from chat_store import MemoryStore
@@ -148,3 +149,22 @@ async def test_a_link_from_another_sites_page_is_not_taken(client: Client, store
 
 async def test_without_keys_there_are_no_links(store: MemoryStore) -> None:
     assert (await Client(Inbox(store, authenticate=by_header)).get(await link(store))).status == 404
+
+
+@pytest.mark.parametrize("action", ["fail", "retry", "complete"])
+async def test_a_link_approves_only_where_approve_was_said(client: Client, store: MemoryStore, action: str) -> None:
+    (form,) = (await client.get(await link(store))).forms
+    form.buttons["Other"] = ("action", action)
+    form.fields |= {"text": "it failed", "result": "done"}
+
+    assert (await client.submit(form, "Other")).status == 400
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_link_to_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, bank: Bank) -> None:
+    client = Client(Inbox(store, chat=bank.chat, authenticate=by_header, approvals=KEYS), person=None)
+    (form,) = (await client.get(await link(store))).forms
+
+    with pytest.raises(UsageError, match="the inbox is not open"):
+        await client.submit(form, "Approve")
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

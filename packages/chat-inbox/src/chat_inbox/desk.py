@@ -13,7 +13,7 @@ from chat_core.messages import Messages, Tool
 from chat_core.tools import ToolDefinition
 from chat_store import ConversationStore, Snapshot, UnknownConversation, Waiting
 
-from chat_inbox.calls import decided_by, version_of
+from chat_inbox.calls import decided_by, version_of, waits_for
 from chat_inbox.problems import Problem
 from chat_inbox.runs import Runs
 from chat_inbox.tools import definition_of, names_of, problems_of
@@ -143,8 +143,12 @@ class Desk:
         tool = self.find(snapshot, path)
         if version_of(tool) != version:
             raise Problem(409, decided_by(tool))
+        if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
+            raise Problem(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
         if choice.arguments is not None:
             self._check(snapshot, path, choice.arguments)
+        if go_on:
+            self.runs.require_open(conversation)
         try:
             choice.apply(tool, person, self.now())
             saved = await self.store.save(conversation, snapshot.messages, revision=snapshot.revision)

@@ -70,10 +70,13 @@ class Links:
                 messages = conversation.messages
                 draft = Draft(approval.path, self._form(approval, tool, conversation.id, messages), posted, "", {})
                 choice = choice_of(tool, draft)
+                if choice is not None and choice.action not in _DONE:
+                    raise Problem(400, "A link approves or rejects: nothing was decided.")
                 if choice is None or not self._will_do(choice, draft, conversation.id, messages):
                     status = 200 if "add" in posted else 422
                     return self._page(request, approval, tool, draft, token=token, status=status)
                 action: ApprovalChoice = "reject" if choice.action == "reject" else "approve"
+                self._desk.runs.require_open(approval.conversation)
                 arguments = choice.arguments if action == "approve" else None
                 await self._keys.redeem(
                     token,

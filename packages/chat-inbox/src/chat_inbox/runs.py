@@ -223,6 +223,21 @@ class Runs:
         """Whether there is a chat to go on with."""
         return self._chat_of(conversation) is not None
 
+    def require_open(self, conversation: str) -> None:
+        """Look whether `start` would do, before anything is decided.
+
+        Raises:
+            UsageError: the application has not been entered.
+        """
+        if self.can_run(conversation):
+            self._opened()
+
+    def _opened(self) -> TaskGroup:
+        if self._group is None:
+            msg = "the inbox is not open: serve it on its own, or give its lifespan to the application around it"
+            raise UsageError(msg)
+        return self._group
+
     def start(self, conversation: str) -> bool:
         """Go on with a conversation, and return at once; a run that is live here takes in what was decided.
 
@@ -234,14 +249,12 @@ class Runs:
         chat = self._chat_of(conversation)
         if chat is None:
             return False
-        if self._group is None:
-            msg = "the inbox is not open: serve it on its own, or give its lifespan to the application around it"
-            raise UsageError(msg)
+        group = self._opened()
         channel = self.channel(conversation)
         channel.again = True
         if not channel.running:
             channel.running = True
-            self._group.start_soon(self._run, chat, conversation, channel)
+            group.start_soon(self._run, chat, conversation, channel)
         return True
 
     async def _run(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
