@@ -327,3 +327,20 @@ async def test_the_description_is_served(client: Client, inbox: Inbox) -> None:
 def test_half_a_character_does_not_break_an_answer() -> None:
     assert json_answer({"text": "\ud800"}).body == b'{"text":"\\ud800"}'
     assert hash_of(b"one") != hash_of(b"two")
+
+
+async def test_half_of_a_character_in_the_id_of_a_call_keeps_nobody_from_the_list(bank: Bank) -> None:
+    store, call = MemoryStore(), "half \ud83d"
+    await Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER).ask(store)
+    client = Client(Inbox(store, authenticate=by_header))
+    (item,) = (await client.get("/api/waiting")).json["waiting"]
+
+    assert (await client.get(f"{ONE}/calls/{quote(item['call'], safe='')}")).json["path"] == [call]
+    assert (await client.get("/conversations/chat-17")).status == 200
+
+
+async def test_a_method_that_an_address_does_not_take_is_told_which_it_takes(client: Client) -> None:
+    answer = await client.request("DELETE", "/api/waiting")
+
+    assert answer.status == 405
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}

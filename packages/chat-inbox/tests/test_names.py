@@ -38,3 +38,7 @@ def test_a_plain_id_stands_as_it_is(name: str) -> None:
 def test_a_path_is_its_ids_with_commas() -> None:
     assert quote_key(("outer", "inner")) == "outer,inner"
     assert ids_of("outer,a%2Cb") == ("outer", "a,b")
+
+
+def test_bytes_that_no_id_has_name_nothing() -> None:
+    assert ids_of("%FF") == ("\ufffd",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -151,10 +151,14 @@ def _chat_of(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Callable
 
 
 async def _told(request: Request, error: Exception) -> Response:
+    headers: Mapping[str, str] = {}
     if isinstance(error, HTTPException):
+        headers = error.headers or {}  # which methods an address takes
         error = Problem(error.status_code, _SENTENCES.get(error.status_code, f"{error.detail}."))
     assert isinstance(error, Problem)  # noqa: S101 - the handlers are for these two
-    return _answer(request, error)
+    answer = _answer(request, error)
+    answer.headers.update(headers)
+    return answer
 
 
 async def _broken(request: Request, _error: Exception) -> Response:

@@ -18,7 +18,7 @@ def key_of(*ids: str) -> str:
 
 def ids_of(key: str) -> tuple[str, ...]:
     """The ids that `key_of` was given."""
-    return tuple(["" if word == "%" else unquote(word) for word in key.split(",")])
+    return tuple(["" if word == "%" else _name(word) for word in key.split(",")])
 
 
 def quote_key(ids: Sequence[str]) -> str:
@@ -29,6 +29,14 @@ def quote_key(ids: Sequence[str]) -> str:
 def _word(name: str) -> str:
     if not name:
         return "%"
-    word = quote(name, safe="")
+    # Half of a character, which a model may put into the id of a call, has an address, too.
+    word = quote(name, safe="", errors="surrogatepass")
     # A browser takes `.` and `..` for steps in an address.
     return word.replace(".", "%2E") if set(word) == {"."} else word
+
+
+def _name(word: str) -> str:
+    try:
+        return unquote(word, errors="surrogatepass")
+    except UnicodeDecodeError:  # no id has these bytes
+        return unquote(word)
