@@ -119,3 +119,21 @@ async def test_processes_that_share_a_secret_take_each_others_forms(store: Memor
     client.app = other
 
     assert (await client.submit(form, "Reject")).status == 303
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "localhost:1@attacker.example", "localhost:", "localhost:x"])
+async def test_a_name_that_is_no_name_is_nobodys(store: MemoryStore, host: str) -> None:
+    client = Client(Inbox(store, authenticate=loopback_only("ana")), None, host=host)
+
+    assert (await client.get("/")).status == 401
+
+
+async def test_an_origin_that_is_no_address_is_another_site(client: Client) -> None:
+    for origin in ("http://[", "[", "http://127.0.0.1:8000/x"):
+        assert (await client.request("POST", f"{PAGE}/decide", b"", origin=origin)).status == 403
+
+
+async def test_a_form_of_more_fields_than_ours_have_is_refused(client: Client) -> None:
+    kind = "application/x-www-form-urlencoded"
+
+    assert (await client.request("POST", f"{PAGE}/decide", b"a=&" * 20_000, content_type=kind)).status == 413

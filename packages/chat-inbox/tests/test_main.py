@@ -124,3 +124,9 @@ def test_the_command_serves_an_inbox_until_it_is_interrupted(folder: Path) -> No
         listening.close()
 
     assert isinstance(anyio.run(status), Approved)
+
+
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_there_is_not_ends_the_program_with_a_sentence(port: str) -> None:
+    with pytest.raises(SystemExit, match=f"--port {port}: a port is a number from 0 to 65535"):
+        main(["--store", "chats.db", "--port", port])

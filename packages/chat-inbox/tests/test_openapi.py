@@ -54,7 +54,7 @@ def test_an_operation_is_whole(path: str, method: str, operation: dict[str, Any]
     known = {"operationId", "summary", "parameters", "requestBody", "responses"}
     assert set(operation) <= known
     assert operation["summary"]
-    assert ("requestBody" in operation) == (method == "post" and not path.endswith("/resume"))
+    assert ("requestBody" in operation) == (method == "post")
     in_path = {item["name"] for item in operation.get("parameters", []) if item["in"] == "path"}
     assert in_path == set(re.findall(r"{(\w+)}", path))
     assert all(item["required"] for item in operation.get("parameters", []) if item["in"] == "path")

@@ -47,7 +47,9 @@ async def test_who_comes_back_gets_what_they_missed(store: MemoryStore) -> None:
         assert (await until(events, "text")).data == {"text": "three"}
 
 
-@pytest.mark.parametrize("place", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", ""])
+@pytest.mark.parametrize(
+    "place", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", "", "boot-" + "9" * 5000]
+)
 async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStore, place: str) -> None:
     served = Served(store)
     served.channel.begin(Messages.from_user("hello"))

@@ -79,8 +79,11 @@ def listen(port: int) -> socket.socket:
     """A socket of this machine alone, to which others can connect from now on.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is taken, or there is none of this number.
     """
+    if not 0 <= port < 1 << 16:
+        msg = f"a port is a number from 0 to 65535, not {port}"
+        raise OSError(msg)
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, TypeAlias, final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -29,7 +29,7 @@ Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
 
 COOKIE: Final = "chat_inbox_form"
 MOST_BYTES: Final = 4 * 1024 * 1024
-_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
+_LOCAL: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -51,8 +51,7 @@ def loopback_only(person: str) -> Authenticate:
 
     async def authenticate(request: Request) -> str | None:
         client = request.client
-        name = urlsplit(f"//{request.headers.get('host', '')}").netloc.rpartition("@")[2]
-        local = any(name == host or name.startswith(f"{host}:") for host in _LOCAL)
+        local = _LOCAL.fullmatch(request.headers.get("host", "")) is not None
         forwarded = any(header in request.headers for header in ("forwarded", "x-forwarded-for", "x-real-ip"))
         return person if client is not None and _is_loopback(client.host) and local and not forwarded else None
 
@@ -97,7 +96,7 @@ def keep_cookie(request: Request, response: Response, cookie: str) -> None:
     """Give the browser its cookie, unless it has it."""
     if request.cookies.get(COOKIE) != cookie:
         path = str(request.scope.get("root_path", "")) or "/"
-        secure = request.url.scheme == "https"
+        secure = request.scope["scheme"] == "https"
         response.set_cookie(COOKIE, cookie, path=path, httponly=True, secure=secure, samesite="lax")
 
 
@@ -111,14 +110,14 @@ def require_same_origin(request: Request) -> None:
     if site is not None:
         if site == "same-origin":
             return
-    elif origin is None or urlsplit(origin).netloc == request.headers.get("host"):
+    elif origin is None or origin.partition("://")[2] == request.headers.get("host"):
         return
     raise Problem(403, "This request came from the page of another site, and is not taken.")
 
 
 @final
 class Shield:
-    """Puts what a browser may do with a page into every answer, and takes no request that is too long."""
+    """Puts what a browser may do with a page into every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -129,9 +129,12 @@ def document(root_path: str = "") -> Json:
         "/api/waiting/stream": {"get": _stream("followWaiting", "`changed`, whenever the list is another one.")},
         one: {"get": _operation("show", "A conversation.", _json("200", _ref("Conversation")), conversation=True)},
         f"{one}/resume": {
-            "post": _operation(
-                "resume", "Go on with a conversation.", _json("202", _ref("Conversation")), conversation=True
-            )
+            "post": {
+                **_operation(
+                    "resume", "Go on with a conversation.", _json("202", _ref("Conversation")), conversation=True
+                ),
+                "requestBody": _json_content(_OBJECT),
+            }
         },
         f"{one}/stream": {"get": _stream("follow", _EVENTS, conversation=True)},
         call: {
@@ -199,4 +202,8 @@ def _body(properties: dict[str, object]) -> Json:
         "resume": {"type": "boolean", "default": True, "description": "Whether a run goes on at once."},
     }
     schema = _closed({**common, **properties}, optional=("note", "resume", "arguments", "reason"))
+    return _json_content(schema)
+
+
+def _json_content(schema: Json) -> Json:
     return {"required": True, "content": {"application/json": {"schema": schema}}}

@@ -37,6 +37,7 @@ DONE: Final = {
     "resume": "The conversation goes on.",
 }
 _MOST_LISTED: Final = 200
+_MOST_FIELDS: Final = 20_000
 
 
 @final
@@ -266,13 +267,16 @@ async def posted_form(request: Request) -> Posted:
     """The fields of a form; of two with one name the last one counts.
 
     Raises:
-        Problem: it is no form, or not in UTF-8.
+        Problem: it is no form, not in UTF-8, or of more fields than a form of ours has.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem(415, "This takes a form of a page; programs use the API.")
+    body = await body_of(request)
+    if body.count(b"&") >= _MOST_FIELDS:  # they are counted before each of them costs an object
+        raise Problem(413, f"A form may have {_MOST_FIELDS} fields at most.")
     try:
-        pairs = parse_qsl((await body_of(request)).decode("ascii"), keep_blank_values=True, errors="strict")
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise Problem(400, "The form is not in UTF-8; load the page again.") from error
     return dict(pairs)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from typing import final
+from typing import Final, final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
 from chat_inbox.runs import Channel
 from chat_inbox.watch import Watch
+
+_LONG: Final = 20
+"""Digits that no number here has."""
 
 
 @final
@@ -28,7 +31,8 @@ class Streams:
     def number_of(self, place: str) -> int:
         """The number of a place; one that is never reached where it is of another process."""
         boot, _, number = place.rpartition("-")
-        return int(number) if boot == self._boot and number.isascii() and number.isdigit() else -1
+        known = boot == self._boot and number.isascii() and number.isdigit() and len(number) < _LONG
+        return int(number) if known else -1
 
     def answer(self, request: Request, channel: Channel, conversation: str | None) -> EventSourceResponse:
         """The stream of a channel, from where the request says, else from now on."""
