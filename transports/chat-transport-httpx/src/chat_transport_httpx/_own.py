@@ -16,7 +16,7 @@ _KEPT: Final = 64
 """How many places are remembered. Few programs have more, and one that has loses time and nothing else."""
 
 
-class _OpenUrl(httpx.URL):
+class _UnloggedQuery(httpx.URL):
     """A URL whose text has no query and no user: httpx logs the URL of every request, and a key may be in either."""
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class OwnClient(httpx.AsyncClient):
     ) -> None:
         super().__init__(http2=http2, proxy=proxy, verify=verify, trust_env=trust_env, limits=limits)
         self._jar = _Cookies()
-        self._begun: dict[Place, tuple[_OpenUrl, httpx.Headers]] = {}
+        self._begun: dict[Place, tuple[_UnloggedQuery, httpx.Headers]] = {}
 
     @property
     def cookies(self) -> httpx.Cookies:
@@ -71,7 +71,7 @@ class OwnClient(httpx.AsyncClient):
             self._begun.clear()
         built = self.build_request(place[0], url, headers=headers)
         built.headers.pop("content-length", None)
-        self._begun[place] = _OpenUrl(built.url), built.headers
+        self._begun[place] = _UnloggedQuery(built.url), built.headers
 
     def request_to(self, place: Place, request: Request, timeout: dict[str, float | None]) -> httpx.Request:
         """A request to a place that is known."""

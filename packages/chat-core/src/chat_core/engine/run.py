@@ -96,15 +96,15 @@ class Run(Generic[OutT, PauseT]):
         Raises:
             ChatError: with the usage of the whole run.
         """
-        prepare, claim, step, leave = self._prepare, self._journal.claim, self._next, self._leave
+        prepare, step, leave = self._prepare, self._next, self._leave
         if self._observers:
             watch = self._watch = self._watched()
-            prepare, claim = partial(watch.step, prepare), partial(watch.step, claim)
-            step, leave = partial(watch.step, step), partial(watch.step, leave)
+            prepare, step = partial(watch.step, prepare), partial(watch.step, step)
+            leave = partial(watch.step, leave)
         try:
             await prepare()
             with self._messages.lend():
-                await claim()
+                await self._journal.claim()
                 try:
                     self._keep_lease(group)
                     self._answer = self._stored_answer()
