@@ -15,6 +15,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
@@ -55,6 +56,11 @@ class Session:
         self._ending = ending
         self._protocol = protocol
         self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._protocol.state is State.OPEN
 
     def send(self, *messages: str | bytes) -> None:
         """Send messages, text or binary."""

@@ -68,6 +68,18 @@ def three(session: Session, message: bytes) -> None:
     session.send(f"{text} 1", f"{text} 2", f"{text} end")
 
 
+async def until_it_stops(number: Callable[[], int], limit: int) -> None:
+    """Wait until a number grows no more, or is over its limit.
+
+    A machine that is slow can end this too early, and then less is seen: what does grow no more is never over it.
+    """
+    before, looks = -1, 0
+    while looks < 3 and before < limit:
+        looks = looks + 1 if number() == before else 0
+        before = number()
+        await asyncio.sleep(0.1)
+
+
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that another thread does."""
     async with asyncio.timeout(SECONDS):

@@ -131,7 +131,7 @@ async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits(
     for _ in range(3):
         watch.begin()
         watch.end()
-        # A reader may take as long as it likes.
+        # A reader may take as long as it likes. However slow this is, the timer's turn comes before this one's.
         await asyncio.sleep(0.1)
         assert not expired
     watch.begin()

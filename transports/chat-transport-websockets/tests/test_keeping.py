@@ -7,13 +7,26 @@ import gc
 import sys
 import threading
 import weakref
+from collections.abc import Sequence
 
 import anyio
 import pytest
 from chat_core.errors import TransportError, UsageError
-from chat_transport_websockets import BackOff, WebSocketTransport
+from chat_core.transport import Event
+from chat_transport_websockets import BackOff, FrameProtocol, WebSocketTransport
 from socket_server import Session, SocketServer, refusal
 from socket_turns import ask, opened, read, three, until
+
+
+class Keyed(FrameProtocol):
+    """Frames that begin with their key."""
+
+    @property
+    def multiplexed(self) -> bool:
+        return True
+
+    def read(self, frame: bytes, /) -> tuple[str | None, Sequence[Event], bool]:
+        return "1", [Event("message", frame)], False
 
 
 class Clock:
@@ -117,13 +130,35 @@ async def test_a_connection_that_nobody_uses_is_closed_after_a_while() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_is_too_old_begins_no_turn() -> None:
-    with SocketServer(three) as server:
-        async with opened(max_connection_seconds=0.0) as transport:
-            for _ in range(3):
-                assert len(await read(transport, ask(server.host))) == 3
-            await until(lambda: server.sessions[0].closed.is_set() and server.sessions[1].closed.is_set())
+@pytest.mark.parametrize("protocol", [None, Keyed()])
+async def test_a_connection_that_is_too_old_begins_no_turn_and_is_closed(protocol: Keyed | None) -> None:
+    with SocketServer(lambda session, _: session.send("1 end")) as server:
+        async with opened(protocol, max_connection_seconds=0.0, idle_connection_seconds=None) as transport:
+            for number in range(3):
+                assert await read(transport, ask(server.host)) == [b"1 end"]
+                await until(server.sessions[number].closed.is_set)
         assert server.connections == 3
+
+
+@pytest.mark.anyio
+async def test_turns_that_wait_keep_their_order_where_the_connection_given_to_them_is_of_no_use() -> None:
+    asked: list[bytes] = []
+    go_on = threading.Event()
+
+    def handler(session: Session, message: bytes) -> None:
+        asked.append(message)
+        session.wait(go_on)
+        session.send("end")
+
+    with SocketServer(handler) as server:
+        async with opened(max_connections=1, max_connection_seconds=0.0) as transport:
+            turns: list[asyncio.Task[list[bytes]]] = []
+            for number in range(5):
+                turns.append(asyncio.create_task(read(transport, ask(server.host, f"{number}"))))
+                await asyncio.sleep(0)  # it waits now
+            go_on.set()
+            await asyncio.gather(*turns)
+    assert asked == [b"0", b"1", b"2", b"3", b"4"]
 
 
 @pytest.mark.anyio
@@ -142,11 +177,54 @@ async def test_closing_says_goodbye_and_the_transport_can_be_used_again() -> Non
 
 @pytest.mark.anyio
 async def test_a_peer_that_does_not_say_goodbye_is_not_waited_for() -> None:
-    with SocketServer(lambda session, _: session.send("end"), reads=True) as server:
+    with SocketServer(lambda _session, _message: None, reads=False) as server:
         transport = WebSocketTransport(close_timeout=0.05)
-        await read(transport, ask(server.host))
+        turn = asyncio.create_task(read(transport, ask(server.host)))
+        await until(lambda: server.sessions and server.sessions[0].is_open)
+        server.sessions[0].send("end")  # to a question that it does not read, and neither will it a goodbye
+        assert await turn == [b"end"]
+        async with asyncio.timeout(30):
+            await transport.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("protocol", [None, Keyed()])
+async def test_a_connection_that_is_being_opened_while_the_transport_is_closed_is_not_kept(
+    protocol: Keyed | None,
+) -> None:
+    opening, go_on = threading.Event(), threading.Event()
+
+    def handshake(session: Session, _: object) -> None:
+        opening.set()
+        session.wait(go_on)
+
+    with SocketServer(lambda session, _: session.send("1 end"), handshake=handshake) as server:
+        transport = WebSocketTransport(protocol, idle_connection_seconds=None)
+        turn = asyncio.create_task(read(transport, ask(server.host)))
+        await until(opening.is_set)
         await transport.aclose()
+        go_on.set()
+        assert await turn == [b"1 end"]
         await until(server.sessions[0].closed.is_set)
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_waits_while_the_transport_is_closed_leaves_no_connection_behind() -> None:
+    def handler(session: Session, message: bytes) -> None:
+        if message == b"short":
+            session.send("end")
+
+    with SocketServer(handler) as server:
+        transport = WebSocketTransport(max_connections=1, idle_connection_seconds=None)
+        first = asyncio.create_task(read(transport, ask(server.host, "long")))
+        await until(lambda: server.sessions and server.sessions[0].is_open)
+        second = asyncio.create_task(read(transport, ask(server.host, "short")))
+        await asyncio.sleep(0)
+        await transport.aclose()
+        with pytest.raises(TransportError, match="the transport was closed within the turn"):
+            await first
+        assert await second == [b"end"]
+        await until(server.sessions[1].closed.is_set)
 
 
 def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:

@@ -6,14 +6,14 @@ import asyncio
 import json
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Event, Request
 from chat_transport_websockets import FrameProtocol, WebSocketTransport
 from socket_server import Session, SocketServer
-from socket_turns import ask, opened, read, until
+from socket_turns import ask, opened, read, until, until_it_stops
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +179,28 @@ async def test_a_notification_for_nobody_is_dropped() -> None:
         assert server.connections == 1
 
 
+@pytest.mark.parametrize("key", [["1"], {"1": 1}, 1, True])
+async def test_a_frame_with_a_key_that_is_no_text_is_for_nobody(key: object) -> None:
+    def handler(session: Session, message: bytes) -> None:
+        session.send(json.dumps({"id": key, "method": "are you there?"}))
+        answering(session, message)
+
+    with SocketServer(handler) as server:
+        async with opened(Rpc()) as transport:
+            assert texts(await read(transport, ask(server.host, "q"))) == ["q 1", "q 2", "q end"]
+
+
+async def test_what_a_protocol_reads_into_no_frame_breaks_the_turns_and_lets_none_wait() -> None:
+    class Short(Rpc):
+        def read(self, frame: bytes, /) -> tuple[str | None, Sequence[Event], bool]:
+            return cast("tuple[str | None, Sequence[Event], bool]", super().read(frame)[:2])
+
+    with SocketServer(answering) as server:
+        async with opened(Short()) as transport:
+            with pytest.raises(TransportError, match=r"cannot be understood \(ValueError\)"):
+                await read(transport, ask(server.host, idle=None))
+
+
 async def test_a_connection_that_breaks_breaks_every_turn_behind_what_it_has_got() -> None:
     everybody = threading.Barrier(5, timeout=30)
 
@@ -257,10 +279,7 @@ async def test_a_slow_reader_holds_the_peer_back_and_one_that_leaves_lets_it_go_
         async with opened(Cancelling()) as transport:
             async with transport.stream(ask(server.host, "much")) as stream:
                 await anext(aiter(stream))
-                before = -1
-                while before != sent and sent < 64_000_000:
-                    before = sent
-                    await asyncio.sleep(0.2)
+                await until_it_stops(lambda: sent, 64_000_000)
                 assert sent < 64_000_000
             assert texts(await read(transport, ask(server.host, "little"))) == ["end"]
         assert server.connections == 1

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import Event, Request
+from chat_core.transport import Event, Headers, Request
 from chat_transport_websockets import FrameProtocol, WebSocketTransport
 from socket_server import Session, SocketServer
-from socket_turns import ask, opened, read, three, until
+from socket_turns import ask, opened, read, three, until, until_it_stops
 
 pytestmark = pytest.mark.anyio
 
@@ -254,6 +254,30 @@ async def test_what_a_protocol_refuses_to_send_is_raised_as_it_is_and_the_connec
         assert server.connections == 1
 
 
+class Headed(Odd):
+    """The first frame is a status."""
+
+    @property
+    def acknowledged(self) -> bool:
+        return True
+
+    def head(self, frame: bytes, /) -> tuple[int, Headers]:
+        return json.loads(frame)["status"], Headers()
+
+
+@pytest.mark.parametrize("rest", [[frame("no", over=True)], [frame(over=True)], ["<html>"], []])
+async def test_a_refusal_keeps_its_status_whatever_its_body_is(rest: list[str]) -> None:
+    def handler(session: Session, _: bytes) -> None:
+        session.send(frame(status=429), *rest)
+        session.close()
+
+    with SocketServer(handler) as server:
+        async with opened(Headed()) as transport:
+            with pytest.raises(TransportError, match="was answered with 429") as caught:
+                await read(transport, ask(server.host))
+    assert (caught.value.status, caught.value.body) == (429, b"no" if "no" in str(rest) else b"")
+
+
 async def test_an_answer_longer_than_allowed_is_told() -> None:
     with SocketServer(lambda session, _: session.send(*["x" * 1000] * 100, "end")) as server:
         async with opened(max_body_bytes=50_000) as transport:
@@ -274,10 +298,7 @@ async def test_a_peer_without_an_end_is_held_back_by_a_slow_reader() -> None:
     with SocketServer(handler) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             await anext(aiter(stream))
-            before = -1
-            while before != sent and sent < 64_000_000:
-                before = sent
-                await asyncio.sleep(0.2)
+            await until_it_stops(lambda: sent, 64_000_000)
             assert sent < 64_000_000
 
 

@@ -108,6 +108,8 @@ def _ended_here(sent: Close | None) -> tuple[str, str]:
     """The kind of an end that the peer did not announce, and what it is."""
     if sent is None:
         return "stream", "the connection broke within the turn (1006)"
+    if sent.code == CloseCode.NORMAL_CLOSURE:
+        return "stream", "the transport was closed within the turn"
     if sent.reason == _KEEPALIVE:
         return "timeout", "nothing came in time, no answer to a ping either"
     if sent.code == CloseCode.MESSAGE_TOO_BIG:

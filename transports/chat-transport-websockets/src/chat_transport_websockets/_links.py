@@ -113,7 +113,8 @@ class Link:
     async def _send(self, frame: str | bytes, request: Request) -> None:
         """Send a frame. How long that takes does not matter, as long as something is taken."""
         transport = self._connection.transport
-        waiting = len(frame)
+        data = frame.encode() if isinstance(frame, str) else frame
+        waiting = len(data) + transport.get_write_buffer_size()
 
         def expire() -> None:
             nonlocal waiting
@@ -127,7 +128,7 @@ class Link:
         watch = Watch(request.timeouts.idle, expire)
         watch.begin()
         try:
-            await self._connection.send(frame)
+            await self._connection.send(data, text=isinstance(frame, str))
         except ConnectionClosed as error:
             if watch.expired:
                 raise silent(request) from None
@@ -207,7 +208,8 @@ class Link:
                 frame = await self._connection.recv()
                 data = frame.encode() if isinstance(frame, str) else frame
                 key, events, last = understood(self._protocol, data, "a multiplexed connection")
-                inbox = self._inboxes.get(key) if key is not None else None
+                # A peer may make a key of anything, a list for instance.
+                inbox = self._inboxes.get(key) if isinstance(key, str) else None
                 if inbox is not None:
                     inbox.put((data, events, last))
                     await inbox.room()

@@ -88,7 +88,7 @@ class Pool:
     This object is registered there, so a transport that outlives a loop leaves no open socket in it.
     """
 
-    __slots__ = ("__weakref__", "_keeping", "_loop", "_opening", "_places", "_pools", "_protocol")
+    __slots__ = ("__weakref__", "_closed", "_keeping", "_loop", "_opening", "_places", "_pools", "_protocol")
 
     def __init__(self, protocol: FrameProtocol, opening: Opening, keeping: Keeping, pools: _Pools) -> None:
         self._protocol = protocol
@@ -97,6 +97,7 @@ class Pool:
         self._pools = pools
         self._loop = asyncio.get_running_loop()
         self._places: dict[Destination, _Place] = {}
+        self._closed = False
         firstiter = sys.get_asyncgen_hooks().firstiter
         if firstiter is not None:
             # All that a loop asks of what is registered here is `aclose()`.
@@ -123,42 +124,47 @@ class Pool:
 
     async def _own(self, place: _Place, destination: Destination, request: Request) -> Link:
         """A connection for this turn alone: one that is free, or a new one, or the next one that is given back."""
-        while True:
-            while place.idle:
-                link = place.idle.pop()
-                self._wake(link)
-                if await self._is_good(place, link):
-                    return link
-            if place.count < self._keeping.max_connections:
-                place.count += 1
+        while place.idle:
+            link = place.idle.pop()
+            self._wake(link)
+            if await self._is_good(place, link):
+                return link
+            if not place.idle:  # its room is this turn's, which would else go behind those that came later
                 return await self._opened(place, destination, request)
-            waiter: asyncio.Future[Link | None] = self._loop.create_future()
-            place.waiters.append(waiter)
-            try:
-                given = await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._pass_on(place, waiter.result())
-                raise
-            if given is None:  # a connection has ended, and its room is this turn's
-                return await self._opened(place, destination, request)
-            if await self._is_good(place, given):
-                return given
+            self._leave_room(place)
+        if place.count < self._keeping.max_connections:
+            place.count += 1
+            return await self._opened(place, destination, request)
+        waiter: asyncio.Future[Link | None] = self._loop.create_future()
+        place.waiters.append(waiter)
+        try:
+            given = await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._pass_on(place, waiter.result())
+            raise
+        # Where a connection has ended, its room is given instead.
+        if given is not None and await self._is_good(place, given):
+            return given
+        return await self._opened(place, destination, request)
 
     async def _is_good(self, place: _Place, link: Link) -> bool:
-        """Whether a connection can serve the next turn. One that cannot is closed."""
-        oldest = self._keeping.max_seconds
+        """Whether a connection can serve the next turn. One that cannot is closed, and its room is the caller's."""
         try:
-            young = oldest is None or self._loop.time() - link.born < oldest
-            good = young and link.is_open and await link.is_quiet()
+            good = self._may_begin(link) and await link.is_quiet()
         except BaseException:
             link.hang_up()
             self._gone(place, link)
             raise
         if not good:
             link.hang_up()
-            self._gone(place, link)
+            place.links.discard(link)
         return good
+
+    def _may_begin(self, link: Link) -> bool:
+        """Whether a connection is open, and not too old."""
+        oldest = self._keeping.max_seconds
+        return link.is_open and (oldest is None or self._loop.time() - link.born < oldest)
 
     async def _opened(self, place: _Place, destination: Destination, request: Request) -> Link:
         """A new connection; room for it has been made."""
@@ -176,11 +182,13 @@ class Pool:
     async def _shared(self, place: _Place, destination: Destination, request: Request) -> Link:
         """The connection that serves all turns, opened by the first of them."""
         while True:
-            for link in place.idle:
-                young = self._keeping.max_seconds is None or self._loop.time() - link.born < self._keeping.max_seconds
-                if link.is_open and young:
+            for link in list(place.idle):
+                if self._may_begin(link):
                     self._wake(link)
                     return link
+                if not link.busy:
+                    link.hang_up()
+                    self._gone(place, link)
             if place.opening is None:
                 return await self._open_for_all(place, destination, request)
             opening = place.opening
@@ -259,6 +267,9 @@ class Pool:
                 self._gone(place, link)
 
         self._wake(link)
+        if self._closed or not self._may_begin(link):
+            end()
+            return
         seconds = self._keeping.idle_seconds
         if seconds is not None:
             link.timer = self._loop.call_later(seconds, end)
@@ -269,7 +280,8 @@ class Pool:
             link.timer = None
 
     async def aclose(self) -> None:
-        """Close the connections. Closing twice is allowed."""
+        """Close the connections. One that is opened for a turn that has begun before is closed behind that turn."""
+        self._closed = True
         # A connection keeps its loop alive, and so it would keep itself.
         self._pools.pop(self._loop, None)
         links = [link for place in self._places.values() for link in place.links]

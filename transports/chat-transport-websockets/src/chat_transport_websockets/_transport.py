@@ -140,11 +140,7 @@ class WebSocketTransport:
             await lease.turn.collect(frames, self._max_body_bytes)
         finally:
             await lease.leave()
-        try:
-            body = self._protocol.whole(frames)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            msg = f"{describe(request)}: the answer cannot be understood ({type(error).__name__})"
-            raise TransportError("protocol", msg) from error
+        body = self._whole(frames, request)
         return Response(status if lease.turn.failed is None else lease.turn.failed, headers, body)
 
     @asynccontextmanager
@@ -171,13 +167,30 @@ class WebSocketTransport:
         frames: list[bytes] = []
         with suppress(TransportError):
             await lease.turn.collect(frames, self._max_error_bytes)
-        body = self._protocol.whole(frames)[: self._max_error_bytes]
+        body = b""
+        with suppress(TransportError):  # the status tells more than that its body is not whole
+            body = self._whole(frames, request)[: self._max_error_bytes]
         msg = f"{describe(request)} was answered with {status}"
         return TransportError("status", msg, status=status, headers=headers, body=body)
 
-    async def aclose(self) -> None:
-        """Close the connections that this transport has opened on this event loop.
+    def _whole(self, frames: Sequence[bytes], request: Request) -> bytes:
+        """The body that frames make together.
 
+        Raises:
+            TransportError: they make none.
+        """
+        try:
+            return self._protocol.whole(frames)
+        except TransportError:
+            raise
+        except Exception as error:
+            msg = f"{describe(request)}: the answer cannot be understood ({type(error).__name__})"
+            raise TransportError("protocol", msg) from error
+
+    async def aclose(self) -> None:
+        """Close the connections that this transport has opened on this event loop, and so end the turns on them.
+
+        A turn that waits for a connection meanwhile still gets one, which is closed behind it.
         Those of other loops end with their loops. Closing twice is allowed, and so is using the transport again.
         """
         require_asyncio()

@@ -29,12 +29,13 @@ def understood(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
         TransportError: of kind `protocol`, it is none of this protocol.
     """
     try:
-        return protocol.read(frame)
+        key, events, last = protocol.read(frame)
     except TransportError:
         raise
     except Exception as error:
         msg = f"{where}: a frame of {len(frame)} bytes cannot be understood ({type(error).__name__})"
         raise TransportError("protocol", msg, body=frame[:1000]) from error
+    return key, events, last
 
 
 @final
