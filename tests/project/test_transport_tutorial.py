@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
+from anyio import BrokenResourceError, create_task_group, create_unix_listener
+from anyio.abc import SocketStream
+from chat_core.errors import TransportError
 from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
-from chat_core.transport import Transport
+from chat_core.transport import Request, Transport
 
 from .snippets import snippets
 from .workspace import ROOT
@@ -58,6 +63,28 @@ class TestTutorialTransport(TransportConformance):
     def make_transport(self, peer: Peer, /) -> Transport:
         transport: Transport = made()(peer.path)
         return transport
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("head", [b"HTTP/1.0\r\n\r\n", b"HTTP/1.0 fine\r\n\r\n", b"HTTP/1.0 200 Fine\r\n" * 10_000])
+async def test_a_head_that_is_none_is_told_as_a_transport_tells_it(head: bytes) -> None:
+    async def answers(socket: SocketStream) -> None:
+        async with socket:
+            await socket.receive()
+            with suppress(BrokenResourceError):  # who has heard enough leaves
+                await socket.send(head)
+
+    kinds: list[str] = []
+    # The path of a Unix socket may be no longer than about a hundred bytes.
+    with TemporaryDirectory(prefix="chat") as folder:
+        async with await create_unix_listener(f"{folder}/s") as listener, create_task_group() as tasks:
+            tasks.start_soon(listener.serve, answers)
+            with pytest.raises(TransportError) as caught:
+                await made()(f"{folder}/s").send(Request("GET", "http", "llm", "/"))
+            kinds.append(caught.value.kind)
+            tasks.cancel_scope.cancel()
+
+    assert kinds == ["protocol"]
 
 
 def test_it_is_as_long_as_the_page_says() -> None:
