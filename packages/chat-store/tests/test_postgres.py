@@ -21,7 +21,9 @@ from anyio import to_thread
 from chat_core.errors import AlreadyClaimed, InvalidDocument, NewerVersion, UsageError
 from chat_core.messages import Approved, Completed, Messages
 from chat_store import UnknownConversation, _backed
+from chat_store._backend import Filter
 from chat_store._postgres_pool import Connection
+from chat_store._postgres_schema import migrate
 from chat_store.postgres import Medium, PostgresBackend, PostgresStore
 from chat_store.testing import StoreConformance, StoreFactory
 from chat_store.testing._trial import call, paused
@@ -153,6 +155,28 @@ async def test_many_stores_that_make_the_tables_at_once_make_them_once(database:
             group.start_soon(use, number)
     async with database.store() as store:
         assert len(await store.waiting()) == 8
+
+
+async def test_whoever_waits_for_another_one_to_make_the_tables_sees_them(database: Database) -> None:
+    name = uuid4().hex
+    dsn = f"{database.dsn} application_name={name} options='-c default_transaction_isolation=serializable'"
+    waits = (
+        "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE application_name = %s AND NOT granted"
+    )
+
+    def use() -> None:
+        backend = PostgresBackend(dsn, database.schema, BOUND, 1)
+        assert backend.waiting(Filter()) == []
+        backend.close()
+
+    async with anyio.create_task_group() as group:
+        with psycopg.connect(database.dsn) as first:
+            first.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(database.schema)))
+            migrate(first, database.schema)
+            group.start_soon(to_thread.run_sync, use)
+            with anyio.fail_after(BOUND):
+                while database.execute(waits, name) != [(1,)]:  # noqa: ASYNC110 - the server tells nobody
+                    await anyio.sleep(0.01)
 
 
 async def test_tables_of_a_later_version_are_refused(database: Database) -> None:
@@ -609,6 +633,22 @@ def test_a_fork_is_refused_the_store_of_its_parent(database: Database, monkeypat
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(UsageError, match="before this process was forked"), backend.reading("a"):
         pass
+
+
+def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = database.backend(connections=1)
+    backend.now()
+    alive = "SELECT pid FROM pg_stat_activity WHERE application_name = 'chat-store' ORDER BY pid"
+    before = database.execute(alive)
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: 1)
+        backend.close()
+    with backend.reading("a") as reading:
+        assert reading.head() is None
+    assert database.execute(alive) == before
+    backend.close()
 
 
 async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(database: Database) -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from chat_store._postgres_pool import Connection, Pool, ServerClock
+from chat_core.errors import UsageError
+from chat_store._postgres_pool import Connection, Pool, ServerClock, address_of
 from chat_store.testing.postgres_server import PostgresServer
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -35,6 +36,52 @@ def test_an_answer_that_came_late_is_not_taken_for_the_time() -> None:
     clock.set(NOON + timedelta(hours=1), time.monotonic())
     third = clock.now()
     assert third is None or third >= NOON + timedelta(hours=1)
+
+
+def test_a_time_that_is_read_while_another_thread_sets_it_is_not_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, later = ServerClock(), NOON + timedelta(seconds=4)
+
+    class Moment(float):
+        """What another thread does between the reading of the one value and of the other."""
+
+        def __sub__(self, other: float) -> float:
+            monkeypatch.setattr(time, "monotonic", lambda: 1004.0)
+            clock.set(later, 1004.0)
+            return float(self) - other
+
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    clock.set(NOON, 1000.0)
+    monkeypatch.setattr(time, "monotonic", lambda: Moment(1004.0))
+    assert clock.now() == later
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://ana:half@secret@127.0.0.1/db",
+        "postgresql://ana:secret/half@127.0.0.1/db",
+        "postgresql://ana:one,secret/half@127.0.0.1/db",
+    ],
+)
+def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str) -> None:
+    with pytest.raises(UsageError, match="whose password is quoted") as caught:
+        address_of(dsn, 10)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://ana:half%40secret@127.0.0.1:5432/db",
+        "host=/tmp/a@b port=5432",
+        "host=@abstract",
+        "host=one,two port=1,2",
+        "postgresql://one:1,two:2/db",
+        "",
+    ],
+)
+def test_an_address_that_is_right_is_taken(dsn: str) -> None:
+    assert "application_name=chat-store" in address_of(dsn, 10)
 
 
 def test_a_connection_is_used_again(postgres: PostgresServer) -> None:

@@ -344,6 +344,18 @@ def test_a_fork_is_refused_the_store_of_its_parent(path: Path, monkeypatch: pyte
         pass
 
 
+def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = SqliteBackend(path, 1)
+    with monkeypatch.context() as child, backend.reading("a"):
+        child.setattr(os, "getpid", lambda: 1)
+        backend.close()
+    with backend.reading("a") as reading:
+        assert reading.head() is None
+    backend.close()
+
+
 async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))

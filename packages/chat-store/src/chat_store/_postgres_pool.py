@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TypeAlias, final
@@ -41,19 +41,22 @@ class ServerClock:
     """
 
     def __init__(self) -> None:
-        self._time: datetime | None = None
-        self._read = 0.0
+        # One value, as several threads read and set it: a time goes with the moment at which it was read.
+        self._said: tuple[datetime, float] | None = None
 
     def now(self) -> datetime | None:
         """The time; `None` where it was not read for so long that this machine may have slept since."""
-        passed = time.monotonic() - self._read
-        return None if self._time is None or passed > _FRESH else self._time + timedelta(seconds=passed)
+        if (told := self._said) is None:
+            return None
+        said, read = told
+        passed = time.monotonic() - read
+        return None if passed > _FRESH else said + timedelta(seconds=passed)
 
     def set(self, said: datetime, asked: float) -> None:
         """What the server has said since it was asked, by the monotonic clock. An answer that was late is old."""
         now = time.monotonic()
         if now - asked < _PROMPT or self.now() is None:
-            self._time, self._read = said, now
+            self._said = said, now
 
 
 @final
@@ -206,6 +209,10 @@ def address_of(dsn: str, busy_seconds: float) -> str:
         # Neither the address nor what was said about it: there may be a password in them.
         msg = "PostgresStore() needs an address that libpq can read, as postgresql://user@host/database"
         raise UsageError(msg) from None
+    if _misread(given):
+        # A password of which a part was taken for the name of the server, which errors tell.
+        msg = "PostgresStore() needs an address whose password is quoted, as by urllib.parse.quote(password, safe='')"
+        raise UsageError(msg)
     bounds = {
         "application_name": "chat-store",
         "connect_timeout": str(max(2, round(busy_seconds))),
@@ -214,3 +221,10 @@ def address_of(dsn: str, busy_seconds: float) -> str:
         "keepalives_idle": "30",
     }
     return make_conninfo("", **{**bounds, **given, "client_encoding": "UTF8"})
+
+
+def _misread(given: Mapping[str, object]) -> bool:
+    """Whether a server is named in a way that only the rest of a password is."""
+    host, port = str(given.get("host") or ""), str(given.get("port") or "")
+    # Sockets are named by their path, or begin so.
+    return ("@" in host[1:] and not host.startswith("/")) or bool(port.strip("0123456789, "))

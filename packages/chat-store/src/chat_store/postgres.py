@@ -11,6 +11,7 @@ readers wait for nobody. The tables stand in a schema of the caller's, and begin
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -227,6 +228,8 @@ class PostgresBackend:
         self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
         self._watchman = Watchman(self._watch)
         self._ready = False
+        # A fork leaves the connections to its parent: the server would be told that they are not needed any more.
+        self._pid = os.getpid()
         channel = _quoted(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
         self._listen, self._notify = b"LISTEN " + channel, b"; NOTIFY " + channel
         settings = {
@@ -304,8 +307,9 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
-        self._watchman.close()
-        self._pool.close()
+        if self._pid == os.getpid():
+            self._watchman.close()
+            self._pool.close()
 
     # --- Below: connections --------------------------------------------------------------------------------------
 
@@ -315,7 +319,8 @@ class PostgresBackend:
             raise UsageError(msg)
         read_clock(connection, self._clock)
         if not self._ready:
-            connection.execute(b"BEGIN" + self._settings, prepare=False)
+            # Who waits for another one to make the tables is to see them, whatever the database says of transactions.
+            connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED" + self._settings, prepare=False)
             migrate(connection, self._schema)
             row = connection.execute("SHOW synchronous_commit").fetchone()
             connection.execute("COMMIT")

@@ -245,6 +245,9 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
+        if self._pid != os.getpid():
+            # They are the parent's, who goes on with them; and what SQLite knows of its locks is not true here.
+            return
         self._watchman.close()
         with self._opening:
             self._closed = True
