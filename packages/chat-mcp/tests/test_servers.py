@@ -22,7 +22,15 @@ def test_a_name_is_the_label() -> None:
 
 
 def test_what_cannot_be_a_server_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs the URL of an endpoint"):
-        HttpServer("localhost:8000")
+    for url in (
+        "localhost:8000",
+        "htps://ana:secret@host/mcp",
+        "http://ana:secret@[host/mcp",
+        "http://ana@host:secret",
+    ):
+        with pytest.raises(UsageError, match="needs the URL of an endpoint") as caught:
+            HttpServer(url)
+        assert "secret" not in str(caught.value)
+        assert caught.value.__context__ is None
     with pytest.raises(UsageError, match="needs its arguments one by one"):
         StdioServer("python", "server.py")

@@ -69,8 +69,9 @@ class HttpServer:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if urlsplit(self.url).scheme not in ("http", "https"):
-            msg = f"HttpServer() needs the URL of an endpoint, http://… or https://…, not {self.url!r}"
+        if not _leads_somewhere(self.url):
+            # Not which one came: there may be a secret in it.
+            msg = "HttpServer() needs the URL of an endpoint, http://host… or https://host…, and got another text"
             raise UsageError(msg)
 
     @property
@@ -80,6 +81,14 @@ class HttpServer:
             return self.name
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _leads_somewhere(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 McpServer: TypeAlias = StdioServer | HttpServer
