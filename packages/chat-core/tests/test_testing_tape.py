@@ -110,6 +110,29 @@ async def test_nothing_is_waited_for_unless_it_is_asked_for(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
+async def test_what_went_wrong_takes_as_long_again(tmp_path: Path) -> None:
+    mock = MockTransport()
+    mock.answer(429, {}, b"")
+    mock.fail(TransportError("timeout", "too slow"))
+    mock.answer(200, {}, [b"data: 1\n\n", TransportError("stream", "reset")])
+    transport: Transport = recorder(mock, tmp_path / "tape.json")
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    for _ in range(2):
+        waits.append(0)
+        for _exchange in range(3):
+            with pytest.raises(TransportError):
+                await batches(transport, asking())
+        transport = TapeTransport(tmp_path / "tape.json", sleep=sleep)
+
+    # The clock is asked twice at the beginning and at the end; of a stream that breaks, twice behind its batch, too.
+    assert waits == [0, 0, 3.0, 3.0, 3.0, 2.0]
+
+
+@pytest.mark.anyio
 async def test_a_refused_stream_is_refused_again(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(429, {"retry-after": "7"}, '{"error": 1}')

@@ -65,6 +65,7 @@ class Entry:
         body: of a whole answer, or of a refusal.
         batches: of a stream: the seconds until they came, and the events that came together.
         error: kind and message of what the transport raised.
+        failed: seconds until it raised that.
         ended: how it ended, as a middleware calls it.
     """
 
@@ -77,6 +78,7 @@ class Entry:
     body: bytes = b""
     batches: list[tuple[float, list[Event]]] = field(default_factory=list[tuple[float, list[Event]]])
     error: tuple[str, str] | None = None
+    failed: float = 0.0
 
     def raised(self) -> TransportError | None:
         """What the transport raised, to be raised again."""
@@ -102,7 +104,8 @@ class Entry:
                 {"at": round(at, _DIGITS), "events": [_event(event) for event in batch]} for at, batch in self.batches
             ]
         if self.error is not None:
-            answer["error"] = {"kind": self.error[0], "message": self.error[1]}
+            kind, message = self.error
+            answer["error"] = {"kind": kind, "message": message, "after": round(self.failed, _DIGITS)}
         return {"recorded": self.recorded, "request": self.question.to_json(), "answer": answer, "ended": self.ended}
 
     @classmethod
@@ -119,6 +122,7 @@ class Entry:
         ]
         if (error := answer.get("error")) is not None:
             entry.error = (error["kind"], error["message"])
+            entry.failed = error.get("after", 0.0)
         return entry
 
 

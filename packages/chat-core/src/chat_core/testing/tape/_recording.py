@@ -72,14 +72,15 @@ class RecordingTransport(TransportMiddleware):
         """Write the exchange down when it is over."""
         hiding = self._secrets.of(exchange.request)
         entry = Entry(_iso(self._time()), Question.of(exchange.request, hiding, streamed=exchange.streamed))
+        begun = self._clock()
         place = len(self._entries)
         self._entries.append(None)
-        self._open[exchange] = (entry, hiding, self._clock())
+        self._open[exchange] = (entry, hiding, begun)
         try:
             yield
         finally:
             del self._open[exchange]
-            if _finish(entry, exchange, hiding):
+            if _finish(entry, exchange, hiding, self._clock() - begun):
                 self._entries[place] = entry
                 _file.write(self._path, self._head, [entry for entry in self._entries if entry is not None])
 
@@ -94,7 +95,7 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _finish(entry: Entry, exchange: TransportExchange, hiding: Hiding) -> bool:
+def _finish(entry: Entry, exchange: TransportExchange, hiding: Hiding, seconds: float) -> bool:
     """Write the end into an entry, and tell whether there is anything to replay."""
     error = exchange.error
     if error is not None and not isinstance(error, TransportError):
@@ -108,4 +109,5 @@ def _finish(entry: Entry, exchange: TransportExchange, hiding: Hiding) -> bool:
     if error is not None:
         entry.body = hiding.data(error.body)
         entry.error = (error.kind, hiding.text(str(error)))
+        entry.failed = seconds
     return entry.status is not None or entry.error is not None

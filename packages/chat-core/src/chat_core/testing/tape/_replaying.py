@@ -133,7 +133,7 @@ class TapeTransport:
         self._left.remove(place)
         entry = self._entries[place]
         if self._sleep is not None and not entry.batches:
-            await self._sleep(entry.after)
+            await self._sleep(entry.after or entry.failed)
         return entry
 
     def _candidates(self) -> list[int]:
@@ -189,16 +189,22 @@ class _Batches:
         if self._place < len(entry.batches):
             at, batch = entry.batches[self._place]
             self._place += 1
-            if self._sleep is not None and at > self._at:
-                await self._sleep(at - self._at)
-            self._at = at
+            await self._until(at)
             return batch
         if (error := entry.raised()) is not None:
+            if entry.batches:
+                await self._until(entry.failed)
             raise error
         if entry.ended != "complete":
             msg = f"the stream was {entry.ended} here when it was recorded, so nobody knows what comes: record it anew"
             raise UsageError(msg)
         raise StopAsyncIteration
+
+    async def _until(self, at: float) -> None:
+        """Wait until so many seconds have passed, if that is wanted."""
+        if self._sleep is not None and at > self._at:
+            await self._sleep(at - self._at)
+        self._at = max(at, self._at)
 
 
 if TYPE_CHECKING:
