@@ -549,6 +549,25 @@ async def test_what_was_said_is_recorded_where_that_is_asked_for(sdk: Any) -> No
     assert tools["p2"].status.description == SECRET
 
 
+async def test_half_a_character_and_an_error_without_words_lose_no_span(sdk: Any) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    def refuse(_: Messages) -> None:
+        raise Mute
+
+    model = ScriptedProvider("half: \ud83d")
+    builder = ChatBuilder().with_model(model).with_observer(OpenTelemetry(**sdk.providers, record_content=True))
+    await builder.build().complete(Messages.from_user("\ud83d"))
+    with pytest.raises(Mute):
+        await builder.with_before(refuse).build().complete(Messages.from_user(SAID))
+    call, _, failed = sdk.spans()
+    assert json.loads(call.attributes["gen_ai.output.messages"])[0]["parts"][0]["content"] == "half: ?"
+    assert call.attributes["gen_ai.input.messages"].isascii()
+    assert failed.status.description == Mute.__qualname__
+
+
 async def test_system_instructions_and_files_are_recorded_by_the_conventions(sdk: Any) -> None:
     messages = Messages.from_system("Be brief.")
     messages.user(Text("look"), File("image/png", b"bytes"), File("audio/mp3", url="https://files.test/a.mp3"))

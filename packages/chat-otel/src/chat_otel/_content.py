@@ -28,7 +28,15 @@ def said_by(turn: Turn) -> str:
 
 def as_json(value: object) -> str:
     """A value as an attribute."""
-    return value if isinstance(value, str) else _json(value)
+    return _encodable(value) if isinstance(value, str) else _json(value)
+
+
+def said_of(error: BaseException) -> str:
+    """What an error says of itself; its class, where it cannot say it."""
+    try:
+        return _encodable(str(error))
+    except Exception:  # noqa: BLE001 - a class of somebody else's
+        return type(error).__qualname__
 
 
 def _messages(content: Content) -> Iterable[JsonObject]:
@@ -68,4 +76,9 @@ def _answer(tool: Tool) -> JsonObject:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _encodable(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _encodable(text: str) -> str:
+    """The text without half a character: an exporter would lose all the spans that it sends with this one."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -23,7 +23,7 @@ from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
 
 from chat_otel import _names as names
-from chat_otel._content import as_json, said_by, said_to
+from chat_otel._content import as_json, said_by, said_of, said_to
 from chat_otel._instruments import Instruments
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class OpenTelemetry:
         name = kind.__qualname__
         if kind.__module__.partition(".")[0] not in {"builtins", "chat_core", SCOPE}:
             name = f"{kind.__module__}.{name}"
-        span.set_status(Status(StatusCode.ERROR, str(error) if self._content else None))
+        span.set_status(Status(StatusCode.ERROR, said_of(error) if self._content else None))
         span.set_attribute(names.ERROR, name)
         return {names.ERROR: name}
 
