@@ -84,6 +84,8 @@ def test_every_event_that_ends_a_response_ends_its_turn(kind: str) -> None:
         ({"type": "error", "status": 429, "error": {"code": "slow_down"}}, 429),
         ({"type": "error", "status_code": 400, "error": {}}, 400),
         ({"type": "response.error"}, 500),
+        ({"type": "error", "status": 200, "error": {}}, 500),
+        ({"type": "error", "status": True, "error": {}}, 500),
         ({"type": "response.completed", "response": {}}, None),
         ({"type": "response.failed", "response": {"status": "failed"}}, None),
         ([], None),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Timeouts
+from chat_transport_websockets import FrameProtocol
+from chat_transport_websockets._links import Link
 from chat_transport_websockets._turns import Watch
 from socket_server import Session, SocketServer
 from socket_turns import ask, is_end, opened, read, until, ways
+from websockets.protocol import State
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +166,47 @@ async def test_a_peer_that_takes_nothing_is_a_timeout() -> None:
             with pytest.raises(TransportError) as caught:
                 await transport.send(ask(server.host, "x" * 20_000_000, idle=0.3))
             assert caught.value.kind == "timeout"
+
+
+class Frames(FrameProtocol):
+    """The plainest."""
+
+
+class Slow:
+    """A connection that takes a third of a message, of letters of three bytes each, whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.response = None
+        self.state = State.OPEN
+        self.transport = self
+        self.left = 0
+        self.aborted = False
+        self.taken = asyncio.Event()
+
+    async def send(self, message: str | bytes, *, text: bool | None = None) -> None:
+        self.left = len(message.encode() if isinstance(message, str) else message)
+        assert text is not False
+        await self.taken.wait()
+
+    def get_write_buffer_size(self) -> int:
+        left = self.left
+        self.left = max(0, left - 1000)
+        if not left:
+            self.taken.set()
+        return left
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.taken.set()
+
+
+async def test_a_long_request_may_take_as_long_as_it_likes_as_long_as_some_of_it_is_taken() -> None:
+    slow = Slow()
+    link = Link(cast("ClientConnection", slow), Frames())
+    slow.left = 50  # of another message
+    turn = await link.begin(ask("127.0.0.1:9", "\N{HIRAGANA LETTER A}" * 1000, idle=0.01))
+    assert not slow.aborted
+    turn.close()
 
 
 async def test_a_connection_that_the_peer_has_closed_between_two_turns_is_opened_anew() -> None:

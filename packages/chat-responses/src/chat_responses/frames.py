@@ -79,7 +79,8 @@ class ResponsesFrames:
         if said.get("type") not in ERRORS:
             return None
         status = said.get("status") or said.get("status_code")
-        return status if isinstance(status, int) else UNKNOWN_STATUS
+        # Whatever an error says of itself, it is no success.
+        return status if type(status) is int and 400 <= status < 600 else UNKNOWN_STATUS  # noqa: PLR2004 - RFC 9110, section 15
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
         """The response, as HTTP would have answered it; or the event of an error."""
