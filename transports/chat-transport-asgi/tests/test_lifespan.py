@@ -93,6 +93,22 @@ async def test_an_application_that_cannot_start_is_no_connection() -> None:
 
 
 @pytest.mark.anyio
+async def test_an_application_that_cannot_start_and_does_not_end_either_is_cancelled() -> None:
+    async def stays(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "lifespan.startup.failed"})
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(1)
+
+    ended: list[int] = []
+    with anyio.fail_after(60), pytest.raises(TransportError, match="it did not say why"):
+        await AsgiTransport(stays, grace=0.01).__aenter__()
+
+    assert ended == [1]
+
+
+@pytest.mark.anyio
 async def test_an_application_without_a_lifespan_is_used_without() -> None:
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
+from anyio import move_on_after
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Request, Response, framed
 
@@ -41,7 +42,8 @@ class AsgiTransport:
             of the kind `connect`. By default it answers for all.
         grace: how many seconds the application may take to end when a stream is left before its end and it heard so:
             it waited in `receive()`, which then returns `http.disconnect`, or in `send()`, which then raises an
-            `OSError`. Where it waits for something else, it is cancelled at once.
+            `OSError`. Where it waits for something else, it is cancelled at once. So many seconds it has, too, when it
+            has said that it cannot start.
         max_event_bytes: the longest event of a stream.
         max_error_bytes: how much of the body of a refused stream is kept.
     """
@@ -121,7 +123,8 @@ class AsgiTransport:
             await lifespan.start()
         except BaseException:
             self._entered = False
-            await lifespan.stop()
+            with move_on_after(self._grace):
+                await lifespan.stop()
             raise
         self._lifespan = lifespan
         return self
