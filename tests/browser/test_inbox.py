@@ -145,6 +145,60 @@ def test_what_is_being_written_stays_while_somebody_decides_about_the_call_besid
     expect(page.get_by_label("cents", exact=True)).to_be_focused()
 
 
+def seen(page: Page, *, hidden: bool) -> None:
+    """Tell a page that it is in view, or is not."""
+    page.evaluate(
+        f"Object.defineProperty(document, 'hidden', {{ value: {str(hidden).lower()}, configurable: true }});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+
+
+def test_pages_that_nobody_looks_at_keep_no_connection_from_the_others(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    others = [page.context.new_page() for _ in range(7)]  # a browser has six connections to a server
+    for other in others:
+        open_call(other, address)
+        seen(other, hidden=True)
+    open_call(page, address)
+    place.decided_elsewhere("ben@example.com")
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+    seen(others[0], hidden=False)
+
+    expect(others[0].get_by_text("ben@example.com rejected it")).to_be_visible()
+    expect(others[0].locator("html[data-listening=yes]")).to_be_attached()
+
+
+def test_a_page_listens_again_when_its_stream_was_refused(page: Page, place: Place) -> None:
+    refused: list[Route] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route)
+        route.fulfill(status=502)
+
+    page.route(lambda url: "/stream" in url, refuse, times=1)
+    open_call(page, place.serve("ana"))
+    place.decided_elsewhere("ben@example.com")
+
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+    assert len(refused) == 1
+
+
+def test_a_form_that_was_left_open_is_taken_when_the_browser_has_another_cookie(page: Page, place: Place) -> None:
+    place.let(8)
+    calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
+    place.ask("chat-18", *calls)
+    open_call(page, place.serve("ana"), "chat-18")
+    page.get_by_label("cents", exact=True).nth(1).fill("77")
+    page.context.clear_cookies()
+    place.decided_elsewhere("ben@example.com", "chat-18")
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+    approve(page)
+
+    expect(page.get_by_text("ana approved it with other arguments")).to_be_visible()
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    assert place.ledger == ["77 to B, slow"]
+
+
 def test_a_reload_in_mid_stream_finds_the_answer_where_it_is(chromium: Browser, page: Page, place: Place) -> None:
     address = place.serve("ana")
     open_call(page, address)

@@ -6,22 +6,41 @@
   const said = document.getElementById("said");
   if (!source || !window.EventSource) return;
 
-  const events = new EventSource(source.dataset.stream);
+  let events;
+  let last = ""; // the place in the stream that this page has heard of
   let texts = []; // what has come of the answer: number and text
   let reading = false;
   let again = false;
 
   const number = (event) => Number(event.lastEventId.split("-").pop());
 
-  events.addEventListener("open", () => { document.documentElement.dataset.listening = "yes"; });
-  events.addEventListener("text", (event) => {
+  function listen() {
+    const address = new URL(source.dataset.stream, location.href);
+    if (last) address.searchParams.set("after", last);
+    events = new EventSource(address);
+    events.addEventListener("open", () => { document.documentElement.dataset.listening = "yes"; });
+    events.addEventListener("error", () => {
+      // A browser tries again by itself, but not after an answer that is no stream, as a proxy gives in a restart.
+      if (events.readyState === EventSource.CLOSED) setTimeout(wake, 3000);
+    });
+    events.addEventListener("text", more);
+    for (const name of ["changed", "began", "reset", "ended"]) {
+      events.addEventListener(name, (event) => { last = event.lastEventId; refresh(); });
+    }
+  }
+
+  function wake() {
+    if (!document.hidden && events.readyState === EventSource.CLOSED) listen();
+  }
+
+  function more(event) {
+    last = event.lastEventId;
     const text = JSON.parse(event.data).text;
     texts.push([number(event), text]);
     const live = document.getElementById("live");
     if (!live) { refresh(); return; }
     if (number(event) > Number(live.dataset.after)) live.append(text);
-  });
-  for (const name of ["changed", "began", "reset", "ended"]) events.addEventListener(name, () => { refresh(); });
+  }
 
   // Reads the page again; while it is being read, once more is enough for all that happens.
   async function refresh() {
@@ -49,6 +68,9 @@
       const here = document.getElementById(fresh.id);
       if (here) exchange(here, fresh, changed);
     }
+    // The forms that stay are sent with the cookie that the browser has now.
+    const token = page.querySelector("input[name=token]");
+    if (token) for (const mine of document.querySelectorAll("input[name=token]")) mine.value = token.value;
     document.title = page.title.replace(/^(Approved|Rejected|It may|Recorded|The conversation)[^·]*· /, "");
     const live = document.getElementById("live");
     if (live) {
@@ -107,10 +129,20 @@
       time.textContent = verb + (left > 0 ? `in ${words}` : `${words} ago`);
     }
   }
-  setInterval(tick, 20000);
+  setInterval(() => { if (document.hidden) refresh(); else tick(); }, 20000);
 
-  // A page that comes into view again may have slept.
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  // A browser has six connections to a server, for all of its pages: one that nobody sees keeps none, and looks now and
+  // then. One that comes into view again may have slept.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      events.close();
+      delete document.documentElement.dataset.listening;
+    } else {
+      wake();
+      refresh();
+    }
+  });
+  listen();
 
   // One decision for one click.
   document.addEventListener("submit", (event) => {
