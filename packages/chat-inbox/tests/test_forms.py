@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import pytest
-from chat_inbox.forms import ABSENT, Field, blame, build, errors_of, json_text, path_of, read, same
+from chat_inbox.forms import ABSENT, Field, blame, build, errors_of, json_text, line_text, path_of, read, same
 from chat_inbox.render import environment
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -320,3 +320,21 @@ def test_whatever_is_sent_is_json_or_told_to_be_wrong(
     json.dumps(value, allow_nan=False)
     for item in errors_of(field):
         assert item.error
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\u2060", "\ufeff", "\xad", "\U000e0041"])
+def test_what_nobody_would_see_in_a_text_stands_there_as_its_escape(hidden: str) -> None:
+    text = f"Zoë {hidden}gro.elpmaxe"
+    form = shown(build(of(to={"type": "string"}), {"to": text}))
+    written = form.fields[form.names["to"]]
+
+    assert hidden not in written
+    assert written.startswith('"Zoë \\u')
+    assert json.loads(written) == text
+    assert edited(of(to={"type": "string"}), {"to": text}) == ({"to": text}, [])
+    assert line_text(text) == written
+
+
+def test_a_line_is_a_text_as_it_is_or_json() -> None:
+    assert line_text("שלום\n 👨‍👩‍👧") == "שלום 👨‍👩‍👧"
+    assert line_text({"a": [1, "\u202e"]}) == '{ "a": [ 1, "\\u202e" ] }'

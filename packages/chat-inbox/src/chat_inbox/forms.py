@@ -35,8 +35,12 @@ MANY: Final = 50
 _ADDED: Final = 200
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
-# What HTML or a browser does not carry unchanged: control characters, and half of a character.
-_FRAGILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# What HTML or a browser does not carry unchanged: control characters, and half of a character. And what nobody sees, or
+# what makes text look like another one: a person approves what stands there.
+_FRAGILE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\ufffe\uffff\U000e0000-\U000e007f]"
+)
 
 
 @final
@@ -213,9 +217,15 @@ def _json_field(spot: _Spot, value: object, shape: Shape) -> Field:
 
 
 def json_text(value: object) -> str:
-    """JSON for people. What a page would not carry unchanged is written as its escape."""
+    """JSON for people. What a page would not carry unchanged, and what nobody would see, is written as its escape."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return json.dumps(value, indent=2) if _FRAGILE.search(text) else text
+    return _FRAGILE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def line_text(value: object) -> str:
+    """A value as a line of a list: text as it is, where all of it can be seen; else JSON."""
+    plain = isinstance(value, str) and not _FRAGILE.search(value.replace("\r", "\n"))
+    return " ".join((str(value) if plain else json_text(value)).split())
 
 
 def _is_simple(kind: str, value: object) -> bool:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from chat_inbox.api import WhoAsks
 from chat_inbox.calls import Path, is_expired, remaining, waits_for
 from chat_inbox.desk import Action, Choice, Desk
-from chat_inbox.forms import Field, blame, build, errors_of, json_text, read, same
+from chat_inbox.forms import Field, blame, build, errors_of, line_text, read, same
 from chat_inbox.guard import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
 from chat_inbox.names import ids_of, quote_key
 from chat_inbox.problems import Problem
@@ -286,8 +286,7 @@ def _summary(arguments: dict[str, object]) -> list[tuple[str, str]]:
     """The first few arguments, each in one line."""
     found: list[tuple[str, str]] = []
     for name, value in list(arguments.items())[:4]:
-        text = value if isinstance(value, str) else json_text(value)
-        line = " ".join(text.split())
+        line = line_text(value)
         found.append((name, line if len(line) <= 80 else f"{line[:79]}…"))  # noqa: PLR2004 - a line of a list
     return found
 
