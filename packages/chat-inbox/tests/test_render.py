@@ -39,3 +39,10 @@ async def test_no_page_names_another_site(client: Client) -> None:
     page = (await client.get("/conversations/chat-17")).text
     for address in re.findall(r'(?:src|href|action)="([^"]*)"', page):
         assert address.startswith(("/", "#"))
+
+
+async def test_a_file_of_another_release_is_not_kept(client: Client) -> None:
+    answer = await client.get("/static/000000000000/inbox.js")
+
+    assert answer.status == 200
+    assert answer.headers["cache-control"] == "no-store"

@@ -77,3 +77,12 @@ async def test_a_page_that_was_read_before_a_change_is_told_of_it(store: MemoryS
             elsewhere.messages.tool("call_1").approve()
         async with Client(inbox).follow(f"/api/conversations/chat-17/stream?cursor={cursor}") as events:
             assert (await anext(events)).name == "changed"
+
+
+async def test_one_who_comes_late_is_told_and_nobody_else(store: MemoryStore) -> None:
+    served = Served(store)
+    place = served.streams.place(served.channel)
+    async with Client(served).follow(f"/?after={place}&cursor=none") as events:
+        assert (await anext(events)).name == "changed"
+
+    assert served.channel.number == 0

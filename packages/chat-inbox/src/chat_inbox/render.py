@@ -49,8 +49,11 @@ async def serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _KINDS:
         return Response(status_code=404)
-    headers = {"cache-control": "public, max-age=31536000, immutable"}
-    return Response(_asset(name)[0], media_type=_KINDS[name], headers=headers)
+    data, version = _asset(name)
+    # Another process may be of another release: what it calls by this name is not kept under the name that it had here.
+    same = request.path_params["version"] == version
+    headers = {"cache-control": "public, max-age=31536000, immutable" if same else "no-store"}
+    return Response(data, media_type=_KINDS[name], headers=headers)
 
 
 ASSETS: Final = Route("/static/{version}/{name}", serve_asset, methods=["GET"])

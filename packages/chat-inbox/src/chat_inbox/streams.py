@@ -46,7 +46,9 @@ class Streams:
     ) -> AsyncGenerator[ServerSentEvent]:
         with channel.followed():
             yield ServerSentEvent(comment="listening", retry=1000, sep="\n")
-            await self._watch.catch_up(channel, conversation, seen)
+            if await self._watch.catch_up(channel, conversation, seen):
+                # For this one alone: those who listen already have nothing to read again.
+                yield ServerSentEvent("{}", event="changed", id=f"{self._boot}-{max(number, 0)}", sep="\n")
             told = channel.follow(number)
             try:
                 async for item in told:

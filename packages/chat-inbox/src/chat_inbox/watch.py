@@ -26,8 +26,8 @@ class Watch:
         self._cursor: str | None = None
         self._somebody = anyio.Event()
 
-    async def catch_up(self, channel: Channel, conversation: str | None, cursor: str) -> None:
-        """Begin to watch for somebody who listens, and tell them where what they have seen is old by now.
+    async def catch_up(self, channel: Channel, conversation: str | None, cursor: str) -> bool:
+        """Begin to watch for somebody who listens. Whether what they have seen is old by now, and nobody tells them.
 
         `cursor` is the store's, from before what they have seen was read.
         """
@@ -38,10 +38,8 @@ class Watch:
         try:
             found = await self._store.changes(cursor, wait_seconds=0)
         except UsageError:  # of another database, or of nobody
-            channel.tell("changed")
-            return
-        if not channel.running and any(conversation in (None, item.conversation) for item in found.conversations):
-            channel.tell("changed")
+            return True
+        return not channel.running and any(conversation in (None, item.conversation) for item in found.conversations)
 
     async def run(self) -> None:
         """Watch for ever."""
