@@ -209,6 +209,35 @@ async def test_a_worker_goes_on_with_what_another_one_was_at(shop: Shop, version
         assert list(ends.values()) == [("SUCCESS", "two")]
 
 
+async def test_a_conversation_that_was_deleted_keeps_no_worker_from_taking_over_the_others(shop: Shop) -> None:
+    config = shop.config
+    config["application_version"] = "same"
+    durable = shop.durable()
+    async with shop.store.open("gone") as conversation:
+        conversation.messages.user("Pay, too.")
+
+    async def both_wait() -> bool:
+        return len(await shop.store.waiting()) == 2
+
+    async with launched(config):
+        first = await durable.start("gone", chat="shop")
+        await durable.start("c", chat="shop")
+        await wait_until(both_wait)
+    await shop.approve()
+    await shop.store.delete("gone")
+    config["application_version"], config["executor_id"] = "other", "two"
+    async with launched(config):
+        assert sorted(await durable.take_over("one")) == ["c", "gone"]
+
+        async def ended() -> bool:
+            return "SUCCESS" in [item.status for item in await DBOS.list_workflows_async()]
+
+        await wait_until(ended)
+        ends = {item.workflow_id: item.status for item in await DBOS.list_workflows_async()}
+    assert shop.paid == [5]
+    assert ends[first.workflow_id] == "CANCELLED"
+
+
 async def test_a_run_that_finds_another_one_tries_again_when_that_has_ended(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("Hello."))) as durable, shop.store.open("c") as other:
         await other.claim()

@@ -8,13 +8,14 @@ whether a workflow ran on one worker or on five, was killed, was resumed twice, 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias, TypedDict, final
 
 from chat_core import AnyChat
 from chat_core.errors import UsageError
-from chat_store import ConversationStore
+from chat_store import ConversationStore, UnknownConversation
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
 
 from chat_dbos._leaving import TASKS
@@ -160,8 +161,10 @@ class DurableChats:
                 await decided(conversation_id)
             else:
                 # No worker of this version may take its steps again. It need not: a new one finds all in the store.
-                snapshot = await self._store.load(conversation_id)
-                await self._begin(conversation_id, chat, snapshot.revision, beside=status.workflow_id)
+                # Where the conversation was deleted, there is nothing to go on with; the others are gone on with.
+                with suppress(UnknownConversation):
+                    snapshot = await self._store.load(conversation_id)
+                    await self._begin(conversation_id, chat, snapshot.revision, beside=status.workflow_id)
                 await DBOS.cancel_workflow_async(status.workflow_id)
         return taken
 
