@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Self, TypeVar, cast, final
 
@@ -105,6 +106,12 @@ class Shop:
     def __exit__(self, *_: object) -> None:
         for pid in list(self._living):
             self.kill(pid)
+        if "_dbos" in vars(self):
+            self._dbos.destroy()
+
+    @cached_property
+    def _dbos(self) -> DBOSClient:
+        return DBOSClient(system_database_url=self.url)
 
     async def _begin(self, store: SqliteStore) -> None:
         async with store.open(ID) as conversation:
@@ -166,23 +173,15 @@ class Shop:
         return last is not None and last.role == "model" and last.turns[-1].text == "All is said."
 
     def workflows(self) -> list[WorkflowStatus]:
-        client = DBOSClient(system_database_url=self.url)
-        try:
-            return client.list_workflows(workflow_id_prefix="chat/")
-        finally:
-            client.destroy()
+        return self._dbos.list_workflows(workflow_id_prefix="chat/")
 
     def found_busy(self) -> bool:
         """Whether a run was refused, since another one was live."""
-        client = DBOSClient(system_database_url=self.url)
-        try:
-            return any(
-                step["output"] == {"kind": "busy"}
-                for item in client.list_workflows(workflow_id_prefix="chat/")
-                for step in client.list_workflow_steps(item.workflow_id)
-            )
-        finally:
-            client.destroy()
+        return any(
+            step["output"] == {"kind": "busy"}
+            for item in self.workflows()
+            for step in self._dbos.list_workflow_steps(item.workflow_id)
+        )
 
     def paid(self) -> int:
         return len(self.ledger.read_text().splitlines()) if self.ledger.exists() else 0

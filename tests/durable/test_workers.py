@@ -54,7 +54,7 @@ def shop(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iter
 
 
 def test_a_worker_killed_while_it_waits_is_followed_by_another_one_and_a_third_process_decides(shop: Shop) -> None:
-    first = shop.worker("one", start=True)
+    first = shop.worker("one", start=True, lease=0.5)
     wait_until(lambda: shop.waits("approval"), "an approval to wait for")
     shop.kill(first)
     shop.worker("two", take=["one"])
@@ -67,13 +67,13 @@ def test_a_worker_killed_while_it_waits_is_followed_by_another_one_and_a_third_p
 
 
 def test_a_worker_killed_inside_the_tool_leaves_an_interruption_that_nobody_runs_again(shop: Shop) -> None:
-    first = shop.worker("one", start=True, stop="done", lease=3)
+    first = shop.worker("one", start=True, stop="done", lease=0.5)
     wait_until(lambda: shop.waits("approval"), "an approval to wait for")
     shop.person()
     assert shop.until("reached")["pid"] == first
     assert shop.paid() == 1
     shop.kill(first)
-    # The lease of the dead run is still good: the second worker finds it busy, and tries until it has run out.
+    # The lease of the dead run may still be good: then the second worker finds it busy, and tries until it has run out.
     shop.worker("two", take=["one"])
     wait_until(lambda: shop.waits("interrupted"), "an interruption to be told of")
     assert isinstance(shop.call().status, Unknown)
@@ -92,7 +92,7 @@ def test_a_decision_is_found_though_whoever_made_it_died_before_telling(shop: Sh
 
 
 def test_a_worker_of_the_same_name_goes_on_by_itself(small: Shop) -> None:
-    small.kill(small.worker("one", start=True))
+    small.kill(small.worker("one", start=True, lease=0.5))
     small.worker("one")
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.person()
@@ -100,7 +100,7 @@ def test_a_worker_of_the_same_name_goes_on_by_itself(small: Shop) -> None:
 
 
 def test_a_worker_that_starts_wakes_what_was_decided_in_the_dark(small: Shop) -> None:
-    first = small.worker("one", start=True)
+    first = small.worker("one", start=True, lease=0.5)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.kill(first)
     small.kill(small.person(until="reached", stop="decided"))
@@ -110,13 +110,13 @@ def test_a_worker_that_starts_wakes_what_was_decided_in_the_dark(small: Shop) ->
 
 
 def test_a_scheduled_call_runs_at_its_time(small: Shop) -> None:
-    small.worker("one", start=True, at=2)
+    small.worker("one", start=True, at=1)
     small.require_finished()
     assert small.call().status == Completed("paid")
 
 
 def test_an_approval_that_nobody_gives_expires_and_the_conversation_goes_on(small: Shop) -> None:
-    small.worker("one", start=True, expires=3)
+    small.worker("one", start=True, expires=1)
     small.require_finished(paid=0)
     assert isinstance(small.call().status, Rejected)
 
@@ -145,7 +145,7 @@ def test_a_tool_that_runs_on_a_live_worker_is_not_run_by_the_one_that_takes_over
 
 
 def test_a_worker_of_another_version_leaves_alone_what_it_is_not_told_to_take(small: Shop) -> None:
-    first = small.worker("one", start=True, version="old")
+    first = small.worker("one", start=True, version="old", lease=0.5)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.kill(first)
     small.kill(small.worker("one", version="new"))
@@ -158,7 +158,7 @@ def test_a_worker_of_another_version_leaves_alone_what_it_is_not_told_to_take(sm
 
 
 def test_a_conversation_outlives_more_restarts_than_dbos_allows_by_default(small: Shop) -> None:
-    first = small.worker("one", start=True)
+    first = small.worker("one", start=True, lease=0.5)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.kill(first)
     with closing(sqlite3.connect(small.url.removeprefix("sqlite:///"))) as connection, connection:
