@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -47,7 +48,7 @@ async def test_the_list_says_what_waits_and_until_when(store: MemoryStore, clien
 
     assert "2 calls wait for a decision" in page
     assert "Maria" in page
-    assert "in 5 h 29 min" in page
+    assert re.search(r"in 5 h [12]?\d min", page)
     assert "ben@example.com" in page
 
 
@@ -198,7 +199,7 @@ async def test_a_scheduled_call_is_run_now_or_never(store: MemoryStore, bank: Ba
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)
         page = await client.get("/conversations/chat-18")
-        assert "runs in 59 min" in page.text
+        assert re.search(r"runs in [3-5]\d min", page.text)
         await client.submit(form_for(page), "Run it now")
         await until_answered(store, "chat-18")
 
@@ -237,6 +238,24 @@ async def test_a_page_that_is_old_tells_who_decided(client: Client, store: Memor
     assert answer.status == 409
     assert "ben@example.com approved transfer with other arguments" in answer.text
     assert bank.paid == []
+
+
+@pytest.mark.parametrize("cents", ["5", "many"])
+async def test_what_was_written_on_an_old_page_is_not_shown_as_if_it_were_about_the_new_call(
+    client: Client, store: MemoryStore, cents: str
+) -> None:
+    form = form_for(await client.get(PAGE))
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        tool = elsewhere.messages.tool("call_1")
+        tool.approve(arguments={"to": "Ben", "cents": 1}, by="ben@example.com")
+        tool.status = Pending("approval")
+    answer = await client.submit(form, "Approve", cents=cents)
+
+    assert answer.status == 409
+    assert "ben@example.com approved transfer with other arguments" in answer.text
+    fresh = form_for(answer)
+    assert (fresh.fields[fresh.names["to"]], fresh.fields[fresh.names["cents"]]) == ("Ben", "1")
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
 async def test_of_two_decisions_at_one_moment_one_holds_and_the_other_hears_of_it(

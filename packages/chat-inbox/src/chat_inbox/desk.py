@@ -141,8 +141,7 @@ class Desk:
         """
         snapshot = await self.snapshot(person, conversation)
         tool = self.find(snapshot, path)
-        if version_of(tool) != version:
-            raise Problem(409, decided_by(tool))
+        require_seen(tool, version)
         if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
             raise Problem(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
         if choice.arguments is not None:
@@ -184,3 +183,13 @@ class Desk:
     async def cursor(self) -> str:
         """Where the store is: what is read after this is at least so new."""
         return (await self.store.changes()).cursor
+
+
+def require_seen(tool: Tool, version: str) -> None:
+    """Look whether a call is the one that somebody has seen.
+
+    Raises:
+        Problem: it is another one by now; it says who was faster.
+    """
+    if version_of(tool) != version:
+        raise Problem(409, decided_by(tool))
