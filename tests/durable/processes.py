@@ -175,10 +175,17 @@ class Shop:
     def workflows(self) -> list[WorkflowStatus]:
         return self._dbos.list_workflows(workflow_id_prefix="chat/")
 
+    def rests(self) -> bool:
+        """Whether a run has ended in a wait: what waits can be seen before that, and a run that is live is not due."""
+        return self._ended_as({"kind": "halted", "until": None})
+
     def found_busy(self) -> bool:
         """Whether a run was refused, since another one was live."""
+        return self._ended_as({"kind": "busy"})
+
+    def _ended_as(self, end: dict[str, object]) -> bool:
         return any(
-            step["output"] == {"kind": "busy"}
+            step["output"] == end
             for item in self.workflows()
             for step in self._dbos.list_workflow_steps(item.workflow_id)
         )

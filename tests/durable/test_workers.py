@@ -101,7 +101,7 @@ def test_a_worker_of_the_same_name_goes_on_by_itself(small: Shop) -> None:
 
 def test_a_worker_that_starts_wakes_what_was_decided_in_the_dark(small: Shop) -> None:
     first = small.worker("one", start=True, lease=0.5)
-    wait_until(lambda: small.waits("approval"), "an approval to wait for")
+    wait_until(small.rests, "a run that has ended")
     small.kill(first)
     small.kill(small.person(until="reached", stop="decided"))
     small.worker("one", wake=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from chat_dbos import decided
-from dbos import DBOSClient
-from dbos_world import Shop, running
+from dbos import DBOS, DBOSClient
+from dbos_world import Shop, running, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +32,13 @@ async def test_what_was_decided_by_a_program_that_knows_no_dbos_is_woken_from_th
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
         await shop.until_waiting()
+
+        async def rests() -> bool:
+            """What waits can be seen before its run has ended, and a run that is live is not due."""
+            steps = await DBOS.list_workflow_steps_async(handle.workflow_id)
+            return {"kind": "halted", "until": None} in [step["output"] for step in steps]
+
+        await wait_until(rests)
         assert await durable.wake_due() == 0
         await shop.approve()
         assert await durable.wake_due() == 1

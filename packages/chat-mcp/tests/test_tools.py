@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -268,12 +269,15 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     wrong: list[tuple[McpServer, str]] = [
         (StdioServer("no-such-program"), "'no-such-program' is not available: FileNotFoundError"),
         (StdioServer(sys.executable, ["-c", "pass"], name="silent"), "'silent' is not available: MCPError"),
-        (HttpServer("http://127.0.0.1:9/mcp", name="nobody"), "'nobody' is not available: Connect"),
     ]
-    for server, words in wrong:
-        with pytest.raises(ServerUnavailable, match=words):
-            async with mcp_tools(server):
-                pass
+    with socket.socket() as taken:
+        # Nobody else gets this port, and nobody listens there.
+        taken.bind(("127.0.0.1", 0))
+        nobody = HttpServer(f"http://127.0.0.1:{taken.getsockname()[1]}/mcp", name="nobody")
+        for server, words in [*wrong, (nobody, "'nobody' is not available: Connect")]:
+            with pytest.raises(ServerUnavailable, match=words):
+                async with mcp_tools(server):
+                    pass
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
