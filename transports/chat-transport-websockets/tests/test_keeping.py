@@ -178,7 +178,7 @@ async def test_closing_says_goodbye_and_the_transport_can_be_used_again() -> Non
 @pytest.mark.anyio
 async def test_a_peer_that_does_not_say_goodbye_is_not_waited_for() -> None:
     with SocketServer(lambda _session, _message: None, reads=False) as server:
-        transport = WebSocketTransport(close_timeout=0.05)
+        transport = WebSocketTransport(close_timeout=0.05, ping_interval=None)
         turn = asyncio.create_task(read(transport, ask(server.host)))
         await until(lambda: server.sessions and server.sessions[0].is_open)
         server.sessions[0].send("end")  # to a question that it does not read, and neither will it a goodbye

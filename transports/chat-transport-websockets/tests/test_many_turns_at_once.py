@@ -197,8 +197,9 @@ async def test_what_a_protocol_reads_into_no_frame_breaks_the_turns_and_lets_non
 
     with SocketServer(answering) as server:
         async with opened(Short()) as transport:
-            with pytest.raises(TransportError, match=r"cannot be understood \(ValueError\)"):
-                await read(transport, ask(server.host, idle=None))
+            async with asyncio.timeout(30):
+                with pytest.raises(TransportError, match=r"cannot be understood \(ValueError\)"):
+                    await read(transport, ask(server.host, idle=None))
 
 
 async def test_a_connection_that_breaks_breaks_every_turn_behind_what_it_has_got() -> None:
