@@ -110,6 +110,15 @@ class Desk:
         except (KeyError, TypeError):
             raise Problem(404, "There is no such call in this conversation (any more).") from None
 
+    def require_seen(self, tool: Tool, version: str) -> None:
+        """Look whether a call is the one that somebody has seen.
+
+        Raises:
+            Problem: it is another one by now; it says who was faster.
+        """
+        if version_of(tool) != version:
+            raise Problem(409, decided_by(tool))
+
     def definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
         """How the tool of a call is declared, `None` where its chat is not known here."""
         return definition_of(self._chat_of(conversation), names_of(messages, path))
@@ -141,7 +150,7 @@ class Desk:
         """
         snapshot = await self.snapshot(person, conversation)
         tool = self.find(snapshot, path)
-        require_seen(tool, version)
+        self.require_seen(tool, version)
         if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
             raise Problem(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
         if choice.arguments is not None:
@@ -183,13 +192,3 @@ class Desk:
     async def cursor(self) -> str:
         """Where the store is: what is read after this is at least so new."""
         return (await self.store.changes()).cursor
-
-
-def require_seen(tool: Tool, version: str) -> None:
-    """Look whether a call is the one that somebody has seen.
-
-    Raises:
-        Problem: it is another one by now; it says who was faster.
-    """
-    if version_of(tool) != version:
-        raise Problem(409, decided_by(tool))

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from chat_inbox.api import WhoAsks
 from chat_inbox.calls import Path, is_expired, remaining, waits_for
-from chat_inbox.desk import Action, Choice, Desk, require_seen
+from chat_inbox.desk import Action, Choice, Desk
 from chat_inbox.forms import Field, blame, build, errors_of, line_text, read, same
 from chat_inbox.guard import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
 from chat_inbox.names import ids_of, quote_key
@@ -148,7 +148,7 @@ class Pages:
         """What was chosen; `None` where the page is to be shown again, with another item or with what is wrong."""
         tool = self._desk.find(snapshot, draft.path)
         # First of all: what was written about another call is not shown again as if it were about this one.
-        require_seen(tool, draft.posted.get("version", ""))
+        self._desk.require_seen(tool, draft.posted.get("version", ""))
         draft.form = self._form(snapshot, draft.path, tool)
         return choice_of(tool, draft)
 
