@@ -8,8 +8,9 @@ import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Unknown
 from chat_dbos import WORKFLOW_VERSION, launched
+from chat_dbos._leaving import Tasks
 from dbos import DBOS
-from dbos_world import Shop, running
+from dbos_world import PATIENCE, Shop, running
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +72,23 @@ async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: 
     async with launched(shop.config):
         await shop.until_waiting("interrupted")
     assert shop.paid == []
+
+
+async def test_a_workflow_that_would_begin_while_dbos_ends_does_not() -> None:
+    tasks = Tasks()
+    begun: list[str] = []
+
+    async def workflow() -> None:
+        with tasks.workflow():
+            begun.append("begun")
+
+    async with tasks.left(PATIENCE):
+        late = asyncio.create_task(workflow())
+        await asyncio.wait([late])
+    assert late.cancelled()
+    assert begun == []
+    await workflow()
+    assert begun == ["begun"]
 
 
 async def test_leaving_leaves_no_task_behind(shop: Shop) -> None:

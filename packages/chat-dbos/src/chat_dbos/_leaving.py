@@ -7,8 +7,8 @@ cancelled before leaves its workflow as it stands, for the next launch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar, final
 
 T = TypeVar("T")
@@ -26,6 +26,9 @@ class Tasks:
     @contextmanager
     def workflow(self) -> Generator[None]:
         """The current task is a workflow, for the length of the block."""
+        if self._leaving:
+            # It was started, and comes to it when DBOS ends, or has ended: as it stands, the next launch takes it up.
+            raise asyncio.CancelledError
         task = _current()
         self._all.add(task)
         try:
@@ -44,8 +47,12 @@ class Tasks:
             if self._leaving:
                 task.cancel()
 
-    async def leave(self, grace_seconds: float) -> None:
-        """Cancel the workflows that wait at once, and the others when their run has ended, or the grace is over."""
+    @asynccontextmanager
+    async def left(self, grace_seconds: float) -> AsyncGenerator[None]:
+        """Cancel the workflows that wait at once, and the others when their run has ended, or the grace is over.
+
+        None begins until the block is left.
+        """
         self._leaving = True
         try:
             for task in self._all - self._running:
@@ -56,6 +63,7 @@ class Tasks:
                 task.cancel()
             if self._all:
                 await asyncio.wait(self._all)
+            yield
         finally:
             self._leaving = False
 

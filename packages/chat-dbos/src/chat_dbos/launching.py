@@ -52,8 +52,8 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
 
 
 async def _leave(grace_seconds: float) -> None:
-    await TASKS.leave(grace_seconds)
-    loop = asyncio.get_running_loop()
-    # DBOS puts its threads in the place of those of this loop, and ends them: `to_thread()` is to go on working.
-    loop.set_default_executor(ThreadPoolExecutor())
-    await loop.run_in_executor(None, DBOS.destroy)
+    async with TASKS.left(grace_seconds):
+        loop = asyncio.get_running_loop()
+        # DBOS puts its threads in the place of those of this loop, and ends them: `to_thread()` is to go on working.
+        loop.set_default_executor(ThreadPoolExecutor())
+        await loop.run_in_executor(None, DBOS.destroy)
