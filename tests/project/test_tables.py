@@ -22,6 +22,7 @@ MUTANTS: Final = {
 }
 NUMBERS: Final = [str(number) for number in range(1, 43)]
 
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table: its first cells, the tests and the mutants that it names."""
