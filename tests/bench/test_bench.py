@@ -7,6 +7,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,15 @@ FOLDER = ROOT / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
-def on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The modules of the bench have plain names, as tests elsewhere may: they are there for one test alone."""
+    names = {file.stem for file in FOLDER.glob("*.py")}
+    others = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    yield
+    for name in names & sys.modules.keys():
+        del sys.modules[name]
+    sys.modules.update(others)
 
 
 def module(name: str) -> Any:

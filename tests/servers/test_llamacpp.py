@@ -19,7 +19,7 @@ from chat_core.response import StructuredResponse
 from chat_transport_httpx import HttpxTransport
 from pydantic import BaseModel
 
-from .asking import WAYS, Way, listen, run, text_of
+from .asking import AT_ONCE, WAYS, Way, listen, run, text_of
 from .peers import LlamaCpp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -38,7 +38,11 @@ class City(BaseModel):
 
 
 def chat_with(llamacpp: LlamaCpp, transport: HttpxTransport) -> StreamingChat:
-    return ChatBuilder().with_model(llamacpp.model(transport, "smollm2").build()).with_retry(0).build()
+    """A chat that tries again: the server ends each connection behind a stream, having promised to keep it.
+
+    A request that is there before the end is known gets no answer; nobody can tell beforehand.
+    """
+    return ChatBuilder().with_model(llamacpp.model(transport, "smollm2").build()).with_retry(AT_ONCE).build()
 
 
 async def test_a_text_arrives_whole_and_streamed_and_is_counted(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:

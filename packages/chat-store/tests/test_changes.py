@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -98,6 +99,39 @@ async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monk
 
 async def test_whoever_waits_when_the_store_is_closed_is_told_so(path: Path) -> None:
     store = SqliteStore(path)
+    cursor = (await store.changes()).cursor
+
+    async def wait() -> None:
+        with pytest.raises(UsageError, match="is closed"):
+            await store.changes(cursor)
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            await store.aclose()
+
+
+async def test_whoever_looks_again_while_the_store_is_being_closed_is_told_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Any = SqliteStore(path)
+    backend = store._backend
+    look, close, looked = backend.look, backend._watchman.close, threading.Event()
+
+    def told(*words: Any) -> Any:
+        try:
+            return look(*words)
+        finally:
+            looked.set()
+
+    def close_slowly() -> None:
+        looked.clear()
+        close()
+        looked.wait(BOUND)
+
+    monkeypatch.setattr(backend, "look", told)
+    monkeypatch.setattr(backend._watchman, "close", close_slowly)
     cursor = (await store.changes()).cursor
 
     async def wait() -> None:

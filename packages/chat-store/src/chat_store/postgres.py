@@ -308,8 +308,9 @@ class PostgresBackend:
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
         if self._pid == os.getpid():
-            self._watchman.close()
             self._pool.close()
+            # Only now: whoever is rung looks once more, and must find out that this is the end.
+            self._watchman.close()
 
     # --- Below: connections --------------------------------------------------------------------------------------
 

@@ -248,11 +248,12 @@ class SqliteBackend:
         if self._pid != os.getpid():
             # They are the parent's, who goes on with them; and what SQLite knows of its locks is not true here.
             return
-        self._watchman.close()
         with self._opening:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
+        # Only now: whoever is rung looks once more, and must find out that this is the end.
+        self._watchman.close()
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
