@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Unknown
-from chat_dbos import WORKFLOW_VERSION, launched
+from chat_dbos import WORKFLOW_VERSION, launched, launching
 from chat_dbos._leaving import Tasks
-from dbos import DBOS
+from dbos import DBOS, DBOSConfig
 from dbos_world import PATIENCE, Shop, running
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +24,17 @@ async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytes
     monkeypatch.setenv("DBOS__VMID", "seven")
     async with launched({"name": "shop", "system_database_url": shop.url, "log_level": "CRITICAL"}):
         assert DBOS.executor_id == "seven"
+
+
+async def test_an_sqlite_that_dbos_cannot_use_is_refused_before_anything_is_written(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "_ASKS_FOR_MILLISECONDS", True)
+    monkeypatch.setattr(launching, "_HAS_MILLISECONDS", False)
+    for config in (shop.config, {"name": "shop", "executor_id": "one"}):
+        with pytest.raises(UsageError, match=r"DBOS needs SQLite 3\.42 or newer"):
+            async with launched(cast("DBOSConfig", config)):
+                pass
 
 
 async def test_the_version_is_pinned_unless_given(shop: Shop) -> None:

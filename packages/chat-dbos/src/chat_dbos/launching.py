@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
+import sys
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
 from chat_core._finish import finish
 from chat_core.errors import UsageError
@@ -17,6 +20,10 @@ from chat_dbos._leaving import TASKS
 
 WORKFLOW_VERSION = "chat-dbos-1"
 """Names how the workflows of this package take their steps. It changes only when an older one could not go on."""
+
+_ASKS_FOR_MILLISECONDS: Final = sys.version_info >= (3, 12)
+_HAS_MILLISECONDS: Final = sqlite3.sqlite_version_info >= (3, 42)
+"""On newer Pythons DBOS takes the time from SQLite in a way that older ones do not know, and fails at its first row."""
 
 
 @asynccontextmanager
@@ -34,8 +41,9 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
             middle of a tool then is an interruption, as if the process had died.
 
     Raises:
-        UsageError: the worker has no name.
+        UsageError: the worker has no name; or DBOS cannot use the SQLite of this Python.
     """
+    _require_a_database_that_serves(config)
     if not (config.get("executor_id") or os.environ.get("DBOS__VMID")):
         msg = (
             "launched() needs executor_id in its config: a name that no other live worker has, the same after a "
@@ -57,3 +65,13 @@ async def _leave(grace_seconds: float) -> None:
         # DBOS puts its threads in the place of those of this loop, and ends them: `to_thread()` is to go on working.
         loop.set_default_executor(ThreadPoolExecutor())
         await loop.run_in_executor(None, DBOS.destroy)
+
+
+def _require_a_database_that_serves(config: DBOSConfig) -> None:
+    url = config.get("system_database_url") or "sqlite"
+    if url.startswith("sqlite") and _ASKS_FOR_MILLISECONDS and not _HAS_MILLISECONDS:
+        msg = (
+            f"DBOS needs SQLite 3.42 or newer on this Python, which has {sqlite3.sqlite_version}: set "
+            "system_database_url to a PostgreSQL, or use a Python that was built with a newer SQLite"
+        )
+        raise UsageError(msg)
