@@ -11,6 +11,7 @@ test costs no start of Python.
 from __future__ import annotations
 
 import argparse
+import atexit
 import compileall
 import contextlib
 import importlib
@@ -125,6 +126,7 @@ class Copy:
         code = 1
         try:
             signal.alarm(LONGEST)
+            atexit._clear()  # pyright: ignore[reportPrivateUsage] - what the parent has to tidy up is the parent's
             fd = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(fd, 1)
             os.dup2(fd, 2)
@@ -139,6 +141,8 @@ class Copy:
             code = pytest.main(["-q", "--no-header", "--tb=line", "-rfE", "--assert=plain", *tests], [self])
             sys.stdout.flush()
         finally:
+            # What the tests have started, such as a database, ends with them; nothing else ends as a program does.
+            atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - os._exit() runs none
             os._exit(code)
 
     def pytest_sessionfinish(self) -> None:
