@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import pytest
-from anyio import sleep_forever
-from anyio.lowlevel import checkpoint
+from anyio import sleep_forever, wait_all_tasks_blocked
 from chat_core import (
     Chat,
     ChatBuilder,
@@ -322,7 +321,7 @@ async def test_tool_concurrency_bounds_what_runs_at_once() -> None:
     async def work(number: int) -> int:
         """Work, and see who else does."""
         running.append(number)
-        await checkpoint()
+        await wait_all_tasks_blocked()
         together = len(running)
         running.remove(number)
         return together

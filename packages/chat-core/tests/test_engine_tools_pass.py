@@ -65,18 +65,97 @@ async def test_calls_run_together_up_to_the_limit_and_results_stand_in_order_of_
 async def test_eight_run_together_unless_told_otherwise() -> None:
     running: set[int] = set()
     seen: list[int] = []
+    together = anyio.Event()
     tools = ToolCollection()
 
     @tools.tool
     async def work(n: int) -> None:
         running.add(n)
-        await anyio.lowlevel.checkpoint()
         seen.append(len(running))
+        if len(running) == 8:
+            together.set()
+        await together.wait()
+        await anyio.wait_all_tasks_blocked()
         running.remove(n)
 
     model = ScriptedProvider(calls("work", 20), "done")
-    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    with anyio.fail_after(10):
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
     assert max(seen) == 8
+    assert len(seen) == 20
+
+
+async def test_calls_that_wait_for_nothing_share_a_task_and_those_that_wait_have_their_own() -> None:
+    tasks: dict[int, int] = {}
+    gate = anyio.Event()
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        tasks[n] = anyio.get_current_task().id
+        if n in (2, 3):
+            await gate.wait()
+        elif n == 4:
+            gate.set()
+
+    model = ScriptedProvider(calls("work", 5), "done")
+    messages = Messages.from_user("go")
+    with anyio.fail_after(10):
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+    assert sorted(tasks) == [0, 1, 2, 3, 4]
+    assert len({tasks[2], tasks[3], tasks[4]}) == 3
+    assert all(tool.resolved for tool in messages[1].tools)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_one_task_serves_the_calls_of_an_answer_that_wait_for_nothing() -> None:
+    tasks: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        tasks.append(anyio.get_current_task().id)
+
+    model = ScriptedProvider(calls("work", 20), "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert len(tasks) == 20
+    # At most as many in a row as may run at once, so that the loop has its turn.
+    assert [tasks.count(task) for task in dict.fromkeys(tasks)] == [8, 8, 4]
+
+
+async def test_what_a_call_sets_in_its_context_is_not_seen_by_the_next() -> None:
+    variable: ContextVar[int] = ContextVar("variable", default=-1)
+    seen: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        seen.append(variable.get())
+        variable.set(n)
+
+    model = ScriptedProvider(calls("work", 4), "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert seen == [-1] * 4
+
+
+async def test_values_in_a_context_that_cannot_be_compared_are_no_trouble() -> None:
+    class Odd:
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError
+
+    variable: ContextVar[Odd] = ContextVar("variable")
+    variable.set(Odd())
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        variable.set(Odd())
+
+    model = ScriptedProvider(calls("work", 4), "done")
+    answer = await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert answer.text == "done"
 
 
 async def test_a_sequential_tool_is_a_barrier() -> None:

@@ -1,7 +1,8 @@
 """The pass over tools: decide about every unresolved call, then run what may run.
 
 The calls run in tasks of the run's own group and leave their events in a mailbox, which the run's generator empties: no
-task group and no cancel scope is open across a `yield`.
+task group and no cancel scope is open across a `yield`. A call that waits for something has a task of its own; those
+that never do share one.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core._cancelled import is_cancelled
@@ -74,6 +76,7 @@ class ToolsPass(Generic[PauseT]):
         self._queue: list[Ready] | None = None
         self._running: dict[str, Ready] = {}
         self._begun: set[str] = set()
+        self._unwaited = False
         self._closed = False
         self._found: Triage[PauseT] = Triage()
         self._error: BaseException | None = None
@@ -105,8 +108,8 @@ class ToolsPass(Generic[PauseT]):
             self._queue = self._startable(unresolved)
             if self._found.resolved:
                 return [ToolResult(tool) for tool in self._found.resolved]
-        self._start_some()
-        if not self._running:
+        await self._start_some()
+        if not self._running and not self._mailbox:
             if self._error is not None:
                 raise self._error
             return None
@@ -122,9 +125,12 @@ class ToolsPass(Generic[PauseT]):
         return events
 
     async def _end(self, ended: _Ended) -> None:
+        """Go on behind a call that did not end in order: those that did have nothing to say."""
         tool = ended.tool
+        if ended.error is None:
+            # Where the run is cancelled, so was the call, with it.
+            await checkpoint_if_cancelled()
         del self._running[tool.id]
-        self._begun.discard(tool.id)
         self._error = self._error or ended.error
         if isinstance(tool.status, Running) and ended.error is None:
             # The run goes on, and the call does not: whoever cancelled it, it would be begun again for ever.
@@ -140,9 +146,7 @@ class ToolsPass(Generic[PauseT]):
         if self._running and self._group is not None:
             self._group.cancel_scope.cancel()
         while self._begun:
-            for item in await self._mailbox.take():
-                if isinstance(item, _Ended):
-                    self._begun.discard(item.tool.id)
+            await self._mailbox.take()
 
     # --- Which, and when -----------------------------------------------------------------------------------
 
@@ -157,30 +161,62 @@ class ToolsPass(Generic[PauseT]):
             startable.append(ready)
         return startable
 
-    def _start_some(self) -> None:
-        queue = self._queue
-        assert queue is not None  # noqa: S101 - the triage has filled it
-        while queue and self._error is None and len(self._running) < self._plan.settings.concurrency:
-            ready = queue[0]
-            barrier = ready.definition.sequential or any(
-                other.definition.sequential for other in self._running.values()
-            )
-            if barrier and self._running:
-                return
-            if ready.definition.sequential and self._inner:
-                # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
-                queue.clear()
-                return
-            del queue[0]
-            self._running[ready.tool.id] = ready
+    async def _start_some(self) -> None:
+        """Begin the calls that may begin: one, to see whether it, and those behind it, wait for anything; then all."""
+        waits = False
+        while (ready := self._take()) is not None:
             assert self._group is not None  # noqa: S101 - a chat that has tools runs in a group
-            self._group.start_soon(self._run, ready)
+            self._group.start_soon(self._work, ready)
+            if self._queue and not waits:
+                self._unwaited = True
+                try:
+                    await checkpoint()
+                finally:
+                    self._unwaited = False
+                waits = bool(self._running)
+
+    def _take(self) -> Ready | None:
+        """The next call, if it may begin now; it counts as running then."""
+        queue, running = self._queue, self._running
+        if not queue or self._closed or self._error is not None:
+            return None
+        ready = queue[0]
+        if len(running) >= self._plan.settings.concurrency:
+            return None
+        alone = ready.definition.sequential or any(other.definition.sequential for other in running.values())
+        if alone and running:
+            return None
+        if ready.definition.sequential and self._inner:
+            # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
+            queue.clear()
+            return None
+        del queue[0]
+        running[ready.tool.id] = ready
+        return ready
 
     # --- One call --------------------------------------------------------------------------------------------
 
+    async def _work(self, ready: Ready) -> None:
+        """Run a call, and then the next as long as none has waited: a task costs more than most of what is done here.
+
+        What one call sets in its context is not for the next to see.
+        """
+        context = copy_context()
+        await self._run(ready)
+        # As many in a row as may run at once: then the loop has its turn.
+        for _ in range(1, self._plan.settings.concurrency):
+            if not self._unwaited or not ready.tool.resolved or not _same(context, copy_context()):
+                return
+            following = self._take()
+            if following is None:
+                return
+            ready = following
+            await self._run(ready)
+
     async def _run(self, ready: Ready) -> None:
+        tool = ready.tool
         error: BaseException | None = None
-        self._begun.add(ready.tool.id)
+        self._begun.add(tool.id)
         try:
             await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
@@ -188,7 +224,12 @@ class ToolsPass(Generic[PauseT]):
         except BaseException as caught:  # noqa: BLE001 - the run raises it, as it is
             error = caught
         finally:
-            self._mailbox.put(_Ended(ready.tool, error))
+            self._begun.discard(tool.id)
+            if error is None and not isinstance(tool.status, Running):
+                del self._running[tool.id]
+                self._mailbox.ring()
+            else:
+                self._mailbox.put(_Ended(tool, error))
 
     async def _start_and_run(self, ready: Ready) -> None:
         tool = ready.tool
@@ -323,6 +364,14 @@ class ToolsPass(Generic[PauseT]):
         elif isinstance(tool.status, Running):
             # What an abandoned thread says after that is as late as its result.
             self._mailbox.put(_told(tool, value))
+
+
+def _same(one: Context, other: Context) -> bool:
+    """Whether nothing was set in a context; at once, where nothing was."""
+    try:
+        return one == other
+    except Exception:  # noqa: BLE001 - the values may be of any type
+        return False
 
 
 def _fail(tool: Tool, error: str) -> None:

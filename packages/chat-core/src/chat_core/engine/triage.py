@@ -275,6 +275,9 @@ class Judge(Generic[PauseT]):
 
     async def _decide(self, tool: Tool, scope: ToolScope[PauseT], arguments: Mapping[str, object]) -> Action[PauseT]:
         """What the scope says of a call, unless a person has decided it in the time that this took."""
+        always = scope.always
+        if always is not None:
+            return always
         before = tool.revision
         action = await scope.decide(self._shown(tool, arguments))
         if tool.revision != before:

@@ -78,6 +78,11 @@ class ToolScope(ABC, Generic[WaitT_co]):
     async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
         """Decide about a call of one of the tools. Never raises: a strategy that fails, fails closed."""
 
+    @property
+    def always(self) -> Action[WaitT_co] | None:
+        """What is decided about every call, whatever it says; `None` where `decide()` must be asked."""
+        return None
+
     def names(self) -> tuple[str, ...]:
         """The names of the tools."""
         return tuple([definition.declaration.name for definition in self.definitions()])

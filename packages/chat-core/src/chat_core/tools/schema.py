@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast, final
 
@@ -79,10 +79,17 @@ def _untitled(written: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, A
 
 
 @final
+class Plain(dict[str, object]):
+    """Canonical arguments that are the function's values too: reading them would give just them."""
+
+    __slots__ = ()
+
+
+@final
 class Arguments:
     """The arguments of one function: their JSON Schema, and how they are read and written."""
 
-    __slots__ = ("_adapter", "_sets", "_wire", "schema")
+    __slots__ = ("_adapter", "_read", "_sets", "_wire", "schema")
 
     def __init__(
         self,
@@ -101,6 +108,8 @@ class Arguments:
         for parameter in parameters:
             fields[parameter.name] = self._field(parameter, descriptions.get(parameter.name), where)
         self._adapter = _adapter(fields, names, where)
+        # The validator's own method: the adapter's looks up much that never changes, at every call.
+        self._read: Callable[[bytes], dict[str, object]] = self._adapter.validator.validate_json
         try:
             schema = self._adapter.json_schema(schema_generator=_Generator)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
@@ -142,13 +151,15 @@ class Arguments:
         Raises:
             InvalidArguments: `arguments` do not satisfy the schema.
         """
+        if type(arguments) is Plain:
+            return arguments
         try:
             text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
             msg = f"The arguments are not JSON: {error}"
             raise InvalidArguments(msg) from error
         try:
-            return self._adapter.validate_json(text)
+            return self._read(text)
         except ValidationError as error:
             raise InvalidArguments(describe(error, arguments, list(self._wire.values()))) from error
         except Exception as error:  # a validator of the caller's may raise anything
@@ -167,7 +178,7 @@ class Arguments:
         """
         value = self.values(arguments)
         if _as_it_came(value, arguments):
-            return {name: value[name] for name in self._wire if name in value}
+            return Plain({name: value[name] for name in self._wire if name in value})
         written = self._write(value)
         if written is None:
             written = dict(arguments)
@@ -192,7 +203,7 @@ class Arguments:
     def _changed(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
         """The names whose values do not survive being written and read."""
         try:
-            again = self._adapter.validate_json(_encode(written))
+            again = self._read(_encode(written).encode())
         except ValidationError as error:
             return {str(item["loc"][0]) for item in error.errors() if item["loc"]} or set(self._wire.values())
         except Exception:  # noqa: BLE001 - as above

@@ -28,6 +28,7 @@ from chat_core.tools.definition import ToolDefinition, ToolScope
 
 _log = logging.getLogger("chat_core")
 _ACTIONS = (Execute, Reject, RequireApproval, Schedule)
+_EXECUTE = Execute()
 
 
 @final
@@ -65,6 +66,11 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
     def definitions(self) -> Sequence[ToolDefinition]:
         """The tools, in the order of registration."""
         return [definition for definition, _ in self._tools.values()]
+
+    @property
+    def always(self) -> Execute | None:
+        """`Execute()` where the strategy is `execute_all`: there is nothing to ask it then."""
+        return _EXECUTE if self._strategy is execute_all else None
 
     async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
         """What the strategy says of a call.
