@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 ItemT = TypeVar("ItemT")
 WordT = TypeVar("WordT", bound=str)
 
 Fields = dict[str, object]
+
+_FOUR_DIGITS = 1000
+_TWO = [f"{number:02}" for number in range(60)]
+_THREE = [f"{number:03}" for number in range(1000)]
 
 
 class Malformed(Exception):
@@ -159,6 +163,17 @@ def moment(data: Fields, key: str) -> datetime:
     if value.tzinfo is None:
         raise Malformed(expected("a time with its zone", text), key)
     return value
+
+
+def written(at: datetime) -> str:
+    """`at.isoformat()`, in half the time where it is in UTC and to the microsecond, as nearly always."""
+    micro = at.microsecond
+    if at.tzinfo is not UTC or not micro or at.year < _FOUR_DIGITS or type(at) is not datetime:
+        return at.isoformat()
+    day = f"{at.year}-{_TWO[at.month]}-{_TWO[at.day]}"
+    return (
+        f"{day}T{_TWO[at.hour]}:{_TWO[at.minute]}:{_TWO[at.second]}.{_THREE[micro // 1000]}{_THREE[micro % 1000]}+00:00"
+    )
 
 
 def moment_or_none(data: Fields, key: str) -> datetime | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
+from chat_core._json import parse
 from chat_core.messages._fields import (
     Fields,
     Malformed,
@@ -25,6 +26,7 @@ from chat_core.messages._fields import (
     string_or_none,
     word,
     word_or_none,
+    written,
 )
 from chat_core.messages._part_codec import read_file, read_opaque, write_file, write_opaque
 from chat_core.messages.status import (
@@ -83,8 +85,12 @@ _WAITS: dict[str, WaitKind] = {item: item for item in get_args(WaitKind)}
 _SOURCES: dict[str, Refuser] = {item: item for item in get_args(Refuser)}
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""An object with no other values holds no number that JSON does not have."""
+
+
 def _time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+    return None if at is None else written(at)
 
 
 def _present(**values: object) -> Fields:
@@ -136,8 +142,20 @@ def _write_call(call: FunctionCall) -> Fields:
 def _follows(call: FunctionCall) -> bool:
     if call.raw is None:
         return False
+    arguments = plain_arguments(call.raw)
+    if arguments is not None:
+        return arguments == call.arguments and call.problem is None
     again = FunctionCall.parse(call.name, call.raw)
     return again.arguments == call.arguments and again.problem == call.problem
+
+
+def plain_arguments(raw: str) -> Fields | None:
+    """What `FunctionCall.parse()` finds where it finds what calls nearly always have; `None` where it must be asked."""
+    try:
+        arguments = fields(parse(raw))
+    except (Malformed, TypeError, ValueError):
+        return None
+    return arguments if _PLAIN.issuperset(map(type, arguments.values())) else None
 
 
 def _write_decision(decision: Decision) -> Fields:
@@ -148,7 +166,14 @@ def _write_decision(decision: Decision) -> Fields:
     return keep(data, decision.extra, DECISION)
 
 
-def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  # noqa: PLR0911 - one case for each status
+def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:
+    # As nearly always; `match` on classes costs a call for each case.
+    if type(status) is Completed and not status.files and not status.extra:
+        return {"type": "completed", "result": status.result}
+    return _write_any_status(status, write_inner)
+
+
+def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  # noqa: PLR0911 - one case for each status
     data: Fields
     match status:
         case Pending(kind, expires_at, at, error, extra):

@@ -14,11 +14,11 @@ import json
 from collections.abc import Iterable
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Protocol, get_args
 
 from pydantic_core import to_json
 
-from chat_core._json import loads
+from chat_core._json import loads, parse
 from chat_core.errors import InvalidDocument, NewerVersion, UsageError
 from chat_core.messages._fields import (
     Fields,
@@ -26,7 +26,6 @@ from chat_core.messages._fields import (
     array,
     fields,
     integer,
-    items,
     keep,
     mapping_or_none,
     moment,
@@ -36,7 +35,9 @@ from chat_core.messages._fields import (
     string_or_none,
     word,
     word_or_none,
+    written,
 )
+from chat_core.messages._metadata_codec import read_metadata, write_metadata
 from chat_core.messages._part_codec import (
     READERS,
     read_text,
@@ -48,11 +49,11 @@ from chat_core.messages._part_codec import (
     write_structured,
     write_text,
 )
+from chat_core.messages._quick import quick_turn
 from chat_core.messages._tool_codec import read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Role, Turn
 from chat_core.messages.parts import Embedding, Extra, File, Part, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
-from chat_core.usage import NO_USAGE, Metadata, Usage
 
 if TYPE_CHECKING:
     from chat_core.messages._tool_codec import ReadInner
@@ -64,9 +65,6 @@ _DOCUMENT = frozenset({"version", "contents"})
 _CONTENT = frozenset({"role", "turns"})
 _TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by"})
 _ALWAYS = frozenset({"parts", "created_at"})
-_METADATA = frozenset({"provider", "model", "id", "finish_reason", "usage", "extra"})
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-_USAGE = frozenset(_COUNTS)
 
 _ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
@@ -120,7 +118,7 @@ def read(document: str | bytes, make: Make) -> Messages:
         NewerVersion: it was written by a later version of this library.
     """
     try:
-        value = loads(document)
+        value = _parse(document)
     except (ValueError, TypeError, RecursionError) as error:
         msg = f"not a JSON document: {error}"
         raise InvalidDocument(msg) from error
@@ -131,6 +129,14 @@ def read(document: str | bytes, make: Make) -> Messages:
     except RecursionError as error:
         msg = "conversations are nested too deeply"
         raise InvalidDocument(msg) from error
+
+
+def _parse(document: str | bytes) -> object:
+    try:
+        # Texts repeat far less than the names of fields do, and to look each up would cost more than it saves.
+        return parse(document, cache_strings="keys")
+    except (TypeError, ValueError):
+        return loads(document)
 
 
 class _Newer(Malformed):
@@ -157,14 +163,16 @@ def _read_document(value: object, make: Make) -> Messages:
     if version > VERSION:
         msg = f"the document is of version {version}, and this library reads up to {VERSION}: upgrade it"
         raise _Newer(msg, "version")
-    read_turn = partial(_read_turn, read_inner=partial(_read_document, make=make))
-    contents = items(data, "contents", partial(_read_content, read_turn=read_turn))
+    contents = _read_contents(array(data, "contents"), partial(_read_document, make=make))
     _require_unique(contents)
     return make(contents, extra=rest(data, _DOCUMENT) if len(data) > len(_DOCUMENT) else None)
 
 
 def _require_unique(contents: list[Content]) -> None:
     # An id that were minted anew at each reading would not be the one that an approver was shown.
+    ids = [part.id for content in contents for turn in content.turns for part in turn.parts if isinstance(part, Tool)]
+    if len(ids) == len(set(ids)):
+        return
     seen: set[str] = set()
     for i, content in enumerate(contents):
         for j, turn in enumerate(content.turns):
@@ -181,15 +189,19 @@ def _write_content(content: Content) -> Fields:
     return keep(data, content.extra, _CONTENT) if content.extra else data
 
 
-class _ReadTurn(Protocol):
-    def __call__(self, value: object, /) -> Turn: ...
-
-
-def _read_content(value: object, read_turn: _ReadTurn) -> Content:
-    data = fields(value)
-    turns = items(data, "turns", read_turn)
-    extra = rest(data, _CONTENT) if len(data) > len(_CONTENT) else None
-    return Content(word(data, "role", _ROLES), turns, extra=extra)
+def _read_contents(values: list[object], read_inner: ReadInner) -> list[Content]:
+    done: list[Content] = []
+    try:
+        for value in values:
+            data = fields(value)
+            turns = _read_turns(array(data, "turns"), read_inner)
+            content = Content(word(data, "role", _ROLES), turns)
+            if len(data) > len(_CONTENT):
+                content.extra = rest(data, _CONTENT)
+            done.append(content)
+    except Malformed as error:
+        raise error.within("contents", f"[{len(done)}]") from None
+    return done
 
 
 # --- Turns -----------------------------------------------------------------------------------------------------
@@ -201,8 +213,8 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
     if turn.finish_reason is not None:
         data["finish_reason"] = turn.finish_reason
     if turn.metadata is not None:
-        data["metadata"] = _write_metadata(turn.metadata)
-    data["created_at"] = turn.created_at.isoformat()
+        data["metadata"] = write_metadata(turn.metadata)
+    data["created_at"] = written(turn.created_at)
     if turn.by is not None:
         data["by"] = turn.by
     return keep(data, turn.extra, _TURN) if turn.extra else data
@@ -216,7 +228,8 @@ def turn_from_dict(data: object, make: Make) -> Turn:
         NewerVersion: a conversation inside was written by a later version of this library.
     """
     try:
-        return _read_turn(data, partial(_read_document, make=make))
+        found = fields(data)
+        return quick_turn(found) or _read_turn(found, partial(_read_document, make=make))
     except Malformed as error:
         raise _invalid(error) from None
 
@@ -239,13 +252,23 @@ def tool_from_dict(data: object, make: Make) -> Tool:
         raise _invalid(error) from None
 
 
-def _read_turn(value: object, read_inner: ReadInner) -> Turn:
-    data = fields(value)
+def _read_turns(values: list[object], read_inner: ReadInner) -> list[Turn]:
+    done: list[Turn] = []
+    try:
+        for value in values:
+            data = fields(value)
+            done.append(quick_turn(data) or _read_turn(data, read_inner))
+    except Malformed as error:
+        raise error.within("turns", f"[{len(done)}]") from None
+    return done
+
+
+def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
     turn = Turn(_read_parts(data, read_inner), created_at=moment(data, "created_at"))
     if len(data) > len(_ALWAYS):
         metadata = mapping_or_none(data, "metadata")
         turn.finish_reason = word_or_none(data, "finish_reason", _REASONS)
-        turn.metadata = None if metadata is None else nested(metadata, "metadata", _read_metadata)
+        turn.metadata = None if metadata is None else nested(metadata, "metadata", read_metadata)
         turn.by = string_or_none(data, "by")
         turn.extra = rest(data, _TURN)
     return turn
@@ -265,14 +288,11 @@ def _read_parts(data: Fields, read_inner: ReadInner) -> list[Part]:
 
 def _write_part(part: Part) -> Fields:  # noqa: PLR0911 - one case for each part
     # The commonest first; `match` on classes costs a call for each case.
-    kind = type(part)
-    if kind is Text:
-        return write_text(cast("Text", part))
+    if type(part) is Text:
+        return write_text(part)
     if isinstance(part, Tool):
         return write_tool(part, _write_inner)
     match part:
-        case Text():
-            return write_text(part)
         case Reasoning():
             return write_reasoning(part)
         case Structured():
@@ -295,50 +315,3 @@ def _read_part(value: object, read_inner: ReadInner) -> Part:
     kind = string(data, "type")
     reader = READERS.get(kind)
     return read_unknown(data, kind) if reader is None else reader(data)
-
-
-# --- Metadata --------------------------------------------------------------------------------------------------
-
-
-def _write_metadata(metadata: Metadata) -> Fields:
-    data: Fields = {}
-    if metadata.provider is not None:
-        data["provider"] = metadata.provider
-    if metadata.model is not None:
-        data["model"] = metadata.model
-    if metadata.id is not None:
-        data["id"] = metadata.id
-    if metadata.finish_reason is not None:
-        data["finish_reason"] = metadata.finish_reason
-    unread = metadata.unread
-    counts: Fields = dict(metadata.usage.to_dict())
-    if unread and isinstance(unknown := unread.get("usage"), dict):
-        keep(counts, cast("Fields", unknown), _COUNTS)
-    if counts:
-        data["usage"] = counts
-    if metadata.extra:
-        data["extra"] = dict(metadata.extra)
-    return keep(data, unread, _METADATA) if unread else data
-
-
-def _read_metadata(data: Fields) -> Metadata:
-    counts = mapping_or_none(data, "usage")
-    unread = rest(data, _METADATA)
-    usage = NO_USAGE
-    if counts:
-        usage = nested(counts, "usage", _read_usage)
-        if unknown := rest(counts, _USAGE):
-            unread = {**(unread or {}), "usage": unknown}
-    return Metadata(
-        string_or_none(data, "provider"),
-        string_or_none(data, "model"),
-        string_or_none(data, "id"),
-        string_or_none(data, "finish_reason"),
-        usage,
-        mapping_or_none(data, "extra") or {},
-        unread,
-    )
-
-
-def _read_usage(data: Fields) -> Usage:
-    return Usage(*[integer(data, name, 0) if name in data else 0 for name in _COUNTS])

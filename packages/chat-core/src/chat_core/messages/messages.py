@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import eq
 from typing import Self, final
 
 from chat_core._json import dumps
@@ -118,6 +119,14 @@ class Messages:
         if content.extra:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
+
+    def _take(self, contents: list[Content]) -> None:
+        # What `_extend()` comes to where nothing is to be merged, copied or minted.
+        self._contents = contents
+        self._turns = [(content.role, turn) for content in contents for turn in content.turns]
+        self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
+        self._open = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
+        self._usage = sum([turn.metadata.usage for _, turn in self._turns if turn.metadata is not None], Usage())
 
     def _adopt(self, tool: Tool) -> None:
         while tool.id in self._tools:
@@ -279,7 +288,18 @@ class Messages:
             InvalidDocument: it is not one; the error says where.
             NewerVersion: it was written by a later version of this library.
         """
-        return read(document, Messages)
+        return read(document, Messages._of_stored)
+
+    @staticmethod
+    def _of_stored(contents: Iterable[Content], *, extra: Extra) -> Messages:
+        # `Messages(contents, extra=extra)`, of contents that nobody else has and in which no id is repeated.
+        found = [*contents]
+        roles = [content.role for content in found]
+        if any(map(eq, roles, roles[1:])) or not all(content.turns for content in found):
+            return Messages(found, extra=extra)
+        messages = Messages(extra=extra)
+        messages._take(found)
+        return messages
 
 
 def _shown(part: Part) -> str:

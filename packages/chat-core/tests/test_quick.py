@@ -1,0 +1,249 @@
+"""The quick reader of turns beside the careful one alone: what it reads, and when it must give up."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from chat_core.errors import InvalidDocument
+from chat_core.messages import (
+    Completed,
+    Content,
+    FunctionCall,
+    Messages,
+    Part,
+    Suspended,
+    Text,
+    Tool,
+    Turn,
+    codec,
+    tool_to_dict,
+    turn_from_dict,
+)
+from chat_core.messages._fields import written
+from chat_core.messages._quick import quick_turn
+from chat_core.messages._tool_codec import plain_arguments
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+CORPUS = Path(__file__).parent / "corpus"
+GOLDEN = sorted(CORPUS.glob("*.json"))
+AT = "2026-03-01T12:00:00.000001+00:00"
+
+# The shape that nearly every turn has, and one of every part.
+TOOL: dict[str, Any] = {
+    "type": "tool",
+    "id": "a",
+    "call_id": "b",
+    "call": {"name": "f", "raw": '{"city": "Paris", "days": 2, "now": true, "then": null}'},
+    "status": {"type": "completed", "result": {"a": [1]}},
+    "idempotency_key": "k",
+    "attempts": 1,
+    "revision": 2,
+}
+USUAL: dict[str, Any] = {
+    "version": 1,
+    "contents": [
+        {"role": "user", "turns": [{"parts": [{"type": "text", "text": "hello"}], "created_at": AT}]},
+        {
+            "role": "model",
+            "turns": [
+                {"parts": [TOOL], "created_at": AT, "finish_reason": "tool_calls", "metadata": {"provider": "p"}},
+                {"parts": [{"type": "reasoning", "text": "hm"}], "created_at": AT, "finish_reason": "stop"},
+            ],
+        },
+    ],
+}
+DOCUMENTS: list[Any] = [USUAL, *[json.loads(path.read_bytes()) for path in GOLDEN]]
+REMOVED = object()
+ODD: list[Any] = [
+    *[REMOVED, None, True, 0, -1, 1.0, 1.5, 10**400, float("nan"), "", "x", "\ud83d", [], [[]], {}],
+    *["text", "tool", "stop", "completed", "2026-03-01", "2026-03-01T12:00:00", "2026-03-01T12:00:00Z"],
+    *['{"a": 1.5}', '{"a": NaN}', '{"a": 1e999}', '{"a": [1e999]}', "[1]", "null", " ", "{"],
+    *[{"type": "text"}, {"type": "text", "text": "x"}, {"type": "completed", "result": 1}, {"type": "hologram"}, TOOL],
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from places(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            yield from places(item, (*path, index))
+
+
+def spoilt(value: Any, path: tuple[Any, ...], item: Any) -> Any:
+    """`value` with `item` at its end of `path`, without what is there, or with one field more."""
+    value = copy.deepcopy(value)
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    if item is REMOVED:
+        del holder[path[-1]]
+    elif isinstance(item, str) and item == "x" and isinstance(holder[path[-1]], dict):
+        holder[path[-1]]["x_later"] = item
+    else:
+        holder[path[-1]] = copy.deepcopy(item)
+    return value
+
+
+def outcome(text: str) -> object:
+    """What reading comes to: all there is to see of the conversation, or the refusal."""
+    try:
+        messages = Messages.from_json(text)
+    except InvalidDocument as error:
+        return type(error), str(error), error.path
+    waiting = [tool.id for tool in messages.pending()]
+    parts = [(type(part), part.extra, vars_of(part)) for content in messages for part in content.parts]
+    turns = [(turn, repr(turn.metadata), turn.extra) for content in messages for turn in content.turns]
+    return repr(messages), messages.to_json(), waiting, messages.usage, repr(parts), repr(turns)
+
+
+def vars_of(part: Part) -> list[object]:
+    return [getattr(part, name) for name in type(part).__slots__]
+
+
+def carefully(text: str) -> object:
+    """The same, by the careful reader alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "quick_turn", nothing)
+        return outcome(text)
+
+
+def nothing(_: object) -> None:
+    """A quick reader that is never certain."""
+
+
+# --- Both readers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", DOCUMENTS, ids=["usual", *[path.stem for path in GOLDEN]])
+def test_both_readers_read_the_same(value: Any) -> None:
+    text = json.dumps(value)
+    assert outcome(text) == carefully(text)
+
+
+def test_both_readers_say_the_same_of_the_usual_document_with_anything_wrong_anywhere() -> None:
+    for path in places(USUAL):
+        for item in ODD if path else []:
+            text = json.dumps(spoilt(USUAL, path, item))
+            assert outcome(text) == carefully(text), text
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_both_readers_say_the_same_of_any_stored_document_with_anything_wrong_anywhere(data: st.DataObject) -> None:
+    value = data.draw(st.sampled_from(DOCUMENTS))
+    for _ in range(data.draw(st.integers(1, 2))):
+        path = data.draw(st.sampled_from(list(places(value))[1:]))
+        value = spoilt(value, path, data.draw(st.sampled_from(ODD)))
+    text = json.dumps(value)
+    assert outcome(text) == carefully(text)
+
+
+# --- The quick one -----------------------------------------------------------------------------------------------
+
+
+def turn(**fields: Any) -> dict[str, Any]:
+    return {"parts": [{"type": "text", "text": "hello"}], "created_at": AT, **fields}
+
+
+def test_the_quick_reader_is_certain_of_what_nearly_every_turn_is() -> None:
+    for content in USUAL["contents"]:
+        for item in content["turns"]:
+            found = quick_turn(item)
+            assert found is not None
+            assert found == turn_from_dict(item, Messages)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        turn(by="engine"),
+        turn(x_later=1),
+        turn(finish_reason="tired"),
+        turn(created_at="2026-03-01T12:00:00"),
+        turn(parts=[{"type": "hologram"}]),
+        turn(parts=["text"]),
+        turn(parts={}),
+        turn(metadata=[]),
+        {},
+    ],
+)
+def test_the_quick_reader_gives_up_where_it_is_not_certain(item: dict[str, Any]) -> None:
+    assert quick_turn(item) is None
+
+
+def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
+    read: list[object] = []
+
+    def counted(data: dict[str, Any]) -> Turn | None:
+        read.append(data)
+        return quick_turn(data)
+
+    messages = Messages.from_user("deepest")
+    for _ in range(20):
+        tool = Tool(FunctionCall("delegate"), id="a", status=Suspended(messages, "b"))
+        messages = Messages([Content("model", [Turn([tool])])])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "quick_turn", counted)
+        assert Messages.from_json(messages.to_json()) == messages
+    assert len(read) == 21
+
+
+# --- What it makes -----------------------------------------------------------------------------------------------
+
+
+def test_what_the_quick_reader_makes_is_what_its_class_makes() -> None:
+    found = Messages.from_json(json.dumps(USUAL))
+    text, tool = found[0].parts[0], found.tool("a")
+    assert (type(text), text, hash(text)) == (Text, Text("hello"), hash(Text("hello")))
+    assert tool.call == FunctionCall.parse("f", tool.call.text)
+    assert tool == Tool(
+        tool.call,
+        id="a",
+        call_id="b",
+        status=Completed({"a": [1]}),
+        idempotency_key="k",
+        attempts=1,
+        revision=2,
+    )
+    with pytest.raises(FrozenInstanceError):
+        text.text = "other"  # type: ignore[misc, union-attr]  # pyright: ignore - that is the test
+    assert copy.deepcopy(text) == text
+    assert pickle.loads(pickle.dumps(tool.call)) == tool.call  # noqa: S301 - our own
+
+
+# --- What is written quickly -------------------------------------------------------------------------------------
+
+
+@given(st.datetimes(timezones=st.sampled_from([UTC, UTC, timezone(timedelta(0)), timezone(timedelta(hours=-3))])))
+@example(datetime(2026, 3, 1, 12, tzinfo=UTC))
+@example(datetime(999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+def test_a_time_is_written_as_python_writes_it(at: datetime) -> None:
+    assert written(at) == at.isoformat()
+
+
+@given(
+    st.sampled_from([*ODD, '{"a": "b"}']).filter(lambda item: isinstance(item, str)) | st.text(max_size=9), st.data()
+)
+def test_a_call_is_stored_by_its_text_alone_wherever_its_arguments_follow_from_that(
+    raw: str, data: st.DataObject
+) -> None:
+    parsed = FunctionCall.parse("f", raw)
+    assert plain_arguments(raw) in (None, parsed.arguments)
+    arguments = data.draw(st.sampled_from([parsed.arguments, {}, {"a": 1}]))
+    problem = data.draw(st.sampled_from([parsed.problem, None, "bad"]))
+    call = FunctionCall("f", arguments, raw=raw, problem=problem)
+    said = cast("dict[str, Any]", tool_to_dict(Tool(call))["call"])
+    follows = (parsed.arguments, parsed.problem) == (arguments, problem)
+    assert ("arguments" in said or "problem" in said) is not follows
