@@ -174,7 +174,7 @@ class HttpxTransport:
             if not known:
                 client.begin(place, request.url, headers)
             built = client.request_to(place, request, timeout)
-            return await client.send(built, stream=True, follow_redirects=False)
+            return await client.send_known(built)
 
     async def _whole(self, body: Body, request: Request) -> bytes:
         """All of a body, unless it is longer than the limit."""

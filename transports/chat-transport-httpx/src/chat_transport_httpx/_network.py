@@ -1,0 +1,101 @@
+"""The sockets below httpx: a request leaves in one piece, and an idle connection is looked at cheaply.
+
+httpcore writes the head of a request and then its body, each with a call of the system, and most bodies of a chat are
+small. Here the head waits for what is written next. Nothing waits for long: httpcore reads no answer before it has
+written the whole request, and whatever reads, or closes, sends first what is held.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+from collections.abc import Iterable
+from typing import Any, Final, final
+
+import httpcore
+
+_HEAD_ENDS: Final = b"\r\n\r\n"
+_HTTP_1: Final = b" HTTP/1.1\r\n"
+
+
+@final
+class Stream(httpcore.AsyncNetworkStream):
+    """A stream of httpcore's own, which it makes ready and closes."""
+
+    __slots__ = ("_held", "_poll", "_socket", "_stream")
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._held = b""
+        self._socket: Any = None
+        self._poll: select.poll | None = None
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
+        """What has come, at most `max_bytes`; nothing where the peer has closed."""
+        if self._held:
+            await self._send(b"", timeout)
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        """Send, or keep the head of a request until there is more."""
+        if not self._held and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
+            self._held = buffer
+        elif self._held or buffer:
+            await self._send(buffer, timeout)
+
+    async def _send(self, buffer: bytes, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
+        held, self._held = self._held, b""
+        await self._stream.write(held + buffer if held else buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close it. What is held belongs to a request that is given up."""
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> httpcore.AsyncNetworkStream:
+        """The same stream, encrypted from here on."""
+        return Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
+        """What the stream says of itself."""
+        if info == "is_readable" and hasattr(select, "poll"):
+            return self._is_readable()
+        return self._stream.get_extra_info(info)
+
+    def _is_readable(self) -> bool:
+        """Whether an idle connection has something to say, mostly that it was closed: asked before each request."""
+        if self._poll is None:
+            self._socket = self._stream.get_extra_info("socket")
+            self._poll = select.poll()
+            self._poll.register(self._socket, select.POLLIN)
+        # A number that was given back may be another file's by now.
+        return self._socket.fileno() < 0 or bool(self._poll.poll(0))
+
+
+@final
+class Backend(httpcore.AsyncNetworkBackend):
+    """Opens connections as httpcore does, on asyncio and trio."""
+
+    def __init__(self) -> None:
+        # Its type depends, for a checker, on whether anyio is there; it is.
+        backend: Any = httpcore.AnyIOBackend()
+        self._backend: httpcore.AsyncNetworkBackend = backend
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection over TCP."""
+        return Stream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait before another attempt to connect."""
+        await self._backend.sleep(seconds)
