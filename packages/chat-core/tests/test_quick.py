@@ -19,6 +19,7 @@ from chat_core.messages import (
     FunctionCall,
     Messages,
     Part,
+    Role,
     Suspended,
     Text,
     Tool,
@@ -26,6 +27,7 @@ from chat_core.messages import (
     codec,
     tool_to_dict,
     turn_from_dict,
+    turn_to_dict,
 )
 from chat_core.messages._fields import written
 from chat_core.messages._quick import quick_turn
@@ -247,3 +249,27 @@ def test_a_call_is_stored_by_its_text_alone_wherever_its_arguments_follow_from_t
     said = cast("dict[str, Any]", tool_to_dict(Tool(call))["call"])
     follows = (parsed.arguments, parsed.problem) == (arguments, problem)
     assert ("arguments" in said or "problem" in said) is not follows
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 40])
+@pytest.mark.parametrize("extra", [None, {}, {"version": 7}, {"x_later": "später", "contents": 1, "y_later": [None]}])
+def test_a_document_of_any_length_is_written_as_if_at_once(count: int, extra: dict[str, object] | None) -> None:
+    roles: list[Role] = ["user", "model"]
+    messages = Messages([Content(roles[n % 2], [Turn([Text(f"ä {n}")])]) for n in range(count)], extra=extra)
+    text = messages.to_json()
+    unread = {key: value for key, value in (extra or {}).items() if key.endswith("_later")}
+    contents = [{"role": content.role, "turns": [turn_to_dict(content.turns[0])]} for content in messages]
+    assert text == json.dumps({"version": 1, "contents": contents, **unread}, ensure_ascii=False, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("extra", [None, {"x_later": "\ud83d"}])
+def test_a_document_with_half_a_character_anywhere_is_written_in_escapes_everywhere(
+    extra: dict[str, object] | None,
+) -> None:
+    contents = [Content("user" if n % 2 else "model", [Turn([Text("ä")])]) for n in range(40)]
+    if extra is None:
+        contents[-1] = Content("user", [Turn([Text("\ud83d")])])
+    messages = Messages(contents, extra=extra)
+    text = messages.to_json()
+    assert text.isascii()
+    assert Messages.from_json(text) == messages

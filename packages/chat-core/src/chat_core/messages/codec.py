@@ -11,7 +11,7 @@ Its JSON Schema is `schema()`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -66,6 +66,9 @@ _CONTENT = frozenset({"role", "turns"})
 _TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by"})
 _ALWAYS = frozenset({"parts", "created_at"})
 
+_BATCH = 16
+"""How many contents are written at once."""
+
 _ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
 
@@ -94,11 +97,25 @@ def write(contents: Iterable[Content], extra: Extra) -> str:
     Raises:
         UsageError: a caller's or a provider's data in it is not JSON.
     """
-    document = _write_document(contents, extra)
+    found = [*contents]
     try:
-        return to_json(document, inf_nan_mode="null").decode()
+        return _write_by_batches(found, extra)
     except ValueError:
-        return _write_slowly(document)
+        return _write_slowly(_write_document(found, extra))
+
+
+def _write_by_batches(contents: Sequence[Content], extra: Extra) -> str:
+    # The objects of a whole history would be some megabytes of new memory, which costs as much as what is written into
+    # them. Each batch is as deep in an object as it is in the document: a depth that is refused there is refused here.
+    batches = [
+        to_json({"contents": [_write_content(content) for content in contents[i : i + _BATCH]]}, inf_nan_mode="null")
+        for i in range(0, len(contents), _BATCH)
+    ]
+    texts = [batch[len('{"contents":[') : -len("]}")].decode() for batch in batches] or [""]
+    unread = to_json(keep({}, extra, _DOCUMENT), inf_nan_mode="null")[1:-1].decode()
+    texts[0] = f'{{"version":{VERSION},"contents":[{texts[0]}'
+    texts[-1] += f"]{',' if unread else ''}{unread}}}"
+    return ",".join(texts)
 
 
 def _write_slowly(document: Fields) -> str:
