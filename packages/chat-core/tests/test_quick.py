@@ -202,6 +202,15 @@ def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
     assert len(read) == 21
 
 
+def test_conversations_inside_one_another_without_end_are_refused() -> None:
+    value: dict[str, Any] = {"version": 1, "contents": []}
+    for _ in range(110):
+        tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": value}}
+        value = {"version": 1, "contents": [{"role": "model", "turns": [turn(parts=[tool])]}]}
+    with pytest.raises(InvalidDocument, match="conversations are nested too deeply"):
+        Messages.from_json(json.dumps(value))
+
+
 # --- What it makes -----------------------------------------------------------------------------------------------
 
 
