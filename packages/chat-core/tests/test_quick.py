@@ -25,6 +25,7 @@ from chat_core.messages import (
     Tool,
     Turn,
     codec,
+    tool_from_dict,
     tool_to_dict,
     turn_from_dict,
     turn_to_dict,
@@ -200,6 +201,15 @@ def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
         patch.setattr(codec, "quick_turn", counted)
         assert Messages.from_json(messages.to_json()) == messages
     assert len(read) == 21
+
+
+def test_what_a_caller_has_parsed_stays_as_it_is() -> None:
+    inner = {"version": 1, "contents": [{"role": "user", "turns": [turn()]}]}
+    tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": inner}}
+    data = turn(parts=[tool, TOOL], metadata={"extra": {"a": [1]}})
+    before = copy.deepcopy(data)
+    assert turn_from_dict(data, Messages).tools[0] == tool_from_dict(tool, Messages)
+    assert data == before
 
 
 def test_conversations_inside_one_another_without_end_are_refused() -> None:

@@ -11,7 +11,7 @@ Its JSON Schema is `schema()`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -71,6 +71,9 @@ _BATCH = 16
 
 _ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
+
+
+_Each = Callable[[list[object]], Iterator[object]]
 
 
 class Make(Protocol):
@@ -140,7 +143,7 @@ def read(document: str | bytes, make: Make) -> Messages:
         msg = f"not a JSON document: {error}"
         raise InvalidDocument(msg) from error
     try:
-        return _read_document(value, make)
+        return _read_document(value, make, _let_go)
     except Malformed as error:
         raise _invalid(error) from None
     except RecursionError as error:
@@ -174,13 +177,21 @@ def _write_inner(inner: Messages) -> Fields:
     return _write_document(inner.contents, inner.extra)
 
 
-def _read_document(value: object, make: Make) -> Messages:
+def _let_go(values: list[object]) -> Iterator[object]:
+    # What was parsed and what was read from it need not both be there: together they are so many objects that the
+    # garbage collector, which goes through the young ones again and again, took a fifth of the time of reading.
+    values.reverse()
+    while values:
+        yield values.pop()
+
+
+def _read_document(value: object, make: Make, each: _Each = iter) -> Messages:
     data = fields(value)
     version = integer(data, "version", 0, least=VERSION)
     if version > VERSION:
         msg = f"the document is of version {version}, and this library reads up to {VERSION}: upgrade it"
         raise _Newer(msg, "version")
-    contents = _read_contents(array(data, "contents"), partial(_read_document, make=make))
+    contents = _read_contents(each(array(data, "contents")), partial(_read_document, make=make))
     _require_unique(contents)
     return make(contents, extra=rest(data, _DOCUMENT) if len(data) > len(_DOCUMENT) else None)
 
@@ -206,7 +217,7 @@ def _write_content(content: Content) -> Fields:
     return keep(data, content.extra, _CONTENT) if content.extra else data
 
 
-def _read_contents(values: list[object], read_inner: ReadInner) -> list[Content]:
+def _read_contents(values: Iterable[object], read_inner: ReadInner) -> list[Content]:
     done: list[Content] = []
     try:
         for value in values:
