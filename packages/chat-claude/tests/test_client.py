@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 from chat_claude import ClaudeBuilder, ClaudeOptions, ClaudeProvider, WebFetch
-from chat_claude.client import ClaudeStream
 from chat_core.errors import (
     Authentication,
     ChatError,
@@ -27,6 +26,7 @@ from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ChatProvider, Delta, OutputSchema
 from chat_core.testing import MockTransport
 from chat_core.usage import Usage
+from chat_core.wire.decoded import DecodedStream
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def complete(transport: MockTransport, options: ChatOptions | None = None)
 
 
 @asynccontextmanager
-async def streaming(transport: MockTransport) -> AsyncGenerator[ClaudeStream, None]:
+async def streaming(transport: MockTransport) -> AsyncGenerator[DecodedStream, None]:
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
         yield stream
 

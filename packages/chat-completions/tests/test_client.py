@@ -11,7 +11,6 @@ from chat_completions import (
     CompletionsBuilder,
     CompletionsChatProvider,
     CompletionsProvider,
-    CompletionsStream,
     Dialect,
     Endpoint,
 )
@@ -35,6 +34,7 @@ from chat_core.provider import NO_TOOLS, Delta
 from chat_core.testing import MockTransport
 from chat_core.transport import EventStream, Headers, Request, Response
 from chat_core.usage import Usage
+from chat_core.wire.decoded import DecodedStream
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def complete(transport: MockTransport, options: ChatOptions | None = None)
 
 
 @asynccontextmanager
-async def streaming(transport: MockTransport) -> AsyncGenerator[CompletionsStream, None]:
+async def streaming(transport: MockTransport) -> AsyncGenerator[DecodedStream, None]:
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
         yield stream
 

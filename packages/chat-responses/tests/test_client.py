@@ -27,8 +27,9 @@ from chat_core.provider import NO_TOOLS, Delta
 from chat_core.testing import MockTransport
 from chat_core.transport import EventStream, Headers, Request, Response
 from chat_core.usage import Usage
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
-from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesProvider, ResponsesStream
+from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesProvider
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ async def complete(transport: MockTransport, options: ChatOptions | None = None)
 
 
 @asynccontextmanager
-async def streaming(transport: MockTransport) -> AsyncGenerator[ResponsesStream, None]:
+async def streaming(transport: MockTransport) -> AsyncGenerator[DecodedStream, None]:
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
         yield stream
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, final
 
-from chat_core.errors import ChatError, TransportError
+from chat_core.errors import TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, Delta, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import NO_TOOLS, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Event, EventStream, Request
+from chat_core.transport.types import Request
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 
 from chat_claude.codec import Encoded, StreamDecoder, decode, decode_count, encode, encode_count, is_last
@@ -22,59 +24,6 @@ from chat_claude.options import Dialect
 MESSAGES: Final = "/v1/messages"
 COUNT: Final = "/v1/messages/count_tokens"
 NO_OPTIONS: Final = ChatOptions()
-
-
-@final
-class ClaudeStream:
-    """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
-
-    __slots__ = ("_batches", "_decoder", "_provider")
-
-    def __init__(self, events: EventStream, provider: str, output_tool: str | None) -> None:
-        self._batches = events.batches()
-        self._decoder = StreamDecoder(provider, output_tool=output_tool)
-        self._provider = provider
-
-    def __aiter__(self) -> Self:
-        """Iterate over the batches of deltas."""
-        return self
-
-    async def __anext__(self) -> Sequence[Delta]:
-        """What the next read brought.
-
-        Raises:
-            ChatError: the connection broke, or the server said that it failed.
-        """
-        decoder = self._decoder
-        if decoder.failure is not None:
-            raise decoder.failure
-        if decoder.done:
-            raise StopAsyncIteration
-        try:
-            events: Sequence[Event] = await anext(self._batches)
-        except TransportError as error:
-            raise self._broken(error) from error
-        return decoder.feed(events)
-
-    def _broken(self, error: TransportError) -> ChatError:
-        failure = translate(error, self._provider)
-        failure.partial = self._decoder.partial()
-        failure.usage = failure.partial.usage
-        failure.metadata = failure.partial.metadata
-        return failure
-
-    def close(self) -> Turn:
-        """The whole turn, once the iteration has ended.
-
-        Raises:
-            StreamTruncated: the stream ended before `message_stop`.
-            InvalidResponse: what came makes no answer.
-        """
-        return self._decoder.close()
-
-    def partial(self) -> Turn:
-        """The turn as far as it has come."""
-        return self._decoder.partial()
 
 
 @final
@@ -133,7 +82,7 @@ class ClaudeProvider:
         tools: ToolDeclarations,
         options: ChatOptions,
         structured_output: OutputSchema | None,
-    ) -> AsyncGenerator[ClaudeStream, None]:
+    ) -> AsyncGenerator[DecodedStream, None]:
         """Ask once, and listen. Leaving the block closes the connection at once.
 
         Raises:
@@ -143,7 +92,9 @@ class ClaudeProvider:
         request = self._request(MESSAGES, encoded, options, stream=True)
         try:
             async with self._transport.stream(request) as events:
-                yield ClaudeStream(events, self._dialect.provider, encoded.output_tool)
+                provider = self._dialect.provider
+                decoder = StreamDecoder(provider, output_tool=encoded.output_tool)
+                yield DecodedStream(events, decoder, partial(translate, provider=provider))
         except TransportError as error:
             raise translate(error, self._dialect.provider) from error
 

@@ -3,7 +3,7 @@
 from chat_core.wire.endpoint import Endpoint
 
 from chat_completions.builder import CompletionsBuilder, ReadyCompletionsBuilder
-from chat_completions.client import CompletionsChatProvider, CompletionsProvider, CompletionsStream
+from chat_completions.client import CompletionsChatProvider, CompletionsProvider
 from chat_completions.daemon import OllamaBuilder, Pull, PullProgress, ReadyOllamaBuilder
 from chat_completions.deployments import AzureBuilder, AzureEndpointBuilder, ReadyAzureBuilder
 from chat_completions.options import CompletionsOptions, Dialect
@@ -61,7 +61,6 @@ __all__ = [
     "CompletionsChatProvider",
     "CompletionsOptions",
     "CompletionsProvider",
-    "CompletionsStream",
     "DeepSeekBuilder",
     "Dialect",
     "Endpoint",

@@ -4,73 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self, final
 
-from chat_core.errors import ChatError, TransportError
+from chat_core.errors import TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import Delta, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Event, EventStream
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings, encode, encode_embeddings, is_last
 from chat_completions.errors import Meanings, refusal, translate, unmet
 from chat_completions.options import Dialect
-
-
-@final
-class CompletionsStream:
-    """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
-
-    __slots__ = ("_batches", "_decoder", "_provider")
-
-    def __init__(self, events: EventStream, provider: str) -> None:
-        self._batches = events.batches()
-        self._decoder = StreamDecoder(provider)
-        self._provider = provider
-
-    def __aiter__(self) -> Self:
-        """Iterate over the batches of deltas."""
-        return self
-
-    async def __anext__(self) -> Sequence[Delta]:
-        """What the next read brought.
-
-        Raises:
-            ChatError: the connection broke, or the server said that it failed.
-        """
-        decoder = self._decoder
-        if decoder.failure is not None:
-            raise decoder.failure
-        if decoder.done:
-            raise StopAsyncIteration
-        try:
-            events: Sequence[Event] = await anext(self._batches)
-        except TransportError as error:
-            raise self._broken(error) from error
-        return decoder.feed(events)
-
-    def _broken(self, error: TransportError) -> ChatError:
-        failure = translate(error, self._provider)
-        failure.partial = self._decoder.partial()
-        failure.usage = failure.partial.usage
-        failure.metadata = failure.partial.metadata
-        return failure
-
-    def close(self) -> Turn:
-        """The whole turn, once the iteration has ended.
-
-        Raises:
-            StreamTruncated: the stream ended before `[DONE]` and before a finish reason.
-            InvalidResponse: what came makes no answer.
-        """
-        return self._decoder.close()
-
-    def partial(self) -> Turn:
-        """The turn as far as it has come."""
-        return self._decoder.partial()
 
 
 class _Provider:
@@ -128,7 +76,7 @@ class _Provider:
         tools: ToolDeclarations,
         options: ChatOptions,
         structured_output: OutputSchema | None,
-    ) -> AsyncGenerator[CompletionsStream, None]:
+    ) -> AsyncGenerator[DecodedStream, None]:
         """Ask once, and listen. Leaving the block closes the connection at once.
 
         Raises:
@@ -138,7 +86,8 @@ class _Provider:
         request = self._endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
         try:
             async with self._transport.stream(request) as events:
-                yield CompletionsStream(events, self._dialect.provider)
+                provider = self._dialect.provider
+                yield DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider))
         except TransportError as error:
             raise unmet(error, self._dialect.provider, self._hint, self._meanings) from error
 

@@ -8,7 +8,7 @@ from chat_gemini.builder import (
     ReadyGeminiBuilder,
     gemini,
 )
-from chat_gemini.client import GeminiEmbeddings, GeminiProvider, GeminiStream
+from chat_gemini.client import GeminiEmbeddings, GeminiProvider
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions, SafetySetting
 from chat_gemini.tools import (
     CodeExecution,
@@ -33,7 +33,6 @@ __all__ = [
     "GeminiEmbeddingsBuilder",
     "GeminiOptions",
     "GeminiProvider",
-    "GeminiStream",
     "GoogleMaps",
     "GoogleSearch",
     "GoogleSearchRetrieval",

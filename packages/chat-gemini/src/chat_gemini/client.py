@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, final
 
-from chat_core.errors import ChatError, TransportError
+from chat_core.errors import TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, Delta, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import NO_TOOLS, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Event, EventStream, Request
+from chat_core.transport.types import Request
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 
 from chat_gemini.codec import (
@@ -29,58 +31,6 @@ from chat_gemini.options import Dialect, EmbeddingDialect
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
 """How many texts one request for embeddings may hold, by method."""
-
-
-@final
-class GeminiStream:
-    """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
-
-    __slots__ = ("_batches", "_decoder", "_provider")
-
-    def __init__(self, events: EventStream, provider: str) -> None:
-        self._batches = events.batches()
-        self._decoder = StreamDecoder(provider)
-        self._provider = provider
-
-    def __aiter__(self) -> Self:
-        """Iterate over the batches of deltas."""
-        return self
-
-    async def __anext__(self) -> Sequence[Delta]:
-        """What the next read brought.
-
-        Raises:
-            ChatError: the connection broke, or the server said that it failed.
-        """
-        decoder = self._decoder
-        if decoder.failure is not None:
-            raise decoder.failure
-        try:
-            events: Sequence[Event] = await anext(self._batches)
-        except TransportError as error:
-            raise self._broken(error) from error
-        return decoder.feed(events)
-
-    def _broken(self, error: TransportError) -> ChatError:
-        failure = translate(error, self._provider)
-        failure.partial = self._decoder.partial()
-        failure.usage = failure.partial.usage
-        failure.metadata = failure.partial.metadata
-        return failure
-
-    def close(self) -> Turn:
-        """The whole turn, once the iteration has ended.
-
-        Raises:
-            StreamTruncated: the stream ended before a finish reason.
-            ContentFiltered: the prompt was blocked.
-            InvalidResponse: what came makes no answer.
-        """
-        return self._decoder.close()
-
-    def partial(self) -> Turn:
-        """The turn as far as it has come."""
-        return self._decoder.partial()
 
 
 class _Client:
@@ -187,7 +137,7 @@ class GeminiProvider(_Client):
         tools: ToolDeclarations,
         options: ChatOptions,
         structured_output: OutputSchema | None,
-    ) -> AsyncGenerator[GeminiStream, None]:
+    ) -> AsyncGenerator[DecodedStream, None]:
         """Ask once, and listen. Leaving the block closes the connection at once.
 
         Raises:
@@ -200,7 +150,8 @@ class GeminiProvider(_Client):
         request = self._endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
         try:
             async with self._transport.stream(request) as events:
-                yield GeminiStream(events, self._dialect.provider)
+                provider = self._dialect.provider
+                yield DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider))
         except TransportError as error:
             raise translate(error, self._dialect.provider) from error
 

@@ -114,6 +114,7 @@ class StreamDecoder:
         "_texts",
         "_usage",
         "_whole",
+        "done",
         "failure",
     )
 
@@ -135,6 +136,7 @@ class StreamDecoder:
         self._feedback: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._extra: dict[str, Any] = {}
+        self.done = False  # for a stream, its body says so
         self.failure: ChatError | None = None
 
     def feed(self, events: Iterable[Event]) -> list[Delta]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self, final
 
-from chat_core.errors import ChatError, Provider, TransportError
+from chat_core.errors import Provider, TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import Delta, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
 from chat_core.transport.types import EventStream
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 
 from chat_responses.codec import (
@@ -30,73 +32,6 @@ from chat_responses.frames import is_error
 from chat_responses.options import ResponsesDialect
 
 PATH = "/responses"
-
-
-@final
-class ResponsesStream:
-    """One streamed answer. Iterating it reads the transport and decodes, with nothing in between."""
-
-    __slots__ = ("_batches", "_begun", "_decoder", "_provider", "_sent")
-
-    def __init__(self, events: EventStream, sent: Composed) -> None:
-        self._batches = events.batches()
-        self._provider = sent.dialect.provider
-        self._decoder = StreamDecoder(self._provider)
-        self._sent = sent
-        self._begun: Sequence[Delta] | None = None
-
-    async def begin(self) -> None:
-        """Read what comes first, ahead of the iteration.
-
-        Raises:
-            ChatError: as the iteration does.
-        """
-        with suppress(StopAsyncIteration):
-            self._begun = await anext(self)
-
-    def __aiter__(self) -> Self:
-        """Iterate over the batches of deltas."""
-        return self
-
-    async def __anext__(self) -> Sequence[Delta]:
-        """What the next read brought.
-
-        Raises:
-            ChatError: the connection broke, or the server said that it failed.
-        """
-        decoder = self._decoder
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            return begun
-        if decoder.failure is not None:
-            raise decoder.failure
-        if decoder.done:
-            raise StopAsyncIteration
-        try:
-            events = await anext(self._batches)
-        except TransportError as error:
-            raise self._broken(error) from error
-        return decoder.feed(events)
-
-    def _broken(self, error: TransportError) -> ChatError:
-        failure = translate(error, self._provider)
-        failure.partial = partial = self._decoder.partial()
-        failure.usage = partial.usage
-        failure.metadata = failure.metadata or partial.metadata
-        return failure
-
-    def close(self) -> Turn:
-        """The whole turn.
-
-        Raises:
-            StreamTruncated: the stream ended before the response did.
-            InvalidResponse: what came makes no answer.
-        """
-        return sealed(self._decoder.close(), self._sent.history, self._sent.dialect)
-
-    def partial(self) -> Turn:
-        """What has come so far."""
-        return self._decoder.partial()
 
 
 @final
@@ -163,7 +98,7 @@ class ResponsesProvider:
         tools: ToolDeclarations,
         options: ChatOptions,
         structured_output: OutputSchema | None,
-    ) -> AsyncGenerator[ResponsesStream, None]:
+    ) -> AsyncGenerator[DecodedStream, None]:
         """Ask once, and listen. Leaving the block closes the connection at once.
 
         Raises:
@@ -173,7 +108,7 @@ class ResponsesProvider:
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
         async with AsyncExitStack() as stack:
             try:
-                stream = ResponsesStream(await stack.enter_async_context(self._open(sent, options)), sent)
+                stream = _decoded(await stack.enter_async_context(self._open(sent, options)), sent)
                 if sent.previous is not None:
                     # Over a socket, the first event says whether the server has it.
                     await stream.begin()
@@ -182,7 +117,7 @@ class ResponsesProvider:
                     raise
                 await stack.aclose()
                 sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
-                stream = ResponsesStream(await stack.enter_async_context(self._open(sent, options)), sent)
+                stream = _decoded(await stack.enter_async_context(self._open(sent, options)), sent)
             yield stream
 
     @asynccontextmanager
@@ -233,3 +168,10 @@ class ResponsesProvider:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _decoded(events: EventStream, sent: Composed) -> DecodedStream:
+    """The answer to what was sent: its turn knows from which history it came."""
+    provider = sent.dialect.provider
+    seal = partial(sealed, history=sent.history, dialect=sent.dialect)
+    return DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider), seal)

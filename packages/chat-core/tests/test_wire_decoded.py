@@ -1,0 +1,128 @@
+"""One streamed answer of a wire, whatever the wire is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import pytest
+from chat_core.errors import ChatError, Network, Overloaded, TransportError
+from chat_core.events import TextDelta
+from chat_core.messages import Text, Turn
+from chat_core.provider import Delta
+from chat_core.transport import Event, EventStream, Headers
+from chat_core.usage import Metadata, Usage
+from chat_core.wire.decoded import DecodedStream
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = TransportError("stream", "reset")
+
+
+class Words:
+    """A decoder of a wire whose events are words: `!` fails behind what came with it, `.` ends the answer."""
+
+    def __init__(self) -> None:
+        self.failure: ChatError | None = None
+        self.done = False
+        self.said: list[str] = []
+
+    def feed(self, events: Sequence[Event], /) -> Sequence[Delta]:
+        deltas: list[Delta] = []
+        for event in events:
+            word = event.data.decode()
+            if word == "!":
+                self.failure = Overloaded("too many")
+            elif word == ".":
+                self.done = True
+            else:
+                self.said.append(word)
+                deltas.append(TextDelta(word))
+        if self.failure is not None and not deltas:
+            raise self.failure
+        return deltas
+
+    def close(self) -> Turn:
+        return self.partial()
+
+    def partial(self) -> Turn:
+        return Turn([Text("".join(self.said))], metadata=Metadata(model="m", usage=Usage(output_tokens=len(self.said))))
+
+
+class Arriving:
+    """What a transport brings. An object, so that a test may leave it anywhere."""
+
+    def __init__(self, batches: Sequence[Sequence[str] | TransportError]) -> None:
+        self._left = list(batches)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Sequence[Event]:
+        if not self._left:
+            raise StopAsyncIteration
+        batch = self._left.pop(0)
+        if isinstance(batch, TransportError):
+            raise batch
+        return [Event("message", word.encode()) for word in batch]
+
+
+def stream(*batches: Sequence[str] | TransportError, seal: Callable[[Turn], Turn] | None = None) -> DecodedStream:
+    events = EventStream(200, Headers(), Arriving(batches))
+    return DecodedStream(events, Words(), lambda error: Network(f"test: {error}"), seal)
+
+
+async def heard(source: DecodedStream) -> list[list[str]]:
+    return [[delta.text for delta in batch if isinstance(delta, TextDelta)] async for batch in source]
+
+
+async def test_what_came_together_is_told_together() -> None:
+    assert await heard(stream(["a", "b"], ["c"])) == [["a", "b"], ["c"]]
+
+
+async def test_behind_the_end_of_an_answer_nothing_is_read() -> None:
+    assert await heard(stream(["a", "."], BROKEN)) == [["a"]]
+
+
+async def test_what_came_before_a_failure_is_told_before_the_failure() -> None:
+    source = stream(["a", "!"], ["b"])
+    assert await anext(source) == [TextDelta("a")]
+    with pytest.raises(Overloaded):
+        await anext(source)
+
+
+async def test_a_connection_that_breaks_carries_what_has_come_and_what_it_cost() -> None:
+    source = stream(["a", "b"], BROKEN)
+    await anext(source)
+    with pytest.raises(Network, match="test: reset") as caught:
+        await anext(source)
+    partial = caught.value.partial
+    assert partial is not None
+    assert partial.text == "ab"
+    assert caught.value.usage == Usage(output_tokens=2)
+    assert caught.value.metadata == partial.metadata
+    assert caught.value.__cause__ is BROKEN
+
+
+async def test_what_was_read_ahead_is_not_lost() -> None:
+    source = stream(["a"], ["b"])
+    await source.begin()
+    assert await heard(source) == [["a"], ["b"]]
+    empty = stream()
+    await empty.begin()
+    assert await heard(empty) == []
+
+
+async def test_reading_ahead_raises_what_the_server_says() -> None:
+    with pytest.raises(Overloaded):
+        await stream(["!"]).begin()
+
+
+async def test_the_turn_is_sealed_at_the_end() -> None:
+    def seal(turn: Turn) -> Turn:
+        return Turn([*turn.parts, Text(" sealed")])
+
+    source = stream(["a"], seal=seal)
+    await heard(source)
+    assert source.partial().text == "a"
+    assert source.close().text == "a sealed"
