@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
-from chat_core._json import dump_bytes, dumps, loads
+from chat_core._json import dump_bytes, dumps, is_finite, loads
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +57,21 @@ def test_bytes_are_utf8_and_a_lone_surrogate_is_its_escape() -> None:
 def test_what_is_not_json_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         dumps({"a": object()})
+
+
+@given(values)
+def test_what_json_can_say_is_finite(value: object) -> None:
+    assert is_finite(value)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_a_number_that_json_does_not_have_is_found_wherever_it_stands(number: float) -> None:
+    assert not is_finite(number)
+    assert not is_finite({"a": [1, "x", {"b": [None, number]}]})
+
+
+def test_a_document_as_deep_as_a_parser_reads_is_looked_through() -> None:
+    deep: object = math.inf
+    for _ in range(5_000):
+        deep = [deep]
+    assert not is_finite(deep)

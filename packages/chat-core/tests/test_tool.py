@@ -164,7 +164,19 @@ def test_arguments_are_read_from_the_models_text(raw: str, arguments: object) ->
 
 
 @pytest.mark.parametrize(
-    "raw", ['{"a": 1', "[1]", "1", '"{}"', "{'a': 1}", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000, "{} {}"]
+    "raw",
+    [
+        '{"a": 1',
+        "[1]",
+        "1",
+        '"{}"',
+        "{'a': 1}",
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        f'{{"a": [{{"b": {"9" * 400}.0}}]}}',
+        "[" * 100_000,
+        "{} {}",
+    ],
 )
 def test_text_that_is_no_object_is_told_in_the_problem_and_never_raised(raw: str) -> None:
     parsed = FunctionCall.parse("f", raw)

@@ -7,7 +7,8 @@ escapes that servers produce when they split a stream inside an emoji. `json.loa
 from __future__ import annotations
 
 import json
-from typing import TypeAlias
+import math
+from typing import TypeAlias, cast
 
 from pydantic_core import from_json
 
@@ -51,3 +52,18 @@ def dump_bytes(value: object) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def is_finite(value: object) -> bool:
+    """Whether a parsed document has no number that JSON has not: parsers take `NaN`, and read 1e999 as infinity."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif isinstance(item, dict):
+            left.extend(cast("dict[str, object]", item).values())
+        elif isinstance(item, list):
+            left.extend(cast("list[object]", item))
+    return True

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
 
-from chat_core._json import dumps, loads
+from chat_core._json import dumps, is_finite, loads
 from chat_core.errors import IllegalTransition, UsageError
 from chat_core.messages.status import (
     TRANSITIONS,
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 FINAL = (Completed, Failed, Rejected)
 _STARTED = (Running, Suspended, Unknown)
-# The parsers read these, and 1e999 as well, as numbers that JSON does not have.
-_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 
 
 @final
@@ -76,7 +73,7 @@ class FunctionCall:
             return cls(name, raw=raw or None, opaque=opaque)
         try:
             value = loads(raw)
-            if _INFINITE.search(raw):
+            if not is_finite(value):
                 json.dumps(value, allow_nan=False)
         except ValueError as error:
             return cls(name, raw=raw, problem=f"the arguments are not valid JSON: {error}", opaque=opaque)
