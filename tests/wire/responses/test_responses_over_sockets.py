@@ -17,9 +17,10 @@ from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.transport import Event, Transport
+from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_openai import OpenAIBuilder
-from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesFrames, ResponsesProvider, ResponsesStream
+from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesFrames, ResponsesProvider
 from chat_responses.codec import is_last
 from chat_transport_websockets import BackOff, WebSocketTransport
 from websockets.asyncio.server import ServerConnection
@@ -266,7 +267,7 @@ async def test_a_turn_that_is_left_at_any_event_leaves_nothing_for_the_next(anyi
         assert not mine
 
 
-async def by_number(events: ResponsesStream, count: int) -> AsyncGenerator[None]:
+async def by_number(events: DecodedStream, count: int) -> AsyncGenerator[None]:
     """The first so many batches."""
     for _ in range(count):
         try:
