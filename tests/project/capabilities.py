@@ -18,6 +18,7 @@ PROVIDERS: Final = {
     "Gemini": ("tests/conformance/test_gemini.py",),
     "Responses": ("tests/conformance/test_responses.py",),
     "OpenAI": ("tests/conformance/test_responses.py", "tests/conformance/test_openai.py"),
+    "llama.cpp": ("tests/conformance/test_llamacpp.py",),
 }
 TRANSPORTS: Final = {
     "httpx": ("tests/conformance/test_transport_httpx.py",),

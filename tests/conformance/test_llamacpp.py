@@ -1,0 +1,57 @@
+"""The model in this process keeps every promise that it claims to keep, on what its transport says for llama.cpp."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from chat_completions import CompletionsProvider
+from chat_core import ContextLength, InvalidRequest, ServerFault
+from chat_core.testing import Capabilities, ProviderConformance, Refusal, Reply
+from chat_core.transport import Transport
+from chat_llamacpp import LlamaCppBuilder
+
+from .completions_tapes import tapes
+
+
+def refused(status: int, kind: str) -> Reply:
+    return Reply.json({"error": {"code": status, "message": "No.", "type": kind}}, status)
+
+
+# One answer holds one call at most, and nothing here asks to wait: who is not served yet waits in line.
+TAPES = replace(
+    tapes(images=False),
+    parallel=None,
+    reasoning=None,
+    refusals=(
+        Refusal(reply=refused(400, "exceed_context_size_error"), error=ContextLength, retryable=False),
+        Refusal(reply=refused(400, "invalid_request_error"), error=InvalidRequest, retryable=False),
+        Refusal(reply=refused(500, "server_error"), error=ServerFault, retryable=True),
+    ),
+)
+
+
+class TestLlamaCpp(ProviderConformance):
+    capabilities = Capabilities(
+        stream=True,
+        tools=True,
+        call_ids=True,
+        argument_text=True,
+        structured=True,
+        usage=True,
+        stream_errors=True,
+        embeddings=True,
+    )
+    tapes = TAPES
+
+    @pytest.fixture(autouse=True)
+    def _weights(self, tmp_path: Path) -> None:
+        self.weights = tmp_path / "weights.gguf"
+        self.weights.touch()
+
+    def make_provider(self, transport: Transport, /) -> CompletionsProvider:
+        """What the builder builds, with the tapes where llama.cpp would be: no weights are loaded."""
+        provider = LlamaCppBuilder().with_model_path(self.weights).build()
+        object.__setattr__(provider, "_transport", transport)
+        return provider
