@@ -29,6 +29,11 @@ def note(folder: Path, line: str) -> None:
     os.close(fd)
 
 
+def names(letter: str) -> list[str]:
+    """Names, by their first letter."""
+    return [f"{letter}{end}" for end in ("na", "bel")]
+
+
 def make(folder: Path) -> MCPServer:
     server = MCPServer("toolbox")
 
@@ -52,6 +57,8 @@ def make(folder: Path) -> MCPServer:
     def weather(city: str) -> dict[str, Any]:
         """The weather, in numbers."""
         return {"city": city, "degrees": 21}
+
+    server.add_tool(names)
 
     @server.tool(structured_output=False)
     def draw() -> list[Any]:

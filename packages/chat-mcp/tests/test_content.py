@@ -35,6 +35,64 @@ def test_structured_content_is_told_once() -> None:
     assert value_of(result(text("a: b"), structured={"result": "a: b"})) == "a: b"
 
 
+@pytest.mark.parametrize(
+    ("texts", "structured", "told"),
+    [
+        # As the protocol asks for it: the text is the JSON.
+        (['{"n": 1}'], {"n": 1}, {"n": 1}),
+        (['{"content": "a"}'], {"content": "a"}, {"content": "a"}),
+        (["[1, 2]"], [1, 2], [1, 2]),
+        (["1"], "1", "1"),
+        # A value in an object, and its words.
+        (["a\nb"], {"content": "a\nb"}, "a\nb"),
+        (["21"], {"result": "21"}, "21"),
+        (['"a"'], {"result": "a"}, "a"),
+        (["null"], {"result": None}, None),
+        (["[1, 2]"], {"content": [1, 2]}, [1, 2]),
+        # A list, and a text for each item.
+        (["a"], {"result": ["a"]}, ["a"]),
+        (["a", '{"n": 1}'], {"result": ["a", {"n": 1}]}, ["a", {"n": 1}]),
+        (["1", "2", "3"], {"result": [[1, 2], [None, 3]]}, [[1, 2], [None, 3]]),
+        (["[1, 2]", "[3]"], {"result": [[1, 2], [3]]}, [[1, 2], [3]]),
+        (["a", "b"], ["a", "b"], ["a", "b"]),
+        # A name tells something, and stays.
+        (["21"], {"degrees": 21}, {"degrees": 21}),
+        (["a", "b"], {"names": ["a", "b"]}, {"names": ["a", "b"]}),
+        (["hello"], {"path": "a.txt", "content": "hello"}, {"path": "a.txt", "content": "hello"}),
+    ],
+)
+def test_a_text_that_says_structured_content_again_is_left_out(
+    texts: list[str], structured: object, told: object
+) -> None:
+    assert value_of(result(*map(text, texts), structured=structured)) == told
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "told"),
+    [
+        (["a", "more"], {"result": "a"}, ["a", "more"]),
+        (["a", "more"], {"content": "a"}, ["a", "more"]),
+        (["other"], {"content": "a"}, [{"content": "a"}, "other"]),
+        (["b", "a"], {"result": ["a", "b"]}, [{"result": ["a", "b"]}, "b", "a"]),
+        (["a"], {"result": ["a", "b"]}, [{"result": ["a", "b"]}, "a"]),
+        (["5"], {"n": 5, "pages": 7}, [{"n": 5, "pages": 7}, "5"]),
+        (["[" * 100_000], {"n": 1}, [{"n": 1}, "[" * 100_000]),
+        ([], {"content": "a"}, {"content": "a"}),
+        ([], {"result": []}, {"result": []}),
+    ],
+)
+def test_what_says_something_else_is_told_beside_it(texts: list[str], structured: object, told: object) -> None:
+    assert value_of(result(*map(text, texts), structured=structured)) == told
+
+
+def test_structured_content_that_is_the_blocks_is_left_to_them() -> None:
+    image = {"type": "image", "data": DATA, "mimeType": "image/png"}
+    assert value_of(result(image, structured={"content": [image]})) == File("image/png", data=b"bytes")
+    assert value_of(result(text("a"), structured={"content": [text("a")]})) == "a"
+    more = {"content": [image], "width": 3}
+    assert value_of(result(image, structured=more)) == [more, File("image/png", data=b"bytes")]
+
+
 def test_images_and_sounds_are_files() -> None:
     image = {"type": "image", "data": DATA, "mimeType": "image/png"}
     sound = {"type": "audio", "data": DATA, "mimeType": "audio/wav"}

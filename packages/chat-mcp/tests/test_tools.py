@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ ADD = FunctionCall("add", {"a": 1, "b": 2})
 
 async def test_a_server_s_tools_are_a_collection_with_its_annotations(by_http: Toolbox) -> None:
     async with mcp_tools(by_http.server) as tools:
-        names = ("look_up", "add", "wipe", "weather", "draw", "fail", "count")
+        names = ("look_up", "add", "wipe", "weather", "names", "draw", "fail", "count")
         assert tools.names() == (*names, "never_ends")
         assert tools.meta("look_up") == McpAnnotations(
             "toolbox", "look_up", "Look up", read_only=True, destructive=False, idempotent=True, open_world=False
@@ -146,16 +147,26 @@ async def test_what_is_rejected_does_not_reach_the_server(by_http: Toolbox) -> N
 
 
 async def test_results_are_values_texts_and_files(by_http: Toolbox) -> None:
-    calls = [ADD, FunctionCall("weather", {"city": "Rome"}), FunctionCall("draw", {}), FunctionCall("fail", {})]
+    calls = [ADD, FunctionCall("weather", {"city": "Rome"}), FunctionCall("names", {"letter": "A"})]
     async with mcp_tools(by_http.server) as tools:
-        called = await run(tools, calls)
+        called = await run(tools, [*calls, FunctionCall("draw", {}), FunctionCall("fail", {})])
     assert called.tools["add"].status == Completed(3)
     assert called.tools["weather"].status == Completed({"city": "Rome", "degrees": 21})
+    assert called.tools["names"].status == Completed(["Ana", "Abel"])
     drawn = called.tools["draw"].status
     assert isinstance(drawn, Completed)
     assert drawn.result == ["a picture:", "[file, image/png]"]
     assert drawn.files == (File("image/png", data=b"\x89PNG\r\n\x1a\n"),)
     assert called.tools["fail"].status == Failed("ToolRefused: Error executing tool fail: the disk is full")
+
+
+async def test_a_file_s_text_that_a_server_also_structures_is_told_once(tmp_path: Path) -> None:
+    # What `read_text_file` of server-filesystem answers.
+    answer = {"content": [{"type": "text", "text": "a\nb\n"}], "structuredContent": {"content": "a\nb\n"}}
+    (tmp_path / "read_text_file").write_text(json.dumps(answer))
+    async with mcp_tools(odd(tmp_path, read_text_file={"type": "object"})) as tools:
+        called = await run(tools, [FunctionCall("read_text_file", {})])
+    assert called.tools["read_text_file"].status == Completed("a\nb\n")
 
 
 async def test_arguments_that_the_schema_does_not_allow_do_not_reach_the_server(by_http: Toolbox) -> None:
