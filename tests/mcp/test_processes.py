@@ -1,0 +1,52 @@
+"""Three processes and a server: one asks and pauses, in another one a person approves, a third one runs the tool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SERVER = HERE.parents[1] / "packages/chat-mcp/tests/server.py"
+
+
+@pytest.fixture(params=["stdio", "http"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A folder for a server of each process, or the URL of one for all of them."""
+    if request.param == "stdio":
+        yield str(tmp_path)
+        return
+    command = [sys.executable, str(SERVER), "http", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}/mcp"
+        finally:
+            server.kill()
+
+
+def in_a_process(program: str, folder: Path, *words: str) -> str:
+    command = [sys.executable, str(HERE / program), str(folder / "chats.db"), *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def wiped(folder: Path) -> list[str]:
+    return [line for line in (folder / "notes").read_text().splitlines() if line.startswith("wiped")]
+
+
+def test_what_a_server_calls_destructive_waits_for_a_person_in_another_process_and_runs_once_in_a_third(
+    tmp_path: Path, place: str
+) -> None:
+    asked = {"look_up": "Completed", "add": "Completed", "wipe": "Pending"}
+    assert json.loads(in_a_process("clerk.py", tmp_path, place, "Wipe it.")) == asked
+    assert wiped(tmp_path) == []
+
+    assert in_a_process("person.py", tmp_path) == "wipe {'disk': 'sda'}"
+    assert wiped(tmp_path) == []
+
+    assert json.loads(in_a_process("clerk.py", tmp_path, place)) == {**asked, "wipe": "Completed"}
+    assert wiped(tmp_path) == ["wiped sda"]
