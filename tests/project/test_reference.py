@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
 from chat_core import errors
 
+from .capabilities import PROVIDERS, TRANSPORTS
 from .reference import PAGES, PART, PARTS, error_classes, written
-from .workspace import module_id
+from .workspace import PACKAGES, ROOT, module_id
 
 REFERENCE = sorted(PAGES.glob("*.md"))
 ERRORS = (PAGES / "errors.md").read_text(encoding="utf-8")
@@ -59,3 +61,22 @@ def test_the_tree_of_the_module_names_every_error() -> None:
     drawn = set(re.findall(r"\b[A-Z]\w+", errors.__doc__ or ""))
 
     assert {kind.__name__ for kind in error_classes()} <= drawn
+
+
+def test_every_package_that_builds_a_provider_has_its_column_of_capabilities() -> None:
+    read = [(ROOT / file).read_text(encoding="utf-8") for files in PROVIDERS.values() for file in files]
+    packages = [package.import_name for package in PACKAGES if package.name != "chat-core"]
+    building = {
+        name
+        for name in packages
+        if any(word.endswith("Builder") for word in getattr(importlib.import_module(name), "__all__", ()))
+    }
+
+    assert {"chat_claude", "chat_llamacpp"} <= building
+    assert {name for name in building if not any(f"from {name} import " in text for text in read)} == set()
+
+
+def test_every_transport_has_its_column_of_capabilities() -> None:
+    transports = [package.name for package in PACKAGES if package.folder.parent.name == "transports"]
+
+    assert sorted(transports) == sorted(f"chat-transport-{name}" for name in TRANSPORTS)
