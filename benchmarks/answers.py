@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from streams import STREAMS, chunked
-from work import ARGUMENTS, CROWD, STEPS
+from work import ARGUMENTS, CROWD, DELTAS, EVENTS, STEPS
 
 TEXT: Final = "The Loire, the Rhône and the Seine."
 PARALLEL: Final = 4
@@ -96,15 +96,21 @@ def _one_call(count: int) -> list[bytes]:
 
 
 _TEXTS: Final = {name.decode().strip("/").replace("stream", "completions"): make for name, make in STREAMS.items()}
-_EVENTS: Final = list(_TEXTS["completions"]())
 
 STREAMED: Final[dict[str, list[bytes]]] = {wire: chunked(make()) for wire, make in _TEXTS.items()}
 """By the name of the wire."""
 
-CROWDED: Final = chunked(iter([*_EVENTS[:CROWD], *_EVENTS[-2:]]))
-"""A short one."""
 
-DELTAS: Final = {"deltas1000": _one_call(1_000), "deltas16000": _one_call(16_000)}
+def _short(events: list[bytes]) -> list[bytes]:
+    """As many texts as a stream of the crowd has, in what stands around those of a long one."""
+    first = next(place for place, event in enumerate(events) if b"word0 " in event)
+    return chunked(iter([*events[: first + CROWD], *events[first + EVENTS :]]))
+
+
+CROWDED: Final = {wire: _short(list(_TEXTS[wire]())) for wire in ("completions", "claude")}
+"""Short ones, by the name of the wire."""
+
+ARGUED: Final = {name: _one_call(count) for name, count in DELTAS.items()}
 
 
 def wire_of(path: str) -> str:

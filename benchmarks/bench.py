@@ -1,10 +1,11 @@
 """What this library costs beside clients that are written by hand, and beside those of others, over loopback.
 
-Usage: python benchmarks/bench.py [--quick] [--no-peers] [--json] [ROW …]
+Usage: python benchmarks/bench.py [--quick] [--no-peers] [--minutes N] [--json] [ROW …]
 
 The server has a process of its own, and so has each client; only the CPU time of the clients counts. Every slot of a
 client is paired with a slot of its baseline just before it, and what is told is the median of the paired ratios and the
-middle half of them. The number of slots is fixed, so that it stops by itself. A whole run writes docs/performance.md
+middle half of them. The number of slots is fixed, a client that says nothing for long is given up, and after
+`--minutes` no other one is begun, so that it stops by itself. A whole run writes docs/performance.md
 and its plot; one of some rows, or a quick one, only prints.
 """
 
@@ -15,13 +16,17 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import importing
-from measure import HERE, Process, measured, python_of
+from measure import HERE, PATIENCE, Measured, Process, folder_of, measured, python_of
 from report import Result, page, plot, put, readme
 from rows import ROWS, Row
 
@@ -29,42 +34,102 @@ DOCS: Final = HERE.parent / "docs"
 PAGE: Final = DOCS / "performance.md"
 PLOT: Final = DOCS / "assets" / "performance.svg"
 QUICK: Final = 3
+PACKAGES: Final = {
+    "pydantic-ai": "pydantic-ai-slim",
+    "pydantic-ai-direct": "pydantic-ai-slim",
+    "openai-responses": "openai",
+}
+"""What is installed, where that is not the name of the client."""
 
 
-def result_of(row: Row, port: str, *, quick: bool, peers: bool) -> Result:
-    """Measure one row."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be measured, and how.
 
-    def count(row: Row, of_a_peer: bool) -> int:  # noqa: FBT001 - a pair of numbers is chosen from
+    Attributes:
+        quick: a few slots of everything.
+        peers: whether the clients of others are measured too.
+        until: when, on the monotonic clock, nothing more is begun.
+    """
+
+    quick: bool
+    peers: bool
+    until: float
+
+    def count(self, row: Row, of_a_peer: bool) -> int:  # noqa: FBT001 - a pair of numbers is chosen from
+        """How many slots a client has."""
         slots = row.slots[of_a_peer]
-        return min(slots, QUICK) if quick else slots
+        return min(slots, QUICK) if self.quick else slots
 
+
+def result_of(row: Row, port: str, asked: Asked) -> Result:
+    """Measure one row."""
+    table: Sequence[str] = ()
+    beyond: int | None = None
     if row.kind == "import":
-        ours, beyond = importing.measured(count(row, False))
-        return Result(row, [ours], os.getloadavg()[0], beyond)
-    return Result(row, measured(row, port, count, peers=peers), os.getloadavg()[0])
+        found, beyond = importing.measured(row, asked.count, asked.until, peers=asked.peers)
+    elif row.kind == "checkpoints":
+        found, table = checkpoints_of(row, asked)
+    else:
+        found = measured(row, port, asked.count, asked.until, peers=asked.peers)
+    return Result(row, found, os.getloadavg()[0], beyond, table=table, at=f"{datetime.now(UTC):%H:%M}")
 
 
-def circumstances(results: list[Result]) -> str:
+def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str]]:
+    """What checkpoints cost in each store: the CPU of a call, and a table that has the rest."""
+    # Only this row needs the stores.
+    import checkpoints  # noqa: PLC0415
+
+    command = [sys.executable, str(HERE / "checkpoints.py"), "--json", f"--slots={asked.count(row, False)}"]
+    try:
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)  # noqa: S603
+        rows = [checkpoints.Row.from_dict(told) for told in json.loads(answer.stdout)]
+    except (subprocess.SubprocessError, ValueError) as error:
+        failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
+        return [Measured("checkpoints", failure=failure)], ()
+    found: list[Measured] = []
+    for stored in rows:
+        if stored.failure:
+            found.append(Measured(stored.store, failure=f"not measured: {stored.failure}"))
+            continue
+        cpu = stored.costs["cpu per call"]
+        who = f"{stored.store} with {stored.messages:,} messages"
+        found.append(Measured(who, us=cpu.median, pairs=stored.pairs))
+    return found, checkpoints.table(rows)
+
+
+def versions() -> str:
+    """What was measured, of others."""
+    found = {name: importlib.metadata.version(name) for name in ("httpx", "httpx2", "aiohttp")}
+    for who in dict.fromkeys([peer for row in ROWS for peer in row.peers]):
+        name = PACKAGES.get(who, who)
+        paths = [str(path) for path in folder_of(who).glob("lib/python*/site-packages")]
+        for distribution in importlib.metadata.distributions(name=name, path=paths):
+            found[name] = distribution.version
+    return ", ".join([f"{name} {version}" for name, version in found.items()])
+
+
+def circumstances(results: list[Result], begun: datetime, load: float, *, whole: bool) -> str:
     """In which circumstances that was measured."""
-    versions = ", ".join([f"{name} {importlib.metadata.version(name)}" for name in ("httpx", "httpx2", "aiohttp")])
-    loads = [result.load for result in results]
+    loads = [result.load for result in results] or [load]
+    what = "in one run of `python3 run.py bench`" if whole else "in a run of some rows or of a few slots"
     return (
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}, CPython {platform.python_version()}, {os.cpu_count()} cores, "
-        f"{versions}; the load of the machine was {min(loads):.1f} to {max(loads):.1f} meanwhile."
+        f"Measured on {begun:%Y-%m-%d} from {begun:%H:%M} to {datetime.now(UTC):%H:%M} UTC {what}, with CPython "
+        f"{platform.python_version()} on {os.cpu_count()} cores: {versions()}.\n\n"
+        f"The load of the machine was {load:.1f} before the run and {min(loads):.1f} to {max(loads):.1f} when its rows "
+        "ended; the server and the client that takes its turn make one or two of that, and other work the rest."
     )
 
 
-def run(asked: argparse.Namespace) -> list[Result]:
+def run(asked: Asked, rows: Sequence[Row]) -> list[Result]:
     """Measure what is asked for, and say each row when it is there."""
-    rows = [row for row in ROWS if row.name in asked.rows] if asked.rows else list(ROWS)
-    peers = not asked.no_peers
-    # A row beside a peer has no meaning without it.
-    rows = [row for row in rows if python_of(row.baseline) is not None]
     results: list[Result] = []
     with Process(sys.executable, str(HERE / "server.py")) as server:
         port = server.told()
         for row in rows:
-            result = result_of(row, port, quick=asked.quick, peers=peers)
+            result = result_of(row, port, asked)
+            ratios = {other.row.name: other.told.ratio for other in results if not other.told.failure}
+            result = replace(result, limit=ratios.get(row.like))
             results.append(result)
             for item in result.measured:
                 said = item.failure or f"{item.ratio:.2f} ({item.low:.2f} to {item.high:.2f}), {item.us:.1f} µs"
@@ -72,10 +137,10 @@ def run(asked: argparse.Namespace) -> list[Result]:
     return results
 
 
-def write(results: list[Result], page_file: Path = PAGE, plot_file: Path = PLOT) -> None:
+def write(results: list[Result], said: str, page_file: Path = PAGE, plot_file: Path = PLOT) -> None:
     """Write the page and the plot."""
     text = page_file.read_text(encoding="utf-8")
-    page_file.write_text(put(text, page(results, circumstances(results))), encoding="utf-8")
+    page_file.write_text(put(text, page(results, said)), encoding="utf-8")
     plot_file.write_text(plot({result.row.name: result for result in results}), encoding="utf-8")
 
 
@@ -84,18 +149,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="CPU time beside clients written by hand, and beside others'.")
     parser.add_argument("--quick", action="store_true", help="a few slots of everything; the page is left as it is")
     parser.add_argument("--no-peers", action="store_true", help="nothing that others wrote")
+    parser.add_argument("--minutes", type=float, default=40, help="nothing more is begun after so many")
     parser.add_argument("--json", action="store_true", help="print JSON, not tables")
     parser.add_argument("rows", nargs="*", choices=[*[row.name for row in ROWS], []], help="these rows alone")
-    asked = parser.parse_args()
-    results = run(asked)
-    if asked.json:
+    words = parser.parse_args()
+    begun, load = datetime.now(UTC), os.getloadavg()[0]
+    asked = Asked(words.quick, not words.no_peers, time.monotonic() + 60 * words.minutes)
+    rows = [row for row in ROWS if row.name in words.rows] if words.rows else list(ROWS)
+    if words.no_peers:
+        # A row beside a peer has no meaning without it.
+        rows = [row for row in rows if python_of(row.baseline) is not None]
+    results = run(asked, rows)
+    whole = not (words.quick or words.rows or words.no_peers)
+    said = circumstances(results, begun, load, whole=whole)
+    if words.json:
         print(json.dumps([result.to_dict() for result in results], indent=1))
     else:
-        print(page(results, circumstances(results)))
+        print(page(results, said))
         print("\nFor the README:\n")
         print(readme(results))
-    if not (asked.quick or asked.rows or asked.no_peers):
-        write(results)
+    if whole:
+        write(results, said)
 
 
 if __name__ == "__main__":

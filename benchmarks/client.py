@@ -37,7 +37,9 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
 
 async def main(who: str, work: str, wire: str, port: str) -> None:
     """Make the client and serve."""
-    await serve(works(who, work, wire, int(port)), work)
+    # What a library prints of itself, when it is imported or while it works, is no answer.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    await serve(works(who, work, wire, int(port)), work, answers)
 
 
 if __name__ == "__main__":

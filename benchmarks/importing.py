@@ -1,34 +1,114 @@
-"""What an import costs, in fresh interpreters: seconds of CPU over one that imports nothing, and modules."""
+"""What an import costs, in fresh interpreters: seconds of CPU over one that imports nothing, and modules.
+
+Only ours and pydantic's are an import alone. The others make a client too, as their documentation begins: much of what
+they import, some import only then.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
-from measure import Measured, Sample, summed_up
+from measure import PATIENCE, Failed, Measured, Sample, each, python_of, summed_up
+from rows import Row
 
-CODE = "import sys{}; print(len(sys.modules))"
+CODE: Final = "{}\nimport sys; print(len(sys.modules))"
+PYDANTIC: Final = "import pydantic"
+BEGUN: Final = {
+    "chat": "import chat_core",
+    "chat-provider": """
+from chat_completions import CompletionsBuilder
+from chat_core import ChatBuilder
+ChatBuilder().with_model(CompletionsBuilder().with_model("m").with_base_url("http://127.0.0.1:1").build()).build()
+""",
+    "httpx2": "import httpx2; httpx2.AsyncClient()",
+    "anthropic": "import anthropic; anthropic.AsyncAnthropic(api_key='k')",
+    "openai": "import openai; openai.AsyncOpenAI(api_key='k')",
+    "google-genai": "from google import genai; genai.Client(api_key='k')",
+    "langchain-openai": "from langchain_openai import ChatOpenAI; ChatOpenAI(model='m', api_key='k')",
+    "pydantic-ai": """
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+Agent(OpenAIChatModel("m", provider=OpenAIProvider(api_key="k")))
+""",
+    "openai-agents": """
+from agents import Agent, OpenAIChatCompletionsModel
+from openai import AsyncOpenAI
+Agent(name="a", model=OpenAIChatCompletionsModel(model="m", openai_client=AsyncOpenAI(api_key="k")))
+""",
+    # It has no client to make, and else fetches a list of prices from the network.
+    "litellm": "import os; os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'; from litellm import acompletion",
+}
+"""How a program begins with each of them."""
 
 
-def imported(module: str) -> tuple[float, int]:
-    """The CPU of a process that imports a module, and how many modules it has then."""
+def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
+    """The CPU of a process that runs these lines, and how many modules it has then.
+
+    What is imported is compiled once, into the folder `compiled`, whatever is said around about that: an installation
+    may have none of it, and then the compiler is most of what an import takes.
+
+    Raises:
+        Failed: it did not, or took too long.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = CODE.format(f", {module}" if module else "")
-    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)  # noqa: S603
+    command = [python, "-c", CODE.format(code)]
+    said = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    said["PYTHONPYCACHEPREFIX"] = str(compiled)
+    try:
+        answer = subprocess.run(  # noqa: S603 - our own lines
+            command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=said
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = "it said nothing"
+        raise Failed(msg) from error
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if answer.returncode:
+        last = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise Failed(last[0][:200])
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return spent, int(answer.stdout)
+    # What it says itself stands before the number.
+    return spent, int(answer.stdout.split()[-1])
 
 
-def measured(count: int) -> tuple[Measured, int]:
-    """Our import beside pydantic's, each over that of nothing; and how many modules ours has beyond pydantic's."""
+def pairs_of(who: str, count: int, compiled: Path) -> tuple[list[tuple[Sample, Sample]], int]:
+    """An import beside pydantic's in the same environment, each over that of nothing; and the modules it has more.
+
+    Raises:
+        Failed: it cannot be imported.
+    """
+    python = python_of(who)
+    if python is None:
+        msg = f"{who} is not installed"
+        raise Failed(msg)
     pairs: list[tuple[Sample, Sample]] = []
     beyond = 0
-    for module in ("chat_core", "pydantic"):
-        imported(module)  # what is compiled is compiled by then
+    codes = ("", PYDANTIC, BEGUN[who])
+    for code in codes:
+        imported(python, code, compiled)  # what is compiled is compiled by then
     for _ in range(count):
-        (nothing, _), (pydantic, theirs), (core, ours) = map(imported, ("", "pydantic", "chat_core"))
+        (nothing, _), (pydantic, theirs), (core, ours) = [imported(python, code, compiled) for code in codes]
         pairs.append((Sample(pydantic - nothing), Sample(core - nothing)))
         beyond = ours - theirs
-    return summed_up("chat", pairs, 1), beyond
+    return pairs, beyond
+
+
+def measured(
+    row: Row, count: Callable[[Row, bool], int], until: float, *, peers: bool
+) -> tuple[list[Measured], int | None]:
+    """Every import of the row, and how many modules the first one has beyond pydantic's."""
+    modules: dict[str, int] = {}
+
+    def one(who: str) -> Measured:
+        pairs, modules[who] = pairs_of(who, count(row, who in row.peers), Path(folder))
+        return summed_up(who, pairs, row.units)
+
+    with TemporaryDirectory() as folder:
+        found = each(row, one, until, peers=peers)
+    return found, modules.get(row.ours[0])

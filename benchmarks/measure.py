@@ -8,6 +8,8 @@ import select
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,8 @@ from rows import LIMITS, Row
 
 HERE: Final = Path(__file__).parent
 ENVIRONMENTS: Final = HERE.parent / ".nox"
-PATIENCE: Final = 300.0
+PATIENCE: Final = 120.0
 """Seconds without a word after which a client is given up."""
-
-WARM: Final = 2
 
 
 class Failed(Exception):
@@ -79,11 +79,13 @@ class Process:
     """A Python process that answers each line with a line."""
 
     def __init__(self, python: str, *args: str) -> None:
+        # Not a pipe: one that nobody reads is full some time, and who writes to it waits.
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - until it ends
         self._process = subprocess.Popen(  # noqa: S603 - our own scripts
             [python, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._said,
             text=True,
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )
@@ -94,6 +96,7 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+        self._said.close()
 
     def told(self) -> str:
         """Its next line.
@@ -107,8 +110,9 @@ class Process:
         line = out.readline() if ready else ""
         if not line:
             self._process.kill()
-            _, said = self._process.communicate()
-            last = said.strip().splitlines()[-1:] or ["it said nothing"]
+            self._process.communicate()
+            self._said.seek(0)
+            last = self._said.read().strip().splitlines()[-1:] or ["it said nothing"]
             raise Failed(last[0][:200])
         return line.strip()
 
@@ -124,12 +128,16 @@ class Process:
         return self.told()
 
 
+def folder_of(who: str) -> Path:
+    """Where the environment of a peer is."""
+    return ENVIRONMENTS / f"bench-{LIMITS.get(who, 'peers')}"
+
+
 def python_of(who: str) -> str | None:
     """The interpreter of a client; `None` where its environment is not installed."""
     if who.partition("-")[0] in {"raw", "chat", "bytes", "sockets"}:
         return sys.executable
-    folder = ENVIRONMENTS / f"bench-{LIMITS.get(who, 'peers')}"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python = folder_of(who) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     return str(python) if python.exists() else None
 
 
@@ -139,13 +147,22 @@ class Client(Process):
     def __init__(self, who: str, work: str, wire: str, port: str) -> None:
         python = python_of(who)
         if python is None:
-            msg = "not installed"
+            msg = f"{who} is not installed"
             raise Failed(msg)
         super().__init__(python, str(HERE / "client.py"), who, work, wire, port)
 
     def slot(self) -> Sample:
-        """Let it do one slot."""
-        return Sample(**json.loads(self.ask()))
+        """Let it do one slot.
+
+        Raises:
+            Failed: it ended, or says what nobody understands.
+        """
+        line = self.ask()
+        try:
+            return Sample(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            msg = f"it said {line[:100]}"
+            raise Failed(msg) from error
 
 
 def fresh_slot(who: str, row: Row, port: str) -> Sample:
@@ -168,13 +185,27 @@ def pairs_of(who: str, row: Row, port: str, count: int) -> list[tuple[Sample, Sa
         return [(baseline.slot(), subject.slot()) for _ in range(count)]
 
 
-def measured(row: Row, port: str, count: Callable[[Row, bool], int], *, peers: bool) -> list[Measured]:
-    """Every client of a row."""
+def each(row: Row, one: Callable[[str], Measured], until: float, *, peers: bool) -> list[Measured]:
+    """Every client of a row, by what measures one of them. One that does not do its work says why, and ends nothing.
+
+    After `until`, on the monotonic clock, no other one is begun.
+    """
     found: list[Measured] = []
     for who in (*row.ours, *(row.peers if peers else ())):
-        slots = count(row, who in row.peers)
+        if time.monotonic() > until:
+            found.append(Measured(who, failure="the time of the whole run was over"))
+            continue
         try:
-            found.append(summed_up(who, pairs_of(who, row, port, slots), row.units))
+            found.append(one(who))
         except Failed as failure:
             found.append(Measured(who, failure=str(failure)))
     return found
+
+
+def measured(row: Row, port: str, count: Callable[[Row, bool], int], until: float, *, peers: bool) -> list[Measured]:
+    """Every client of a row of ratios, or of growth."""
+
+    def one(who: str) -> Measured:
+        return summed_up(who, pairs_of(who, row, port, count(row, who in row.peers)), row.units)
+
+    return each(row, one, until, peers=peers)

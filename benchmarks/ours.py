@@ -12,6 +12,7 @@ from work import (
     ARGUMENTS,
     CALLS,
     CROWD,
+    DELTAS,
     EVENTS,
     HISTORY,
     SENTENCE,
@@ -92,7 +93,7 @@ class Ours:
     def works(self) -> Works:
         """What it can do."""
         plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
-        plain |= dict.fromkeys(HISTORY, self._loop) | dict.fromkeys(("deltas1000", "deltas16000"), self._deltas)
+        plain |= dict.fromkeys(HISTORY, self._loop) | dict.fromkeys(DELTAS, self._deltas)
         parsing = {
             "parser": _parser(parsed_chunks()),
             **{work: _parser(big_chunks(work)) for work in ("big1", "big10")},

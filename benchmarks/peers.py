@@ -18,6 +18,7 @@ from work import (
     ARGUMENTS,
     CALLS,
     CROWD,
+    DELTAS,
     EVENTS,
     HISTORY,
     SENTENCE,
@@ -130,7 +131,23 @@ class OpenAI(Peer):
 
     def works(self) -> Works:
         """What it can do."""
-        return {**super().works(), "parser": self._parser}
+        return {**super().works(), "parser": self._parser, **dict.fromkeys(DELTAS, self._deltas)}
+
+    def _deltas(self) -> Slot:
+        # As the guide to function calling gathers them.
+        async def slot() -> None:
+            calls: dict[int, Any] = {}
+            create = self.client.chat.completions.create
+            async for chunk in await create(model="bench", messages=QUESTION, tools=[TOOL], stream=True):
+                made: list[Any] = chunk.choices[0].delta.tool_calls or []
+                for call in made:
+                    if call.index not in calls:
+                        calls[call.index] = call
+                    else:
+                        calls[call.index].function.arguments += call.function.arguments
+            require(json.loads(calls[0].function.arguments)["city"])
+
+        return slot
 
     def _parser(self) -> Slot:
         chunks = parsed_chunks()
@@ -355,6 +372,20 @@ class LangChain(Peer):
                 kinds.AIMessage(SENTENCE),
             ]
         return [*messages, kinds.HumanMessage(SENTENCE)]
+
+    def works(self) -> Works:
+        """What it can do."""
+        return {**super().works(), **dict.fromkeys(DELTAS, self._deltas)}
+
+    def _deltas(self) -> Slot:
+        # As the guide to tool calls gathers them.
+        async def slot() -> None:
+            gathered: Any = None
+            async for chunk in self._bound.astream(SENTENCE):
+                gathered = chunk if gathered is None else gathered + chunk
+            require(gathered.tool_calls[0]["args"]["city"])
+
+        return slot
 
     async def loop(self, messages: Any) -> Any:
         """`ainvoke` of the model with a tool bound to it."""

@@ -7,7 +7,21 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from work import CALLS, CROWD, EVENTS, HISTORY, SENTENCE, STORED, TOOL, Slot, Works, raw_history, require, weather
+from work import (
+    CALLS,
+    CROWD,
+    DELTAS,
+    EVENTS,
+    HISTORY,
+    SENTENCE,
+    STORED,
+    TOOL,
+    Slot,
+    Works,
+    raw_history,
+    require,
+    weather,
+)
 
 Body = dict[str, Any]
 QUESTION: Final = [{"role": "user", "content": SENTENCE}]
@@ -58,7 +72,7 @@ class Raw:
         """What it can do."""
         plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
         loops = dict.fromkeys(HISTORY, self._loop)
-        deltas = dict.fromkeys(("deltas1000", "deltas16000"), self._deltas)
+        deltas = dict.fromkeys(DELTAS, self._deltas)
         return plain | loops | deltas | {"read": self._read, "write": self._write}
 
     async def _post(self, path: str, body: Body) -> Body:

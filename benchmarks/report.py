@@ -15,6 +15,7 @@ NAMES: Final = {
     "chat": "this library",
     "chat-httpx2": "this library, over an httpx2 client",
     "chat-aiohttp": "this library, over aiohttp",
+    "chat-provider": "this library, a chat and its provider made",
     "raw-httpx": "raw httpx",
     "raw-httpx2": "raw httpx2",
     "bytes-httpx": "raw httpx, bytes counted only",
@@ -38,17 +39,29 @@ class Result:
     Attributes:
         load: of the machine, over the last minute, when it ended.
         beyond: the modules that our import has beyond the baseline's, for the row of imports.
+        limit: the ratio that the row which it is to be like had in the same run.
+        table: the lines of its table, where it has one of its own.
+        at: when it ended.
     """
 
     row: Row
     measured: Sequence[Measured]
     load: float
     beyond: int | None = None
+    limit: float | None = None
+    table: Sequence[str] = ()
+    at: str = ""
     told: Measured = field(init=False)
 
     def __post_init__(self) -> None:
         # The first one is the one that the target is for.
         object.__setattr__(self, "told", self.measured[0])
+
+    @property
+    def fastest(self) -> Measured | None:
+        """Ours over aiohttp, where the row has a target for that."""
+        found = [item for item in self.measured if item.who == FASTEST and self.row.fastest is not None]
+        return found[0] if found else None
 
     @property
     def met(self) -> bool:
@@ -57,6 +70,9 @@ class Result:
         return (
             not ours.failure
             and (row.target is None or ours.ratio <= row.target)
+            # As precise as it is told.
+            and (self.limit is None or round(ours.ratio, 2) <= round(self.limit, 2))
+            and _within(self.fastest, row.fastest)
             and (row.most_us is None or ours.us <= row.most_us)
             and (row.most_mb is None or ours.grown <= row.most_mb)
             and (self.beyond is None or self.beyond <= MODULES)
@@ -67,10 +83,17 @@ class Result:
         measured = [asdict(item) for item in self.measured]
         return {"name": self.row.name, "target": self.row.target, "met": self.met, "load": self.load} | {
             "beyond": self.beyond,
+            "limit": self.limit,
+            "table": list(self.table),
             "measured": measured,
         }
 
 
+def _within(fastest: Measured | None, target: float | None) -> bool:
+    return target is None or (fastest is not None and not fastest.failure and fastest.ratio <= target)
+
+
+FASTEST: Final = "chat-aiohttp"
 MODULES: Final = 150
 """So many modules an import may have beyond that of pydantic."""
 
@@ -87,16 +110,23 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - as above
 
 
-def targets_of(row: Row) -> str:
+def targets_of(result: Result) -> str:
     """What must be reached, in words."""
+    row = result.row
     words = [f"≤ {row.target:g}"] if row.target is not None else []
+    if row.linear is not None:
+        words[-1] += f" (linear would be {row.linear:g})"
+    if result.limit is not None:
+        words.append(f"≤ {number(result.limit)}, which 10 steps reached in this run")
+    if row.fastest is not None:
+        words.append(f"≤ {row.fastest:g} over aiohttp")
     if row.most_us is not None:
         words.append(f"≤ {row.most_us:g} µs a {row.unit}")
     if row.most_mb is not None:
         words.append(f"≤ {row.most_mb:g} MB")
     if row.kind == "import":
-        words.append(f"≤ {MODULES} modules")
-    return ", ".join(words)
+        words.append(f"≤ {MODULES} modules beyond it")
+    return ", ".join(words) or "reported"
 
 
 def reached(result: Result) -> str:
@@ -104,13 +134,17 @@ def reached(result: Result) -> str:
     row, ours = result.row, result.told
     if ours.failure:
         return f"failed: {ours.failure}"
+    if row.kind == "checkpoints":
+        return ", ".join([f"{item.who} {item.failure or f'{number(item.us)} µs'}" for item in result.measured])
     words = [number(ours.ratio)] if row.target is not None else []
+    if fastest := result.fastest:
+        words.append(f"{fastest.failure or number(fastest.ratio)} over aiohttp")
     if row.most_us is not None:
         words.append(f"{number(ours.us)} µs")
     if row.most_mb is not None:
         words.append(f"{ours.grown:.0f} MB")
     if result.beyond is not None:
-        words.append(f"{result.beyond} modules")
+        words.append(f"{result.beyond} modules beyond it")
     return ", ".join(words)
 
 
@@ -129,28 +163,37 @@ def page(results: Sequence[Result], circumstances: str) -> str:
     """Everything, in Markdown."""
     lines = [circumstances, "", "| work | reached | must reach | peers |", "|---|---|---|---|"]
     for result in results:
-        others = [item for item in result.measured if item.who in result.row.peers and not item.failure]
-        peers = ", ".join([f"{name_of(item.who)} {number(item.ratio)}" for item in others])
+        others = [item for item in result.measured if item.who in result.row.peers]
+        peers = ", ".join([f"{name_of(item.who)} {_briefly(item, result.row)}" for item in others])
         mark = "" if result.met else " **(not yet)**"
-        lines.append(f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result.row)} | {peers} |")
-    whole = ""
+        lines.append(f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result)} | {peers} |")
     for result in results:
-        what = result.row.what
-        same = what.removeprefix("the same, ")
-        whole = what if same == what else whole
-        # A heading stands alone, so it says all of it.
-        lines += ["", *_section(result, what if same == what else f"{whole.partition(',')[0]}, {same}")]
+        lines += ["", *_section(result)]
     return "\n".join(lines)
 
 
-def _section(result: Result, title: str) -> list[str]:
+def _briefly(item: Measured, row: Row) -> str:
+    if item.failure:
+        return "not measured"
+    return f"{number(item.us)} µs" if row.most_us is not None else number(item.ratio)
+
+
+def _section(result: Result) -> list[str]:
     row = result.row
+    # A heading stands alone, so it says all of it.
+    title = row.heading or row.what
+    ended = [f"At {result.at} UTC, at a load of {result.load:.1f}.", ""] if result.at else []
+    told = [row.note, ""] if row.note else []
+    if result.table:
+        return [f"### {title[0].upper()}{title[1:]}", "", *told, *ended, *result.table]
     beside = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
     memory = row.most_mb is not None
     titles = f"client | {beside}, median | the middle half | pairs | CPU of one {row.unit}"
     lines = [
         f"### {title[0].upper()}{title[1:]}",
         "",
+        *told,
+        *ended,
         f"| {titles} |{' memory |' if memory else ''}",
         f"|---|---|---|---|---|{'---|' if memory else ''}",
     ]

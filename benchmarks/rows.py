@@ -17,10 +17,20 @@ CHAT_PEERS: Final = (
     "litellm",
 )
 LOOP_PEERS: Final = ("openai", "langchain-openai", "pydantic-ai", "openai-agents", "litellm")
+IMPORTED: Final = (
+    "httpx2",
+    "anthropic",
+    "openai",
+    "google-genai",
+    "langchain-openai",
+    "pydantic-ai",
+    "openai-agents",
+    "litellm",
+)
 LIMITS: Final = {"litellm": "peers-litellm"}
 """The locks of peers that cannot be installed beside the others."""
 
-Kind: TypeAlias = Literal["ratio", "growth", "import"]
+Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,7 @@ class Row:
     Attributes:
         name: what it is called on the command line.
         what: what it is called in the tables.
+        heading: what it is called where it stands alone, if that is more.
         work: what is done; for a row of `growth`, the smaller work of two.
         unit: what one of a slot's many is.
         target: what our ratio must not exceed; `None` where it is reported only.
@@ -38,10 +49,14 @@ class Row:
         ours: our subjects; the target is for the first.
         peers: those of others.
         larger: for a row of `growth`, the larger work.
+        like: the row whose ratio in the same run must not be exceeded either.
+        fastest: what the ratio of ours over aiohttp must not exceed, where that is measured beside the first.
+        linear: the ratio that a row of `growth` would have if twice the work took twice the time.
         most_us: what one unit of ours may cost, where that is the target.
         most_mb: how much memory ours may grow by.
         slots: pairs for our subjects, and for the others.
         fresh: whether each slot has a process of its own.
+        note: what must be known to read its table.
     """
 
     name: str
@@ -55,10 +70,15 @@ class Row:
     peers: tuple[str, ...] = ()
     kind: Kind = "ratio"
     larger: str = ""
+    heading: str = ""
+    like: str = ""
+    fastest: float | None = None
+    linear: float | None = None
     most_us: float | None = None
     most_mb: float | None = None
     slots: tuple[int, int] = (31, 9)
     fresh: bool = False
+    note: str = ""
 
     @property
     def units(self) -> int:
@@ -77,6 +97,7 @@ ROWS: Final = (
         "claude",
         ours=("chat", "chat-aiohttp"),
         peers=("anthropic",),
+        heading="A call, Anthropic Messages",
     ),
     Row(
         "call-gemini",
@@ -87,6 +108,7 @@ ROWS: Final = (
         "gemini",
         ours=("chat", "chat-aiohttp"),
         peers=("google-genai",),
+        heading="A call, Gemini",
     ),
     Row(
         "call-responses",
@@ -97,6 +119,7 @@ ROWS: Final = (
         "responses",
         ours=("chat", "chat-aiohttp"),
         peers=("openai-responses",),
+        heading="A call, Responses",
     ),
     Row(
         "stream",
@@ -116,6 +139,8 @@ ROWS: Final = (
         "claude",
         ours=("chat", "chat-aiohttp"),
         peers=("anthropic",),
+        heading="A stream of 2,000 text events, Anthropic Messages",
+        fastest=0.4,
     ),
     Row(
         "stream-gemini",
@@ -126,6 +151,8 @@ ROWS: Final = (
         "gemini",
         ours=("chat", "chat-aiohttp"),
         peers=("google-genai",),
+        heading="A stream of 2,000 text events, Gemini",
+        fastest=0.4,
     ),
     Row(
         "stream-responses",
@@ -136,6 +163,8 @@ ROWS: Final = (
         "responses",
         ours=("chat", "chat-aiohttp"),
         peers=("openai-responses",),
+        heading="A stream of 2,000 text events, Responses",
+        fastest=0.4,
     ),
     Row("fast-call", "a call, over aiohttp", "call", "call", 0.5, ours=("chat-aiohttp", "sockets")),
     Row("fast-stream", "a stream of 2,000 text events, over aiohttp", "stream", "event", 0.4, ours=("chat-aiohttp",)),
@@ -152,6 +181,20 @@ ROWS: Final = (
         fresh=True,
     ),
     Row(
+        "crowd-claude",
+        "the same, Anthropic Messages",
+        "crowd",
+        "event",
+        1.0,
+        "claude",
+        ours=("chat", "chat-aiohttp"),
+        peers=("anthropic",),
+        most_mb=20,
+        slots=(5, 2),
+        fresh=True,
+        heading="200 streams at once, of 200 events each, Anthropic Messages",
+    ),
+    Row(
         "crowd-httpx2",
         "the same, over httpx2 and beside it",
         "crowd",
@@ -162,6 +205,8 @@ ROWS: Final = (
         most_mb=20,
         slots=(5, 2),
         fresh=True,
+        heading="200 streams at once, of 200 events each, over httpx2 and beside it",
+        peers=("openai",),
     ),
     Row(
         "loop",
@@ -181,6 +226,8 @@ ROWS: Final = (
         ours=("chat", "chat-aiohttp"),
         peers=LOOP_PEERS,
         slots=(21, 3),
+        heading="A tool loop of 50 steps of 4 parallel calls",
+        like="loop",
     ),
     Row(
         "history",
@@ -200,6 +247,8 @@ ROWS: Final = (
         0.6,
         ours=("chat", "chat-aiohttp"),
         slots=(21, 3),
+        heading="A tool loop on a history of 2,000 messages",
+        peers=("openai",),
     ),
     Row(
         "deltas",
@@ -211,6 +260,20 @@ ROWS: Final = (
         kind="growth",
         larger="deltas16000",
         slots=(7, 3),
+        linear=16,
+        peers=("openai",),
+    ),
+    Row(
+        "deltas2000",
+        "one tool call in 2,000 pieces, beside one in 500",
+        "deltas500",
+        "stream",
+        5,
+        peers=("openai", "langchain-openai"),
+        kind="growth",
+        larger="deltas2000",
+        slots=(7, 2),
+        linear=4,
     ),
     Row(
         "parser",
@@ -230,9 +293,21 @@ ROWS: Final = (
         kind="growth",
         larger="big10",
         slots=(11, 0),
+        linear=10,
     ),
     Row(
-        "import", "`import chat_core`, beside `import pydantic`", "import", "import", 1.4, kind="import", slots=(15, 0)
+        "import",
+        "`import chat_core`, beside `import pydantic`",
+        "import",
+        "import",
+        1.4,
+        ours=("chat", "chat-provider"),
+        peers=IMPORTED,
+        kind="import",
+        slots=(11, 3),
+        note="This library and pydantic are imported and no more; the others make a client too, as their documentation "
+        "begins. Each is beside the pydantic of its own environment, and all of them are compiled. httpx imports trio "
+        "where that is installed, as it is for this library here, for its tests: a good part of its second line.",
     ),
     Row(
         "read",
@@ -251,6 +326,20 @@ ROWS: Final = (
         None,
         peers=("pydantic-ai",),
         most_us=2.5,
+    ),
+    Row(
+        "checkpoints",
+        "a checkpoint for every step of a tool call, SQLite and PostgreSQL",
+        "checkpoints",
+        "call",
+        None,
+        ours=(),
+        kind="checkpoints",
+        slots=(11, 0),
+        note="With a store every step is written before it matters: for a call of a tool that are three durable "
+        "writes, the turn that asks for it, that it is about to start, and its result. What they cost beyond the same "
+        "run on plain messages, in microseconds: the median of the pairs, and the middle half. A commit is on the disk "
+        "before it is told; of PostgreSQL the CPU is that of the client.",
     ),
 )
 """In the order in which they are measured and told."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final, cast
 
-from answers import CROWDED, DELTAS, LOOP, STREAMED, WHOLE, wire_of
+from answers import ARGUED, CROWDED, LOOP, STREAMED, WHOLE, wire_of
 from work import STEPS
 
 PACE: Final = 0.02
@@ -21,21 +22,21 @@ class _Pacer:
     """Writes one event to each of its streams at each tick."""
 
     def __init__(self) -> None:
-        self._streams: dict[asyncio.Transport, int] = {}
+        self._streams: dict[asyncio.Transport, Iterator[bytes]] = {}
 
-    def add(self, transport: asyncio.Transport) -> None:
+    def add(self, transport: asyncio.Transport, events: list[bytes]) -> None:
         """Begin a stream."""
         if not self._streams:
             asyncio.get_running_loop().call_later(PACE, self._tick)
-        self._streams[transport] = 0
+        self._streams[transport] = iter(events)
 
     def _tick(self) -> None:
-        for transport, place in [*self._streams.items()]:
-            if place == len(CROWDED) or transport.is_closing():
+        for transport, events in [*self._streams.items()]:
+            event = next(events, None)
+            if event is None or transport.is_closing():
                 del self._streams[transport]
             else:
-                transport.write(CROWDED[place])
-                self._streams[transport] = place + 1
+                transport.write(event)
         if self._streams:
             asyncio.get_running_loop().call_later(PACE, self._tick)
 
@@ -71,10 +72,10 @@ class _Server(asyncio.Protocol):
         work, who = path.split("/", 3)[1:3]
         wire = wire_of(path)
         if work == "crowd":
-            self._pacer.add(self._transport)
+            self._pacer.add(self._transport, CROWDED[wire])
         elif work == "stream":
             self._stream(STREAMED[wire])
-        elif pieces := DELTAS.get(work):
+        elif pieces := ARGUED.get(work):
             self._stream(pieces)
         elif work in STEPS:
             step = self._asked[f"{work}/{who}"]

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TextIO, TypeAlias
 
 SENTENCE: Final = "Tell me about the weather in Paris, and whether I need an umbrella today or not. "
 ARGUMENTS: Final = '{"city": "Paris"}'
@@ -36,16 +36,19 @@ STEPS: Final[Mapping[str, int]] = {"loop10": 10, "loop50": 50, "history1000": 5,
 HISTORY: Final[Mapping[str, int]] = {"loop10": 0, "loop50": 0, "history1000": 1_000, "history2000": 2_000}
 """The messages that a tool loop begins with."""
 
+DELTAS: Final[Mapping[str, int]] = {f"deltas{count}": count for count in (500, 1_000, 2_000, 16_000)}
+"""The pieces in which the arguments of one streamed call come."""
+
 UNITS: Final[Mapping[str, int]] = {
     "call": CALLS,
     "stream": EVENTS,
     "crowd": CROWD * CROWD,
-    "deltas1000": 1,
-    "deltas16000": 1,
+    **dict.fromkeys(DELTAS, 1),
     "parser": PARSED,
     "big1": 1,
     "big10": 1,
     "import": 1,
+    "checkpoints": 1,
     "read": STORED,
     "write": STORED,
     **{name: steps + 1 for name, steps in STEPS.items()},
@@ -130,8 +133,8 @@ def _give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-async def serve(works: Works, work: str) -> None:
-    """Warm up, then do one slot of the work for each line of standard input, and print what it took."""
+async def serve(works: Works, work: str, answers: TextIO) -> None:
+    """Warm up, then do one slot of the work for each line of standard input, and answer what it took."""
     prepare = works[work]
     if work == "crowd":
         # How much memory a crowd takes is seen in a process that has not had one yet.
@@ -139,7 +142,7 @@ async def serve(works: Works, work: str) -> None:
     else:
         for _ in range(2):
             await prepare()()
-    print("ready", flush=True)
+    print("ready", file=answers, flush=True)
     read = asyncio.get_running_loop().run_in_executor
     while await read(None, sys.stdin.readline):
         slot = prepare()
@@ -148,4 +151,4 @@ async def serve(works: Works, work: str) -> None:
         begun = time.process_time()
         await slot()
         spent = time.process_time() - begun
-        print(json.dumps({"cpu": spent, "before": before, "most": most_resident()}), flush=True)
+        print(json.dumps({"cpu": spent, "before": before, "most": most_resident()}), file=answers, flush=True)

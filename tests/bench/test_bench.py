@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,65 @@ def test_a_row_that_falls_short_says_so_and_a_heading_says_all_of_it() -> None:
     assert "### A call, Anthropic Messages" in text
 
 
+def test_every_heading_stands_alone() -> None:
+    text = module("report").page([result(row.name) for row in module("rows").ROWS], "Here.")
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+
+    assert "### A stream of 2,000 text events, Gemini" in headings
+    assert "### A tool loop on a history of 2,000 messages" in headings
+    assert "### A tool loop of 50 steps of 4 parallel calls" in headings
+    assert len({*headings}) == len(module("rows").ROWS)
+    assert not [heading for heading in headings if "the same" in heading.lower()]
+
+
+def test_a_row_that_is_to_be_like_another_is_held_to_what_that_reached_in_the_same_run() -> None:
+    fifty = dataclasses.replace(result("loop50", ratio=0.954), limit=0.951)
+
+    assert fifty.met
+    assert not dataclasses.replace(fifty, limit=0.94).met
+    assert "| 0.95 | ≤ 1.1, ≤ 0.95, which 10 steps reached in this run |  |" in module("report").page([fifty], "Here.")
+
+
+def test_a_wire_has_a_target_over_aiohttp_too() -> None:
+    told, measured = result("stream-gemini", ratio=0.9), module("measure").Measured
+
+    def beside(**fast: Any) -> Any:
+        return dataclasses.replace(told, measured=[*told.measured, measured("chat-aiohttp", **fast)])
+
+    assert beside(ratio=0.4).met
+    assert not beside(ratio=0.41).met
+    assert not beside(failure="gone").met
+    text = module("report").page([beside(ratio=0.41)], "Here.")
+    assert "| 0.90, 0.41 over aiohttp **(not yet)** | ≤ 1, ≤ 0.4 over aiohttp |  |" in text
+
+
+def test_a_peer_that_was_not_measured_is_told_in_both_tables() -> None:
+    told = result("call")
+    told = dataclasses.replace(told, measured=[*told.measured, module("measure").Measured("litellm", failure="no way")])
+    text = module("report").page([told], "Here.")
+
+    assert "| ≤ 1.15 | litellm not measured |" in text
+    assert "| litellm | not measured: no way | | | |" in text
+
+
+def test_checkpoints_are_reported_and_a_store_that_is_not_there_says_why() -> None:
+    checkpoints, measured = module("checkpoints"), module("measure").Measured
+    costs = {name: checkpoints.Summary(1200, 1000, 1500) for name in ("wall per call", "cpu per call")}
+    rows = [
+        checkpoints.Row("SQLite", 1000, 20, 60, costs, 3),
+        checkpoints.Row("PostgreSQL", 0, 20, 0, {}, 0, "no server"),
+    ]
+    assert [checkpoints.Row.from_dict(json.loads(json.dumps(row.to_dict()))) for row in rows] == rows
+    found = [measured("SQLite with 1,000 messages", us=1200), measured("PostgreSQL", failure="not measured: no server")]
+    told = module("report").Result(row("checkpoints"), found, 0.5, table=checkpoints.table(rows))
+
+    text = module("report").page([told], "Here.")
+
+    assert "| SQLite with 1,000 messages 1,200 µs, PostgreSQL not measured: no server | reported |  |" in text
+    assert "| SQLite | 1,000 | 1,200 (1,000 to 1,500) | 1,200 (1,000 to 1,500) |" in text
+    assert "| PostgreSQL |  | not measured: no server |  |" in text
+
+
 def test_a_page_keeps_what_stands_around_its_markers() -> None:
     put = module("report").put
 
@@ -135,10 +195,58 @@ def test_a_client_that_breaks_says_why_and_the_others_are_measured(monkeypatch: 
 
     monkeypatch.setattr(measure, "pairs_of", pairs_of)
     asked = dataclasses.replace(row("call"), ours=("chat",), peers=("openai",), baseline="anthropic")
-    ours, openai = measure.measured(asked, "1", once, peers=True)
+    ours, openai = measure.measured(asked, "1", once, math.inf, peers=True)
 
     assert (ours.ratio, ours.failure) == (2.0, "")
-    assert openai.failure == "not installed"
+    assert openai.failure == "anthropic is not installed"
+
+
+def test_after_the_time_of_the_run_nothing_more_is_begun() -> None:
+    def never(_row: Any, _of_a_peer: Any) -> int:
+        raise AssertionError
+
+    told = module("measure").measured(row("call"), "1", never, -math.inf, peers=True)
+
+    assert {item.failure for item in told} == {"the time of the whole run was over"}
+    assert len(told) == len(row("call").ours) + len(row("call").peers)
+
+
+def test_a_client_that_answers_what_is_no_measure_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = module("measure")
+
+    def ask(_self: object) -> str:
+        return "give me a key"
+
+    monkeypatch.setattr(measure.Client, "ask", ask)
+    with (
+        measure.Client("chat", "call", "completions", "1") as client,
+        pytest.raises(measure.Failed, match="it said give"),
+    ):
+        client.slot()
+
+
+def test_what_a_process_writes_to_its_errors_never_makes_it_wait() -> None:
+    code = "import sys; sys.stderr.write('x' * 1_000_000); input(); print('done')"
+    with module("measure").Process(sys.executable, "-c", code) as process:
+        assert process.ask() == "done"
+
+
+def test_an_import_that_fails_says_why_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    importing = module("importing")
+    begun = {"chat": "import json", "raw-httpx2": "print('hello'); raise SystemExit('no such thing')"}
+    monkeypatch.setattr(importing, "BEGUN", begun)
+    monkeypatch.setattr(importing, "PYDANTIC", "import ast")
+
+    def once(_row: Any, _of_a_peer: Any) -> int:
+        return 1
+
+    asked = dataclasses.replace(row("import"), ours=("chat", "raw-httpx2"), peers=())
+
+    (ours, other), beyond = importing.measured(asked, once, math.inf, peers=True)
+
+    assert (ours.failure, ours.pairs) == ("", 1)
+    assert other.failure == "no such thing"
+    assert isinstance(beyond, int)
 
 
 def test_what_a_process_said_last_is_told_where_it_ends() -> None:
@@ -150,7 +258,7 @@ def test_what_a_process_said_last_is_told_where_it_ends() -> None:
         process.ask()
 
 
-@pytest.mark.parametrize("name", ["call", "loop", "big"])
+@pytest.mark.parametrize("name", ["call", "loop", "big", "deltas2000"])
 def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(name: str) -> None:
     page = ROOT / "docs" / "performance.md"
     before = page.read_bytes()
@@ -169,6 +277,7 @@ def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(
 
 
 def test_every_peer_that_a_row_names_is_known() -> None:
-    named = {name for row in module("rows").ROWS for name in row.peers}
+    named = {name for row in module("rows").ROWS for name in row.peers if row.kind != "import"}
 
+    assert {*row("import").ours, *row("import").peers} <= module("importing").BEGUN.keys()
     assert named <= module("peers").PEERS.keys()
