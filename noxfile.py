@@ -7,10 +7,13 @@ what there is.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +94,49 @@ def demo(session: nox.Session) -> None:
     sys.stdout.flush()
     # The demo takes this process over: a terminal's ctrl-C is then between the person and the demo alone.
     os.execv(python, [python, "docs/examples/approval", "--folder", ".nox/approval", *session.posargs])
+
+
+@nox.session(venv_backend="none")
+def first(session: nox.Session) -> None:
+    """What docs/start.md tells a newcomer to type, in a fresh copy, with plain pip, until the model has answered."""
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    commands, program, promised = (_first_block(session, page, kind) for kind in ("console", "python", "text"))
+    took: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "clone"
+        shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".*", "__pycache__", "node_modules"))
+        for line in commands.replace("\\\n", " ").splitlines():
+            _step(session, clone, line, took)
+        # The blank line ends a block, as at a prompt.
+        told = _step(session, clone, ".venv/bin/python -m asyncio", took, typed=f"{program}\n")
+    if not re.search(".*".join(map(re.escape, promised.strip().split("…"))), told, re.DOTALL):
+        session.error(f"the page promises {promised.strip()!r}, and this came:\n{told}")
+    session.log(told.strip("> \n"))  # without the prompts
+    for line, seconds in took.items():
+        session.log(f"{seconds:6.1f} s  {line}")
+    session.log(f"{sum(took.values()):6.1f} s  in all, from a bare clone to the first answer")
+
+
+def _first_block(session: nox.Session, page: str, kind: str) -> str:
+    found = re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    if found is None:
+        session.error(f"docs/start.md has no block of {kind!r}")
+    return found[1]
+
+
+def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], *, typed: str = "") -> str:
+    """Run one line as a newcomer's shell would, with the Python that runs this; what it printed."""
+    session.log(line)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["PIP_CACHE_DIR"] = str(clone.parent / "cache")  # a newcomer has downloaded nothing yet
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
+    words = shlex.split(line)
+    began = time.monotonic()
+    done = subprocess.run(words, cwd=clone, env=env, check=False, input=typed, stdout=subprocess.PIPE, text=True)
+    took[line] = time.monotonic() - began
+    if done.returncode:
+        session.error(f"{line!r} failed with status {done.returncode}:\n{done.stdout}")
+    return done.stdout
 
 
 @nox.session
