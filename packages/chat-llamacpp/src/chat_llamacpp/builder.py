@@ -109,6 +109,7 @@ class ReadyLlamaCppBuilder:
             model=self._settings.alias,
             provider="llama.cpp",
             max_tokens_field="max_tokens",
+            files=(),  # llama.cpp is asked for text alone
             strict_output=False,  # the schema goes over as it is written: the grammar holds more of it than servers do
         )
         return CompletionsProvider(
