@@ -284,7 +284,7 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The site, built offline and strict into .nox/site; `docs serve` shows it while pages change."""
-    _install(session, "docs")
+    _install(session, "docs", "lint")  # ruff breaks the lines of the signatures
     words = session.posargs or ("build", "--strict", "--site-dir", ".nox/site")
     session.run("mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
 

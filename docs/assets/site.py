@@ -6,14 +6,19 @@ page becomes the plain words. What runs unseen in a page stays unseen.
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import re
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from mkdocs.structure.files import File, Files
-
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -25,12 +30,56 @@ OUTSIDE: Final = {
 """Pages that lie elsewhere, and where the site has them."""
 HIDDEN: Final = re.compile(r"^<!-- python\n.*?^-->\n?", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"(?P<image>!?)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
+ROW: Final = re.compile(r"^ *\|.*\|$", re.MULTILINE)
+INLINE: Final = re.compile(r"`[^`\n]+`")
 CODE: Final = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+
+
+ALSO: Final = (
+    "chat_core.blocking",
+    "chat_core.errors",
+    "chat_core.rehearsal",
+    "chat_core.transport.failure",
+    "chat_core.wire.decoded",
+    "chat_core.wire.endpoint",
+    "chat_core.wire.halves",
+    "chat_core.wire.refusals",
+    "chat_core.wire.shapes",
+    "chat_core.wire.strict",
+    "chat_core.wire.vocabulary",
+    "chat_store.postgres",
+    "chat_store.sweep",
+    "chat_store.testing.postgres_server",
+)
+"""Public modules without an `__all__`: theirs is what they define and say something about."""
+CORE: Final[Mapping[str, tuple[str, str, str]]] = {
+    "chats": (
+        "Chats and their builders",
+        "builder chat engine.stream options output engine.retry engine.plan engine.nested",
+        "blocking",
+    ),
+    "messages": ("Messages, turns and calls", "messages", "messages"),
+    "answers": ("Answers, pauses and events", "response events usage", ""),
+    "tools": (
+        "Tools, policies and approvals",
+        "tools.collection tools.action tools.scope tools.context tools.definition approvals rehearsal",
+        "tools approvals rehearsal",
+    ),
+    "conversations": ("Conversations that are kept", "conversation file_conversation", "file_conversation"),
+    "errors": ("Errors", "errors", "errors"),
+    "observer": ("Watching runs", "", "observer"),
+    "providers": ("For authors of providers", "provider", "wire"),
+    "transport": ("For authors of transports", "", "transport"),
+    "testing": ("For tests", "", "testing"),
+}
+"""The pages of `chat_core`: title, which of its own names by where they live, and which modules beneath it."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the menus that have a page for each package."""
-    menus = {"Names": _names(), "Packages": [OUTSIDE[folder / "README.md"] for folder in PACKAGES]}
+    core = {"chat_core": ["api/chat_core.md", *(f"api/chat_core/{page}.md" for page in CORE)]}
+    names = [core if name == "api/chat_core.md" else name for name in _fronts()]
+    menus = {"Names": names, "Packages": [OUTSIDE[folder / "README.md"] for folder in PACKAGES]}
     for entry in cast("list[str | dict[str, object]]", config["nav"]):
         for title, pages in menus.items():
             if not isinstance(entry, str) and title in entry:
@@ -38,24 +87,153 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
-def _names() -> list[str]:
+def _fronts() -> list[str]:
     return [f"api/{folder.name.replace('-', '_')}.md" for folder in PACKAGES]
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add what does not lie in this folder."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - the rest of this module is tested without mkdocs
+
     for file, name in OUTSIDE.items():
         files.append(File.generated(config, name, content=file.read_text(encoding="utf-8")))
-    for name in _names():
-        module = Path(name).stem
-        files.append(File.generated(config, name, content=f"# {module}\n\n::: {module}\n"))
+    for name, text in reference().items():
+        files.append(File.generated(config, name, content=text))
     return files
+
+
+# --- Every public name ------------------------------------------------------------------------------------------------
+
+
+@cache
+def public_modules() -> dict[str, list[str]]:
+    """Every module that anybody may import from, and its names; those of a package's front first."""
+    found: dict[str, list[str]] = {}
+    for folder in PACKAGES:
+        for file in sorted((folder / "src").rglob("*.py"), key=lambda file: (len(file.parts), file)):
+            module = ".".join(file.relative_to(folder / "src").with_suffix("").parts).removesuffix(".__init__")
+            if module in ALSO:
+                found[module] = list(_defined(file))
+            elif not re.search(r"\._", module) and "__all__ = " in file.read_text(encoding="utf-8"):
+                found[module] = list(importlib.import_module(module).__all__)
+    return dict(sorted(found.items(), key=lambda item: (item[0].split(".")[0], item[0].count("."), item[0])))
+
+
+def _defined(file: Path) -> Iterator[str]:
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(following, ast.Expr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        else:
+            continue
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def home(module: str, name: str) -> str:
+    """Where a name is defined, if it tells; the same thing may be offered by several modules."""
+    value = getattr(importlib.import_module(module), name)
+    if isinstance(value, type) or inspect.isfunction(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{name} {id(value)}"  # an alias or a constant does not know
+
+
+@cache
+def places() -> dict[str, str]:
+    """Where each thing that has a public name is told of. What several modules offer has one place: the outermost."""
+    shown: dict[str, str] = {}
+    for module, names in public_modules().items():
+        for name in names:
+            shown.setdefault(home(module, name), f"{module}.{name}")
+    return shown
+
+
+def reference() -> dict[str, str]:
+    """The pages of names."""
+    here = set(places().values())
+    told = {
+        module: [name for name in names if f"{module}.{name}" in here] for module, names in public_modules().items()
+    }
+    pages = _core(told)
+    for front in (Path(page).stem for page in _fronts() if page not in pages):
+        beneath = [_section(module, told[module]) for module in told if module.startswith(f"{front}.")]
+        own = [f"::: {front}.{name}\n" for name in sorted(told[front], key=partial(_rank, front))]
+        pages[f"api/{front}.md"] = "\n".join([f"# {front}\n", _words(front), *own, *beneath])
+    return pages
+
+
+def _core(told: Mapping[str, list[str]]) -> dict[str, str]:
+    lives: Mapping[str, str] = vars(importlib.import_module("chat_core"))["_HOMES"]
+    pages: dict[str, str] = {}
+    index = ["# chat_core\n", _words("chat_core")]
+    for page, (title, homes, beneath) in CORE.items():
+        own = [
+            name
+            for place in homes.split()
+            for name in sorted(lives[place].split(), key=partial(_rank, f"chat_core.{place}"))
+        ]
+        roots = tuple(f"chat_core.{module}" for module in beneath.split())
+        modules = [module for module in told if module in roots or module.startswith(tuple(f"{r}." for r in roots))]
+        sections = [_section(module, told[module]) for module in modules]
+        names = [f"::: chat_core.{name}\n" for name in own]
+        pages[f"api/chat_core/{page}.md"] = "\n".join([f"# {title}\n", *names, *sections])
+        every = [f"chat_core.{name}" for name in own] + [
+            f"{module}.{name}" for module in modules for name in told[module]
+        ]
+        links = ", ".join(f"[`{name.rpartition('.')[2]}`][{name}]" for name in every)
+        index.append(f"## [{title}](chat_core/{page}.md)\n\n{links}\n")
+    return {"api/chat_core.md": "\n".join(index), **pages}
+
+
+def _words(module: str) -> str:
+    """What a module says of itself."""
+    return f"::: {module}\n    options: {{ members: false, show_root_heading: false }}\n"
+
+
+def _section(module: str, names: list[str]) -> str:
+    """A module beneath a package: its words, and those of its names that are told of nowhere else."""
+    head = f"::: {module}\n    options: {{ members: false, show_root_full_path: true }}\n"
+    each = [f"::: {module}.{name}\n    options: {{ heading_level: 3 }}\n" for name in names]
+    return "\n".join([head, *sorted(each, key=lambda text: _rank(module, text.split()[1].rpartition(".")[2]))])
+
+
+def _rank(module: str, name: str) -> tuple[int, int, bool, str]:
+    """What a module is called after comes first, then builders, other classes, functions, and at last the rest."""
+    value = getattr(importlib.import_module(module), name)
+    kind = 0 if isinstance(value, type) else 1 if inspect.isfunction(value) else 2
+    if module.rpartition(".")[2].replace("_", "") == name.lower():
+        kind = -1
+    depth = len(value.__mro__) if isinstance(value, type) and issubclass(value, Exception) else 0
+    return kind, depth, not name.endswith("Builder"), name
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Stop where the inventory, by which other sites link here, lacks a public name.
+
+    Raises:
+        ValueError: it lacks one.
+    """
+    *_, packed = (Path(config.site_dir) / "objects.inv").read_bytes().split(b"\n", 4)
+    absent = unlisted(zlib.decompress(packed).decode())
+    if absent:
+        msg = f"objects.inv lacks {', '.join(absent)}"
+        raise ValueError(msg)
+
+
+def unlisted(inventory: str) -> list[str]:
+    """The public names that have no line in an inventory."""
+    return sorted(set(places().values()) - {line.partition(" ")[0] for line in inventory.splitlines()})
+
+
+# --- The text of a page -----------------------------------------------------------------------------------------------
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Take out what runs unseen, and turn links between files into links between pages."""
-    home = next((file for file, name in OUTSIDE.items() if name == page.file.src_uri), None)
-    source = home or Path(config.docs_dir) / page.file.src_uri
+    outside = next((file for file, name in OUTSIDE.items() if name == page.file.src_uri), None)
+    source = outside or Path(config.docs_dir) / page.file.src_uri
     pieces = CODE.split(HIDDEN.sub("", markdown))
     # A link's words may hold code, so that the split is undone where there is a link around it.
     return _relinked(pieces, source, page.file.src_uri, files)
@@ -70,10 +248,16 @@ def _relinked(pieces: list[str], source: Path, here: str, files: Files) -> str:
             text += f"\0{number}\0"
         else:
             text += piece
+    text = ROW.sub(_unescaped, text)
     text = LINK.sub(lambda link: _link(link, source, here, files), text)
     for mark, block in kept.items():
         text = text.replace(mark, block)
     return text
+
+
+def _unescaped(row: re.Match[str]) -> str:
+    """Bars in code: elsewhere they are escaped in a table, while here a cell is whole as long as its code is."""
+    return INLINE.sub(lambda code: code[0].replace("\\|", "|"), row[0])
 
 
 def _link(link: re.Match[str], source: Path, here: str, files: Files) -> str:

@@ -1,0 +1,104 @@
+"""The site tells of every public name, and of what lies beside its pages."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from .workspace import PACKAGES, ROOT, Package, module_id
+
+PAGES = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/README.md")]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_hook", ROOT / "docs" / "assets" / "site.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def directives(site: ModuleType) -> list[str]:
+    return re.findall(r"^::: (\S+)$", "\n".join(site.reference().values()), re.MULTILINE)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=module_id)
+def test_every_public_name_of_a_package_has_its_place(
+    package: Package, site: ModuleType, directives: list[str]
+) -> None:
+    places = site.places()
+    modules = {
+        name: names for name, names in site.public_modules().items() if name.split(".")[0] == package.import_name
+    }
+    absent = [(m, n) for m, names in modules.items() for n in names if places[site.home(m, n)] not in directives]
+
+    assert set(importlib.import_module(package.import_name).__all__) == set(modules[package.import_name])
+    assert absent == []
+
+
+def test_no_name_is_told_of_twice(directives: list[str]) -> None:
+    assert len(directives) == len(set(directives))
+
+
+def test_what_a_page_imports_is_public(site: ModuleType) -> None:
+    """By the module that it is imported from, or by another one."""
+    modules, places = site.public_modules(), site.places()
+    imported = {(n.module or "", a.name) for page in PAGES for n in imports(page) for a in n.names if a.name != "*"}
+    ours = {(m, name) for m, name in imported if m.split(".")[0] in {package.import_name for package in PACKAGES}}
+
+    assert len(ours) > 100
+    assert {(m, n) for m, n in ours if n not in modules.get(m, ()) and site.home(m, n) not in places} == set()
+
+
+def imports(page: Path) -> list[ast.ImportFrom]:
+    found: list[ast.ImportFrom] = []
+    for indent, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        code = "\n".join(line.removeprefix(indent) for line in block.splitlines())
+        tree = ast.parse("async def page():\n" + "".join(f"    {line}\n" for line in code.splitlines()) + "    ...")
+        found += [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return found
+
+
+def test_an_inventory_without_a_name_is_noticed(site: ModuleType) -> None:
+    whole = "".join(f"{place} py:class 1 api/x.html#$ -\n" for place in site.places().values())
+
+    assert site.unlisted(whole) == []
+    assert site.unlisted(re.sub(r"^chat_core\.Chat .*\n", "", whole, flags=re.MULTILINE)) == ["chat_core.Chat"]
+
+
+def test_a_page_of_names_begins_with_what_a_reader_looks_for(site: ModuleType) -> None:
+    pages = site.reference()
+    first = {
+        name: re.findall(r"^::: (\S+)$", text, re.MULTILINE)[0] for name, text in pages.items() if "/chat_core/" in name
+    }
+
+    assert first["api/chat_core/chats.md"] == "chat_core.ChatBuilder"
+    assert first["api/chat_core/messages.md"] == "chat_core.Messages"
+    assert first["api/chat_core/tools.md"] == "chat_core.ToolCollection"
+    assert set(first) == {f"api/chat_core/{page}.md" for page in site.CORE}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("| `name: str \\| None` | `a` |", "| `name: str | None` | `a` |"),
+        ("| `a \\| b`, or x \\| y | `c \\| d` |", "| `a | b`, or x \\| y | `c | d` |"),
+        ("`a \\| b` in a sentence", "`a \\| b` in a sentence"),
+        ("```text\n| `a \\| b` |\n```", "```text\n| `a \\| b` |\n```"),
+    ],
+)
+def test_a_bar_in_the_code_of_a_table_is_shown_without_its_backslash(site: ModuleType, written: str, read: str) -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
+    config = SimpleNamespace(docs_dir=str(ROOT / "docs"))
+
+    assert site.on_page_markdown(written, page=page, config=config, files=None) == read
