@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import importlib
 import io
 import json
+import sys
 from typing import Any
 
 import pytest
+from chat_cli import commands
 from chat_cli.sessions import Sessions
-from chat_core import Messages
+from chat_core import Messages, NamedTool
 
 ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
 
@@ -234,3 +237,149 @@ def test_a_user_without_a_name_is_asked_all_the_same(chat: Any, desk: Any, monke
     monkeypatch.setattr(io, "StringIO", Terminal)
     assert chat("ask", "Pay Bo.", *desk.payer, piped="approve\n").code == ANSWERED
     assert '"by":"somebody at a terminal"' in chat("show", "--json").out
+
+
+# --- What a model is asked with ---------------------------------------------------------------------------------------
+
+WATCHED = """
+from chat_core.testing import ScriptedProvider
+from mine import call, tools
+
+asked = []
+
+
+class Watched:
+    def __init__(self, *script):
+        self.script = ScriptedProvider(*script, by_history=True)
+        self.metadata = self.script.metadata
+
+    async def complete(self, *words):
+        return await self.script.complete(*words)
+
+    def stream(self, messages, tools, options, output):
+        asked.append((options.temperature, options.tool_choice))
+        return self.script.stream(messages, tools, options, output)
+
+
+model = Watched(call, "It is done.", call, "Again.")
+"""
+
+
+@pytest.fixture
+def watched(desk: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[float | None, object]]:
+    """What the model `watched:model` was asked with: temperature and tool choice, one pair for each time."""
+    (desk.folder / "watched.py").write_text(WATCHED)
+    monkeypatch.setattr(sys, "path", [str(desk.folder), *sys.path])
+    for name in ("watched", "mine"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    asked: list[tuple[float | None, object]] = importlib.import_module("watched").asked
+    return asked
+
+
+@pytest.mark.parametrize("choice", ["required", "pay"])
+def test_a_model_that_must_call_a_tool_is_free_once_it_has(chat: Any, desk: Any, watched: Any, choice: str) -> None:
+    words = ("--model", "python:watched:model", "--tools", "mine:tools", "--approve", "all", "--tool-choice", choice)
+    forced = NamedTool("pay") if choice == "pay" else "required"
+
+    assert chat("Pay Bo.", *words).out == "It is done.\n"
+    assert watched == [(None, forced), (None, "auto")]
+    assert chat("-c", "And again.", *words).out == "Again.\n"
+    assert watched[2:] == [(None, forced), (None, "auto")]
+
+
+def test_a_choice_of_no_tool_holds_for_the_whole_answer(chat: Any, desk: Any, watched: Any) -> None:
+    chat(
+        "Pay Bo.",
+        "--model",
+        "python:watched:model",
+        "--tools",
+        "mine:tools",
+        "--approve",
+        "all",
+        "--tool-choice",
+        "none",
+    )
+
+    assert {choice for _, choice in watched} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--tool-choice", "required"), "there are none: name some with --tools"),
+        (("--tools", "mine.py", "--tool-choice", "fly"), "one of pay; not 'fly'"),
+    ],
+)
+def test_a_choice_of_a_tool_that_is_not_there_is_refused(
+    chat: Any, desk: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    ended = chat("Pay Bo.", *desk.talker, *words)
+
+    assert ended.code == MISUSED
+    assert told in ended.err
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature"),
+    [("local", 0), ("local --temperature 0.7", 0.7), ("local:own.gguf", None), ("openai:x", None)],
+)
+def test_the_model_that_comes_with_it_chooses_its_words_no_more_freely_than_it_is_told(
+    chat: Any, watched: Any, monkeypatch: pytest.MonkeyPatch, model: str, temperature: float | None
+) -> None:
+    def chosen(_name: str, _base_url: str | None) -> object:
+        return importlib.import_module("watched").model
+
+    monkeypatch.setattr(commands, "choose", chosen)
+    chat("Pay Bo.", "--tools", "mine:tools", "--model", *model.split())
+
+    assert [asked for asked, _ in watched] == [temperature]
+
+
+# --- What is told of mistakes -----------------------------------------------------------------------------------------
+
+
+def test_the_help_has_the_options_of_a_question(chat: Any) -> None:
+    told = chat("--help").out
+
+    assert "Options of a question" in told
+    for option in ("--file", "--model", "--tools", "--tool-choice", "--approve", "--temperature", "--json"):
+        assert f"{option} " in told
+    assert told.count("--store ") == 1
+
+
+def test_a_question_that_begins_with_a_command_is_shown_how_to_be_asked(chat: Any) -> None:
+    ended = chat("show", "me", "a", "river's", "bed")
+
+    assert ended.code == MISUSED
+    assert """If it was a question: chat ask show me a 'river'"'"'s' bed""" in ended.err
+    assert "chat ask" not in chat("show", "--bogus", "x").err
+
+
+def test_json_tells_of_a_failure_too(chat: Any, desk: Any) -> None:
+    failed = chat(
+        "Hello?", "--session", "a", "--json", "--model", "completions:x", "--base-url", "http://127.0.0.1:9/v1"
+    )
+    told = json.loads(failed.out)
+    assert (failed.code, told["session"], told["status"], told["error"]["type"]) == (FAILED, "a", "failed", "Network")
+    assert failed.err == f"Network: {told['error']['message']}\n"
+
+    misused = chat("Hello?", "--json", "--model", "nobody:x")
+    told = json.loads(misused.out)
+    assert (misused.code, told["session"], told["error"]["type"]) == (MISUSED, None, "UsageError")
+    assert "there is no provider 'nobody'" in told["error"]["message"]
+
+
+def test_json_tells_of_words_that_make_no_command(chat: Any, desk: Any) -> None:
+    for words in (("Hello?", "--bogus", "--json"), ("--store", str(desk.folder), "Hello?", "--json")):
+        ended = chat(*words)
+        assert (ended.code, json.loads(ended.out)["error"]["type"]) == (MISUSED, "UsageError")
+    assert chat("--model", "nobody:x", "--", "--json").out == ""
+
+
+def test_json_tells_that_something_waits_already(chat: Any, desk: Any) -> None:
+    chat("Pay Bo.", "--session", "bills", *desk.payer)
+    told = json.loads(chat("-c", "And Maria?", "--json").out)
+
+    assert (told["session"], told["error"]["type"]) == ("bills", "PendingTools")
+    assert "chat resume bills" in told["error"]["message"]

@@ -58,7 +58,7 @@ def test_a_stream_that_is_closed_is_a_stream_of_nothing(desk: Any, closed: str, 
 
 
 def test_an_output_of_few_signs_takes_every_answer(desk: Any) -> None:
-    command = [*COMMAND, "Pay Bo.", *desk.payer]
+    command = [*COMMAND, "Pay Bo.", *desk.payer, "--approve", "none"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
     ended = subprocess.run(command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=environment)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -18,19 +17,29 @@ from chat_core.messages import Content
 from chat_store import UnknownConversation
 from click.core import ParameterSource
 
+from chat_cli.freeing import Freed
 from chat_cli.inputs import parts, piped_in
 from chat_cli.models import COMPLETIONS, LOCAL, choose, from_anywhere
-from chat_cli.running import Outcome, Runner, report
+from chat_cli.running import Outcome, Runner, failure, report
 from chat_cli.screen import Screen, call, plain
 from chat_cli.sessions import Session, Sessions
-from chat_cli.tooling import Approve, scopes
+from chat_cli.terminal import person_here
+from chat_cli.tooling import Approve, chosen, scopes
 
 ANSWERED, FAILED, WAITS, INTERRUPTED = 0, 1, 3, 130
 """How a process ends: with the answer, with an error, at a call that nobody decided, by ctrl-C. 2 is click's."""
 
 _LOCAL_TOKENS: Final = 400
+_LOCAL_TEMPERATURE: Final = 0.0
 _LOCAL_SYSTEM: Final = "You are a helpful assistant."
-"""A small model may never stop, and does better when it is told who it is. Said where nothing else is."""
+"""A small model may never stop, rambles where it may choose its words, and does better when it is told who it is.
+
+Said where nothing else is; the temperature only to the model that comes with the command.
+"""
+
+_WORDS: Final = "chat_cli.words"
+_SESSION: Final = "chat_cli.session"
+"""Where a context keeps what was said and the name of the session, for those who tell of a failure."""
 
 _REMEMBERED: Final = ("model", "base_url", "tools")
 """What a session goes on with, unless something else is said."""
@@ -56,7 +65,46 @@ class Questions(click.Group):
             rest = ["ask"]  # what is piped in is the question
         elif rest and rest[0].startswith("-") and rest[0] not in {"--help", "--version", "-h"}:
             rest = ["ask", *rest]
-        return super().parse_args(ctx, [*own, *rest])
+        ctx.meta[_WORDS] = rest
+        with _reported(ctx, rest):
+            return super().parse_args(ctx, [*own, *rest])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command. Where its words are wrong, they may have been a question."""
+        words: Sequence[str] = ctx.meta[_WORDS]
+        with _reported(ctx, words):
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:
+                if not words[1:] or words[0] == "ask" or any(word.startswith("-") for word in words):
+                    raise
+                msg = f"{error.format_message()}\nIf it was a question: chat ask {shlex.join(words)}"
+                raise click.UsageError(msg, error.ctx) from error
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the group and its commands, and those of a question, which most people look for."""
+        asking = self.commands["ask"]
+        within = click.Context(asking, parent=ctx, info_name="ask")
+        own = {param.name for param in self.get_params(ctx)}
+        options = [param for param in asking.params if isinstance(param, click.Option) and param.name not in own]
+        records = [option.get_help_record(within) for option in options]
+        with formatter.section("Options of a question"):
+            formatter.write_dl([record for record in records if record is not None])
+        super().format_options(ctx, formatter)
+
+
+@contextmanager
+def _reported(ctx: click.Context, words: Sequence[str]) -> Generator[None]:
+    """Where one JSON object was asked for, a failure is one, too."""
+    try:
+        yield
+    except (click.Abort, click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        options = words[: words.index("--")] if "--" in words else words
+        if "--json" in options:
+            click.echo(failure(ctx.meta.get(_SESSION), error))
+        raise
 
 
 def _of_the_group(args: list[str]) -> tuple[list[str], list[str]]:
@@ -94,7 +142,14 @@ def _asking(command: F) -> F:
             show_default=True,
             help="Who decides about calls that have no policy.",
         ),
-        click.option("--temperature", type=float, help="Of the answer."),
+        click.option(
+            "--tool-choice",
+            metavar="auto|required|none|TOOL",
+            help="Whether the model must call a tool before it answers, or which one.",
+        ),
+        click.option(
+            "--temperature", type=float, help="Of the answer; 0 for the local model, else the provider's own."
+        ),
         click.option("--max-tokens", type=click.IntRange(min=1), help="Of the answer, at most."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end."),
     ]
@@ -103,7 +158,11 @@ def _asking(command: F) -> F:
     return command
 
 
-@click.group(cls=Questions, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Questions,
+    subcommand_metavar='"A QUESTION" | COMMAND [ARGS]...',
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="chat-cli")
 @click.option(
     "--store",
@@ -154,6 +213,7 @@ def ask(
         system = _LOCAL_SYSTEM
     runner = _runner(sessions, **cast("Any", asking | settings))
     name = sessions.use(known.id if known else session, " ".join(words) or "piped in", settings)
+    click.get_current_context().meta[_SESSION] = name
     try:
         outcome = runner.ask(name, given, system)
     except PendingTools as error:
@@ -173,6 +233,7 @@ def resume(sessions: Sessions, /, session: str | None, **asking: object) -> int:
     settings = _settings(known, asking)
     runner = _runner(sessions, **cast("Any", asking | settings))
     sessions.use(known.id, known.title, settings)
+    click.get_current_context().meta[_SESSION] = known.id
     return _finish(known.id, runner.go_on(known.id), as_json=bool(asking["as_json"]))
 
 
@@ -248,23 +309,20 @@ def _runner(
     base_url: str | None,
     tools: Sequence[str],
     approve: Approve,
+    tool_choice: str | None,
     temperature: float | None,
     max_tokens: int | None,
     as_json: bool,
 ) -> Runner:
     found = scopes(tools, approve)
+    choice = chosen(tool_choice, found)
     if max_tokens is None and model.startswith(LOCAL):
         max_tokens = _LOCAL_TOKENS
-    person = _person() if approve == "ask" and sys.stdin.isatty() else None
-    options = ChatOptions(temperature=temperature, max_tokens=max_tokens)
-    return Runner(choose(model, base_url), options, found, sessions, Screen(quiet=as_json), person)
-
-
-def _person() -> str:
-    try:
-        return getpass.getuser()
-    except (ImportError, KeyError, OSError):
-        return "somebody at a terminal"  # in a container, a user may have no name
+    if temperature is None and model == LOCAL:
+        temperature = _LOCAL_TEMPERATURE
+    options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
+    person = person_here() if approve == "ask" else None
+    return Runner(Freed(choose(model, base_url)), options, found, sessions, Screen(quiet=as_json), person)
 
 
 def _finish(session: str, outcome: Outcome, *, as_json: bool) -> int:

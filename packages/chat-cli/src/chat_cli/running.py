@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 import anyio
+import click
 from chat_core import (
     ChatBuilder,
     ChatOptions,
@@ -26,6 +27,7 @@ from chat_core.tools import ToolScope
 from chat_cli.deciding import Decision, apply, ask
 from chat_cli.screen import Screen
 from chat_cli.sessions import Sessions
+from chat_cli.terminal import facing
 
 Outcome = ChatResponse | Paused
 
@@ -73,7 +75,8 @@ class Runner:
                 first = None
                 if not isinstance(outcome, Paused) or self.person is None:
                     return outcome
-                changes = ask(outcome.waiting, self.screen, self.person)
+                with facing():
+                    changes = ask(outcome.waiting, self.screen, self.person)
                 if not changes:
                     return outcome
         finally:
@@ -120,6 +123,17 @@ def report(session: str, outcome: Outcome) -> str:
         told["waiting"] = [_waiting(wait) for wait in outcome.waiting]
     else:
         told |= {"text": outcome.text, "finish_reason": outcome.finish_reason}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def failure(session: str | None, error: Exception) -> str:
+    """An error as one JSON object. Its session is the one that holds the question, where it came so far."""
+    kind, message = type(error).__name__, str(error)
+    if isinstance(error, click.UsageError):
+        kind, message = "UsageError", error.format_message()
+    elif isinstance(error, click.ClickException):
+        kind, message = type(error.__cause__ or error).__name__, error.format_message()
+    told = {"session": session, "status": "failed", "error": {"type": kind, "message": message}}
     return json.dumps(told, ensure_ascii=False)
 
 

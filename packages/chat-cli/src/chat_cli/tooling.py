@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import click
-from chat_core import Execute, FunctionCall, Paused, RequireApproval, ScopedCollection, ToolCollection
+from chat_core import (
+    Execute,
+    FunctionCall,
+    NamedTool,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    ToolChoice,
+    ToolCollection,
+)
 from chat_core.tools import ToolScope
 
 from chat_cli.models import load
@@ -24,6 +33,28 @@ def scopes(places: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:
         click.UsageError: there is no such module, or there are no tools in it.
     """
     return [scope for place in places for scope in _scopes_of(place, approve)]
+
+
+def chosen(said: str | None, found: Sequence[ToolScope[Paused]]) -> ToolChoice | None:
+    """What was said of the choice of tools: a word, or the name of one.
+
+    Raises:
+        click.UsageError: there are no tools, or none of that name.
+    """
+    if said is None:
+        return None
+    names = [tool.declaration.name for scope in found for tool in scope.definitions()]
+    if not names:
+        msg = "--tool-choice is about tools, and there are none: name some with --tools"
+        raise click.UsageError(msg)
+    match said:
+        case "auto" | "required" | "none":
+            return said
+        case name if name in names:
+            return NamedTool(name)
+        case _:
+            msg = f"--tool-choice takes auto, required, none, or one of {', '.join(names)}; not {said!r}"
+            raise click.UsageError(msg)
 
 
 def _scopes_of(place: str, approve: Approve) -> list[ToolScope[Paused]]:

