@@ -46,6 +46,8 @@ ROUND, TYPING, FADE = 16.0, 0.6, 0.25
 COLUMNS, ADVANCE, LINE, MARGIN = 90, 7.83, 19, 22
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 COLOURS = {"2": "#8b949e", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff"}
+SIGNS = str.maketrans({"⏸": "❚❚"})
+"""What many a font lacks, or has only as a little coloured picture."""
 CAPTION = "#d2a8ff"
 SGR = re.compile(r"\x1b\[([#0-9a-f;]*)m")
 LEDGER = re.compile(r"^\$ +(?P<payment>.*?)  \(in (?P<ledger>.*)\)$", re.MULTILINE)
@@ -177,7 +179,8 @@ def spans(line: str, moment: float) -> str:
             continue
         if piece.strip():
             x = MARGIN + (column + len(piece) - len(piece.lstrip())) * ADVANCE
-            drawn.append(f'<tspan x="{x:g}"{style}>{escape(piece.strip(), quote=False)}</tspan>')
+            shown = escape(piece.strip(), quote=False).translate(SIGNS)
+            drawn.append(f'<tspan x="{x:g}"{style}>{shown}</tspan>')
         column += len(piece)
     if SGR.sub("", line).strip() not in questions and any(question in line for question in questions):
         drawn[-1] = drawn[-1].replace("<tspan", f"<tspan{_class(round(moment + TYPING, 2))}", 1)

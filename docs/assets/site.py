@@ -77,7 +77,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the menus that have a page for each package."""
-    core = {"chat_core": ["api/chat_core.md", *(f"api/chat_core/{page}.md" for page in CORE)]}
+    core = {"chat_core": ["api/chat_core/index.md", *(f"api/chat_core/{page}.md" for page in CORE)]}
     names = [core if name == "api/chat_core.md" else name for name in _fronts()]
     menus = {"Names": names, "Packages": [OUTSIDE[folder / "README.md"] for folder in PACKAGES]}
     for entry in cast("list[str | dict[str, object]]", config["nav"]):
@@ -157,7 +157,7 @@ def reference() -> dict[str, str]:
         module: [name for name in names if f"{module}.{name}" in here] for module, names in public_modules().items()
     }
     pages = _core(told)
-    for front in (Path(page).stem for page in _fronts() if page not in pages):
+    for front in (Path(page).stem for page in _fronts() if page != "api/chat_core.md"):
         beneath = [_section(module, told[module]) for module in told if module.startswith(f"{front}.")]
         own = [f"::: {front}.{name}\n" for name in sorted(told[front], key=partial(_rank, front))]
         pages[f"api/{front}.md"] = "\n".join([f"# {front}\n", _words(front), *own, *beneath])
@@ -183,8 +183,8 @@ def _core(told: Mapping[str, list[str]]) -> dict[str, str]:
             f"{module}.{name}" for module in modules for name in told[module]
         ]
         links = ", ".join(f"[`{name.rpartition('.')[2]}`][{name}]" for name in every)
-        index.append(f"## [{title}](chat_core/{page}.md)\n\n{links}\n")
-    return {"api/chat_core.md": "\n".join(index), **pages}
+        index.append(f"## [{title}]({page}.md)\n\n{links}\n")
+    return {"api/chat_core/index.md": "\n".join(index), **pages}
 
 
 def _words(module: str) -> str:

@@ -85,7 +85,7 @@ def test_a_page_of_names_begins_with_what_a_reader_looks_for(site: ModuleType) -
     assert first["api/chat_core/chats.md"] == "chat_core.ChatBuilder"
     assert first["api/chat_core/messages.md"] == "chat_core.Messages"
     assert first["api/chat_core/tools.md"] == "chat_core.ToolCollection"
-    assert set(first) == {f"api/chat_core/{page}.md" for page in site.CORE}
+    assert set(first) == {f"api/chat_core/{page}.md" for page in ("index", *site.CORE)}
 
 
 @pytest.mark.parametrize(
