@@ -138,6 +138,94 @@ async def test_what_a_call_sets_in_its_context_is_not_seen_by_the_next() -> None
     assert seen == [-1] * 4
 
 
+async def test_a_value_in_a_context_is_not_seen_by_the_next_call_though_it_equals_what_was_there() -> None:
+    class Session(list[int]):
+        pass
+
+    variable: ContextVar[Session] = ContextVar("variable")
+    own = Session()
+    variable.set(own)
+    seen: list[Session] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        seen.append(variable.get())
+        variable.set(Session())
+
+    model = ScriptedProvider(calls("work", 4), "done")
+    await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
+    assert len(seen) == 4
+    assert all(session is own for session in seen)
+
+
+async def test_a_call_that_has_waited_takes_no_other_into_its_context() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="early")
+    seen: dict[int, str] = {}
+    early: set[int] = set()
+    gate = anyio.Event()
+    tools = ToolCollection()
+
+    @tools.tool
+    async def work(n: int) -> None:
+        seen[n] = variable.get()
+        if n == 0:
+            await gate.wait()
+
+    model = ScriptedProvider(calls("work", 6), "done")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(2).build()
+    async with chat.stream(Messages.from_user("go")) as stream:
+        async for event in stream:
+            if isinstance(event, ToolResult) and not gate.is_set():
+                early = set(seen)
+                variable.set("late")
+                gate.set()
+    assert early == {0, 1}
+    assert seen == {0: "early", 1: "early", 2: "late", 3: "late", 4: "late", 5: "late"}
+
+
+@pytest.mark.parametrize(
+    ("sequential", "concurrency", "most"), [(False, 8, 8), (False, 3, 3), (False, 1, 1), (True, 8, 1)]
+)
+async def test_who_leaves_at_a_result_has_begun_no_more_calls_than_may_run_at_once(
+    *, sequential: bool, concurrency: int, most: int
+) -> None:
+    begun: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool(sequential=sequential)
+    async def work(n: int) -> None:
+        begun.append(n)
+
+    model = ScriptedProvider(calls("work", 20), "done")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(concurrency).build()
+    messages = Messages.from_user("go")
+    async with chat.stream(messages) as stream:
+        async for event in stream:
+            if isinstance(event, ToolResult):
+                break
+    assert 1 <= len(begun) <= most
+    assert [tool.resolved for tool in messages[1].tools] == [n in begun for n in range(20)]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_nothing_begins_behind_a_barrier_in_which_the_run_was_cancelled_by_asyncio() -> None:
+    begun: list[int] = []
+    tools = ToolCollection()
+    runs: list[asyncio.Task[ChatResponse]] = []
+
+    @tools.tool(sequential=True)
+    async def work(n: int) -> None:
+        begun.append(n)
+        runs[0].cancel()
+
+    chat = ChatBuilder().with_model(ScriptedProvider(calls("work", 4))).with_tools(tools).build()
+    runs.append(asyncio.create_task(chat.complete(Messages.from_user("go"))))
+    with pytest.raises(asyncio.CancelledError):
+        await runs[0]
+    assert begun == [0]
+
+
 async def test_values_in_a_context_that_cannot_be_compared_are_no_trouble() -> None:
     class Odd:
         __hash__ = object.__hash__
@@ -590,6 +678,30 @@ async def test_no_call_begins_once_the_run_is_cancelled() -> None:
             pass
     assert len(begun) == 1
     assert [type(tool.status) for tool in messages[1].tools].count(Pending) == 3
+
+
+@pytest.mark.parametrize("waiting", [1, 2, 3])
+async def test_a_run_whose_calls_hear_of_its_end_before_it_does_ends_all_the_same(*, waiting: int) -> None:
+    tools = ToolCollection()
+    streams: list[ChatStream[ChatResponse]] = []
+
+    @tools.tool
+    async def work(n: int) -> None:
+        if n == waiting:
+            streams[0].cancel()
+        else:
+            await anyio.sleep_forever()
+
+    messages = Messages.from_user("go")
+    chat = ChatBuilder().with_model(ScriptedProvider(calls("work", waiting + 1))).with_tools(tools).build()
+    with anyio.fail_after(10):
+        async with chat.stream(messages) as stream:
+            streams.append(stream)
+            async for _ in stream:
+                pass
+    *others, last = messages[1].tools
+    assert isinstance(last.status, Completed)
+    assert all(isinstance(tool.status, (Unknown, Pending)) for tool in others)
 
 
 async def test_an_interrupted_idempotent_call_whose_arguments_no_longer_fit_is_not_repeated() -> None:

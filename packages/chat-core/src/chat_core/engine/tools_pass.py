@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
@@ -76,7 +77,8 @@ class ToolsPass(Generic[PauseT]):
         self._queue: list[Ready] | None = None
         self._running: dict[str, Ready] = {}
         self._begun: set[str] = set()
-        self._unwaited = False
+        self._unwaited: Ready | None = None
+        self._interrupted = False
         self._closed = False
         self._found: Triage[PauseT] = Triage()
         self._error: BaseException | None = None
@@ -112,6 +114,9 @@ class ToolsPass(Generic[PauseT]):
         if not self._running and not self._mailbox:
             if self._error is not None:
                 raise self._error
+            if self._interrupted:
+                # A call heard of it before the run did, if it was the run that was cancelled.
+                await checkpoint_if_cancelled()
             return None
         events: list[Progress] = []
         for item in await self._mailbox.take():
@@ -162,31 +167,37 @@ class ToolsPass(Generic[PauseT]):
         return startable
 
     async def _start_some(self) -> None:
-        """Begin the calls that may begin: one, to see whether it, and those behind it, wait for anything; then all."""
+        """Begin the calls that may begin: one, to see whether it, and those behind it, wait for anything; then all.
+
+        Where all that have begun are over, whoever reads is told before another begins: one may be enough.
+        """
         waits = False
         while (ready := self._take()) is not None:
             assert self._group is not None  # noqa: S101 - a chat that has tools runs in a group
             self._group.start_soon(self._work, ready)
-            if self._queue and not waits:
-                self._unwaited = True
+            if self._queue and not waits and not ready.definition.sequential:
+                self._unwaited = ready
                 try:
                     await checkpoint()
                 finally:
-                    self._unwaited = False
+                    self._unwaited = None
                 waits = bool(self._running)
+                if self._mailbox and not waits:
+                    return
 
-    def _take(self) -> Ready | None:
-        """The next call, if it may begin now; it counts as running then."""
+    def _take(self, *, shared: bool = False) -> Ready | None:
+        """The next call, if it may begin now, in the task of another where `shared`; it counts as running then."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
         ready = queue[0]
         if len(running) >= self._plan.settings.concurrency:
             return None
-        alone = ready.definition.sequential or any(other.definition.sequential for other in running.values())
-        if alone and running:
+        barrier = ready.definition.sequential
+        alone = barrier or any(other.definition.sequential for other in running.values())
+        if alone and (running or shared):
             return None
-        if ready.definition.sequential and self._inner:
+        if barrier and self._inner:
             # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
             queue.clear()
             return None
@@ -199,15 +210,15 @@ class ToolsPass(Generic[PauseT]):
     async def _work(self, ready: Ready) -> None:
         """Run a call, and then the next as long as none has waited: a task costs more than most of what is done here.
 
-        What one call sets in its context is not for the next to see.
+        What one call sets in its context is not for the next to see. A barrier has a task of its own.
         """
-        context = copy_context()
+        first, context = ready, copy_context()
         await self._run(ready)
         # As many in a row as may run at once: then the loop has its turn.
         for _ in range(1, self._plan.settings.concurrency):
-            if not self._unwaited or not ready.tool.resolved or not _same(context, copy_context()):
+            if self._unwaited is not first or not ready.tool.resolved or not _same(context, copy_context()):
                 return
-            following = self._take()
+            following = self._take(shared=True)
             if following is None:
                 return
             ready = following
@@ -220,6 +231,7 @@ class ToolsPass(Generic[PauseT]):
         try:
             await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
+            self._interrupted = True
             raise
         except BaseException as caught:  # noqa: BLE001 - the run raises it, as it is
             error = caught
@@ -367,11 +379,8 @@ class ToolsPass(Generic[PauseT]):
 
 
 def _same(one: Context, other: Context) -> bool:
-    """Whether nothing was set in a context; at once, where nothing was."""
-    try:
-        return one == other
-    except Exception:  # noqa: BLE001 - the values may be of any type
-        return False
+    """Whether a context has what it had, and nothing more. Objects that are equal may still be two."""
+    return len(one) == len(other) and all(map(is_, one.values(), other.values()))
 
 
 def _fail(tool: Tool, error: str) -> None:
