@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
+import pickle
 from typing import Annotated, Any
 
 import pytest
@@ -62,6 +64,49 @@ def test_canonical_arguments_run_with_the_context() -> None:
     arguments = tool.validate({"to": "bo"})
     assert arguments == {"to": "bo", "cents": 100}
     assert tool.run(arguments, CONTEXT) == "100 to bo, key"
+
+
+def test_arguments_that_another_tool_has_validated_are_read_by_the_one_that_runs() -> None:
+    def loose(to: str, cents: int) -> None: ...
+
+    arguments = declare(loose, ToolOptions()).validate({"to": "bo", "cents": -1})
+    tool = declare(transfer, ToolOptions())
+    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+        tool.validate(arguments)
+    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+        tool.run(arguments, CONTEXT)
+
+
+def test_validated_arguments_that_were_changed_are_validated_again() -> None:
+    tool = declare(transfer, ToolOptions())
+    arguments = tool.validate({"to": "bo", "cents": 5})
+    assert isinstance(arguments, dict)
+    arguments["cents"] = -1
+    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+        tool.validate(arguments)
+
+
+def test_a_copy_of_validated_arguments_is_read_again() -> None:
+    tool = declare(transfer, ToolOptions())
+    arguments = tool.validate({"to": "bo", "cents": 5})
+    through_a_pickle: Any = pickle.loads(pickle.dumps(arguments))  # noqa: S301 - our own
+    copies: list[Any] = [copy.copy(arguments), copy.deepcopy(arguments), through_a_pickle]
+    for copied in copies:
+        assert copied == {"to": "bo", "cents": 5}
+        copied["cents"] = -1
+        with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+            tool.run(copied, CONTEXT)
+
+
+def test_what_a_body_does_to_its_arguments_is_not_seen_when_they_run_again() -> None:
+    def take(queue: list[int], deep: dict[str, list[int]]) -> list[int]:
+        return [queue.pop(), deep["a"].pop()]
+
+    tool = declare(take, ToolOptions())
+    arguments = tool.validate({"queue": [1, 2], "deep": {"a": [3, 4]}})
+    assert tool.run(arguments, CONTEXT) == [2, 4]
+    assert tool.run(arguments, CONTEXT) == [2, 4]
+    assert arguments == {"queue": [1, 2], "deep": {"a": [3, 4]}}
 
 
 @pytest.mark.anyio

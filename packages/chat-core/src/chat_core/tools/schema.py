@@ -34,7 +34,7 @@ from chat_core.tools.definition import InvalidArguments
 from chat_core.tools.problems import describe
 from chat_core.tools.signature import EMPTY, Parameter
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _MISSING = object()
 _UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeError, NameError)
 _SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Params|Returns?|Yields|Raises|Examples?)\s*:", re.MULTILINE)
@@ -80,9 +80,21 @@ def _untitled(written: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, A
 
 @final
 class Plain(dict[str, object]):
-    """Canonical arguments that are the function's values too: reading them would give just them."""
+    """Canonical arguments that are the function's values too: reading them would give just them.
 
-    __slots__ = ()
+    None of them is a list or an object, which a function may change, so that it gets one of its own each time.
+
+    Attributes:
+        read_by: what has read them. To anything else they are arguments as any others are.
+    """
+
+    __slots__ = ("read_by",)
+
+    read_by: Arguments
+
+    def __reduce__(self) -> tuple[type[dict[str, object]], tuple[dict[str, object]]]:
+        """A copy may be changed, or leave the process: it is a dict like any other."""
+        return dict, (dict(self),)
 
 
 @final
@@ -151,8 +163,11 @@ class Arguments:
         Raises:
             InvalidArguments: `arguments` do not satisfy the schema.
         """
-        if type(arguments) is Plain:
+        if type(arguments) is Plain and arguments.read_by is self:
             return arguments
+        return self._read_all(arguments)
+
+    def _read_all(self, arguments: Mapping[str, object]) -> dict[str, object]:
         try:
             text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -176,9 +191,14 @@ class Arguments:
         Raises:
             InvalidArguments: `arguments` do not satisfy the schema.
         """
-        value = self.values(arguments)
+        value = self._read_all(arguments)
         if _as_it_came(value, arguments):
-            return Plain({name: value[name] for name in self._wire if name in value})
+            ordered = {name: value[name] for name in self._wire if name in value}
+            if not _PLAIN.issuperset(map(type, ordered.values())):
+                return ordered
+            plain = Plain(ordered)
+            plain.read_by = self
+            return plain
         written = self._write(value)
         if written is None:
             written = dict(arguments)
