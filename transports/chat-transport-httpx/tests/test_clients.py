@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -55,6 +56,20 @@ def test_the_end_of_a_loop_closes_its_connections() -> None:
     with LoopbackServer(handler) as server:
         anyio.run(transport.send, ask(server.host))
         assert closed.wait(10)
+
+
+def test_nothing_is_opened_on_a_loop_that_has_closed_its_connections() -> None:
+    transport = HttpxTransport()
+
+    async def after_the_end(host: str) -> None:
+        await read(transport, host)
+        await asyncio.get_running_loop().shutdown_asyncgens()
+        with pytest.raises(RuntimeError, match="has been closed"):
+            await transport.send(ask(host))
+
+    with LoopbackServer(serve) as server:
+        anyio.run(after_the_end, server.host, backend="asyncio")
+    assert server.connections == 1
 
 
 def test_two_loops_at_once_have_a_client_each() -> None:

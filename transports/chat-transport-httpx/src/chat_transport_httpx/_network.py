@@ -16,6 +16,8 @@ import httpcore
 
 _HEAD_ENDS: Final = b"\r\n\r\n"
 _HTTP_1: Final = b" HTTP/1.1\r\n"
+_SMALL: Final = 65536
+"""The largest body that is copied behind a head: to copy more costs more than a call of the system."""
 
 
 @final
@@ -34,7 +36,11 @@ class Stream(httpcore.AsyncNetworkStream):
         """What has come, at most `max_bytes`; nothing where the peer has closed."""
         if self._held:
             await self._send(b"", timeout)
-        return await self._stream.read(max_bytes, timeout)
+        try:
+            return await self._stream.read(max_bytes, timeout)
+        except ssl.SSLError as error:
+            # An alert of the peer's, such as that it wants a certificate. httpcore does not expect it from anyio here.
+            raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
         """Send, or keep the head of a request until there is more."""
@@ -45,7 +51,14 @@ class Stream(httpcore.AsyncNetworkStream):
 
     async def _send(self, buffer: bytes, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
         held, self._held = self._held, b""
-        await self._stream.write(held + buffer if held else buffer, timeout)
+        try:
+            if held and len(buffer) > _SMALL:
+                await self._stream.write(held, timeout)
+            elif held:
+                buffer = held + buffer
+            await self._stream.write(buffer, timeout)
+        except ssl.SSLError as error:
+            raise httpcore.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
         """Close it. What is held belongs to a request that is given up."""
@@ -57,8 +70,10 @@ class Stream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """The same stream, encrypted from here on."""
-        return Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        """The same stream, encrypted from here on. One that speaks HTTP/2 has no heads, and nothing to be held."""
+        stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        tls: Any = stream.get_extra_info("ssl_object")
+        return stream if tls.selected_alpn_protocol() == "h2" else Stream(stream)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
         """What the stream says of itself."""
@@ -68,12 +83,15 @@ class Stream(httpcore.AsyncNetworkStream):
 
     def _is_readable(self) -> bool:
         """Whether an idle connection has something to say, mostly that it was closed: asked before each request."""
-        if self._poll is None:
+        if self._socket is None:
             self._socket = self._stream.get_extra_info("socket")
+        if self._socket.fileno() < 0:
+            # It is closed; its number may be another file's by now.
+            return True
+        if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self._socket, select.POLLIN)
-        # A number that was given back may be another file's by now.
-        return self._socket.fileno() < 0 or bool(self._poll.poll(0))
+        return bool(self._poll.poll(0))
 
 
 @final

@@ -89,7 +89,14 @@ class OwnClient(httpx.AsyncClient):
         self._jar = _Cookies(cookies)
 
     async def send_known(self, request: httpx.Request) -> httpx.Response:
-        """Send a request that `request_to()` made, and return the answer as far as its headers, wherever it leads."""
+        """Send a request that `request_to()` made, and return the answer as far as its headers, wherever it leads.
+
+        Raises:
+            RuntimeError: the client is closed, as it is when its event loop has ended.
+        """
+        if self.is_closed:
+            msg = "Cannot send a request, as the client has been closed."
+            raise RuntimeError(msg)
         transport = self._transport_for_url(request.url)
         response = await transport.handle_async_request(request)
         response.request = request
