@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+import threading
 from pathlib import Path
 
 import chat_cli
@@ -61,6 +65,28 @@ def paid(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def stop(terminal: Terminal) -> int:
+    """Press ctrl-C at a question; how the program ended.
+
+    Python does not see a signal that comes between what it writes and the read that it waits in, before the next one
+    comes: somebody whose key did nothing presses it again.
+    """
+    ended = threading.Event()
+
+    def press() -> None:
+        while not ended.wait(10):
+            terminal.type("\x03")
+
+    terminal.type("\x03")
+    again = threading.Thread(target=press)
+    again.start()
+    try:
+        return terminal.wait()
+    finally:
+        ended.set()
+        again.join()
+
+
 def test_a_person_edits_a_call_and_the_answer_is_shown(folder: Path) -> None:
     with chat(folder, "ask", "Pay Bo.") as terminal:
         terminal.until('pay(to="Bo", cents=500)')
@@ -92,8 +118,7 @@ def test_what_is_left_for_later_is_resumed_with_its_own_model_and_tools(folder: 
 def test_ctrl_c_at_the_question_decides_nothing(folder: Path) -> None:
     with chat(folder, "ask", "Pay Bo.") as terminal:
         terminal.until(QUESTION)
-        terminal.type("\x03")
-        assert terminal.wait() == STOPPED
+        assert stop(terminal) == STOPPED
         assert "Traceback" not in terminal.seen
 
     with chat(folder, "sessions") as terminal:
@@ -112,3 +137,74 @@ def test_ctrl_c_in_mid_answer_ends_the_program_and_leaves_the_question(folder: P
     with chat(folder, "show") as terminal:
         assert terminal.wait() == ANSWERED
         assert [line.strip() for line in terminal.seen.splitlines()] == ["user:", "Hello?"]
+
+
+# --- Where something is piped in --------------------------------------------------------------------------------------
+
+SHELL = "import os, sys; os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])"
+
+
+def in_a_shell(folder: Path, line: str, *words: str) -> Terminal:
+    """A line of a shell in a terminal of its own, in which CHAT is the command with these words."""
+    mine = folder / "mine.py"
+    command = (sys.executable, "-m", "chat_cli", *words, "--model", f"python:{mine}:model", "--tools", str(mine))
+    environment = {"CHAT_STORE": str(folder / "chats.db"), "COLUMNS": "80"}
+    return Terminal(SHELL, line.replace("CHAT", shlex.join(command)), program=Path("-c"), environment=environment)
+
+
+def test_a_person_is_asked_at_the_terminal_though_something_is_piped_in(folder: Path) -> None:
+    with in_a_shell(folder, "echo 'the bill' | CHAT", "Pay it.") as terminal:
+        terminal.until('pay(to="Bo", cents=500)')
+        terminal.until(QUESTION)
+        terminal.type("approve\n")
+        assert terminal.wait() == ANSWERED
+        assert "done" in terminal.seen
+
+    assert paid(folder) == ["500 cents to Bo"]
+
+
+def test_what_is_asked_is_at_the_terminal_wherever_the_outputs_go(folder: Path) -> None:
+    with in_a_shell(folder, f"cd {folder} && CHAT </dev/null >answer 2>notes", "ask", "Pay Bo.") as terminal:
+        terminal.until('pay(to="Bo", cents=500)')
+        terminal.until(QUESTION)
+        terminal.type("edit\n\n")
+        terminal.until("cents [500]: ")
+        terminal.type("300\n")
+        assert terminal.wait() == ANSWERED
+
+    assert paid(folder) == ["300 cents to Bo"]
+    assert (folder / "answer").read_text() == "It is **done**.\n"
+    assert (folder / "notes").read_text() == '▶ pay(to="Bo", cents=300)\n✔ pay\n'
+
+
+def test_json_is_all_of_the_output_though_a_person_was_asked(folder: Path) -> None:
+    with in_a_shell(folder, f"CHAT >{folder}/answer", "ask", "Pay Bo.", "--json") as terminal:
+        terminal.until(QUESTION)
+        terminal.type("approve\n")
+        assert terminal.wait() == ANSWERED
+
+    answer = (folder / "answer").read_text()
+    assert (answer[0], json.loads(answer)["text"]) == ("{", "It is **done**.")
+
+
+def test_ctrl_c_at_a_question_behind_a_pipe_decides_nothing(folder: Path) -> None:
+    with in_a_shell(folder, "echo 'the bill' | CHAT", "Pay it.") as terminal:
+        terminal.until(QUESTION)
+        stop(terminal)
+        assert "Traceback" not in terminal.seen
+
+    with chat(folder, "sessions") as terminal:
+        assert terminal.wait() == ANSWERED
+        assert "⏸ 1" in terminal.seen
+    assert paid(folder) == []
+
+
+@pytest.mark.parametrize("how", ["{} --approve none", "setsid -w {}", "set -m; {} & wait $!"])
+def test_nobody_is_asked_where_nobody_is_at_the_terminal(folder: Path, how: str) -> None:
+    command = how.format("CHAT </dev/null")
+    with in_a_shell(folder, f"{command}; echo ended with $?", "ask", "Pay Bo.") as terminal:
+        terminal.until('pay(to="Bo", cents=500) waits')
+        terminal.until(f"ended with {WAITS}")
+        terminal.wait()
+
+    assert paid(folder) == []
