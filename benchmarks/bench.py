@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import importing
@@ -159,7 +160,11 @@ def main() -> None:
     if words.no_peers:
         # A row beside a peer has no meaning without it.
         rows = [row for row in rows if python_of(row.baseline) is not None]
-    results = run(asked, rows)
+    with TemporaryDirectory() as compiled:
+        # Each process would compile all that it imports, where an installation has none of it.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled
+        results = run(asked, rows)
     whole = not (words.quick or words.rows or words.no_peers)
     said = circumstances(results, begun, load, whole=whole)
     if words.json:
