@@ -137,7 +137,7 @@ class StreamDecoder:
         """The same for events that came without framing, as over a socket.
 
         Raises:
-            As `feed()` does.
+            ChatError: as `feed()` does.
         """
         return self._guarded(events, self._take_all)
 

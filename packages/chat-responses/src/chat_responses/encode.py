@@ -99,7 +99,7 @@ def compose(
     """A request, and what must be known of it when its answer comes. `whole` sends the history whatever is stored.
 
     Raises:
-        As `encode()` does.
+        PendingTools, UnsupportedPart, UnsupportedOption: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     if extras is not None and extras.store is not None and extras.store != dialect.store:
@@ -139,7 +139,7 @@ def encode_count(
     """The body of a question for the number of tokens that a request would have.
 
     Raises:
-        As `encode()` does.
+        PendingTools, UnsupportedPart, UnsupportedOption: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     instructions, leading = _instructions(messages, dialect)
