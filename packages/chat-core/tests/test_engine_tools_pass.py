@@ -109,12 +109,13 @@ async def test_calls_that_wait_for_nothing_share_a_task_and_those_that_wait_have
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_one_task_serves_the_calls_of_an_answer_that_wait_for_nothing() -> None:
-    tasks: list[int] = []
+    # The tasks themselves: the number of one that has ended may be given to another.
+    tasks: list[object] = []
     tools = ToolCollection()
 
     @tools.tool
     async def work(n: int) -> None:
-        tasks.append(anyio.get_current_task().id)
+        tasks.append(asyncio.current_task())
 
     model = ScriptedProvider(calls("work", 20), "done")
     await ChatBuilder().with_model(model).with_tools(tools).build().complete(Messages.from_user("go"))
