@@ -95,7 +95,7 @@ class OwnClient(httpx.AsyncClient):
             RuntimeError: the client is closed, as it is when its event loop has ended.
         """
         if self.is_closed:
-            msg = "Cannot send a request, as the client has been closed."
+            msg = "this client is closed: its event loop has ended, or the transport was closed meanwhile"
             raise RuntimeError(msg)
         transport = self._transport_for_url(request.url)
         response = await transport.handle_async_request(request)
