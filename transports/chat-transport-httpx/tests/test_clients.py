@@ -64,7 +64,7 @@ def test_nothing_is_opened_on_a_loop_that_has_closed_its_connections() -> None:
     async def after_the_end(host: str) -> None:
         await read(transport, host)
         await asyncio.get_running_loop().shutdown_asyncgens()
-        with pytest.raises(RuntimeError, match="has been closed"):
+        with pytest.raises(RuntimeError, match="client is closed"):
             await transport.send(ask(host))
 
     with LoopbackServer(serve) as server:
