@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from chat_core._cancelled import is_cancelled
+from chat_core._cancelled import ignore_own, is_cancelled
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +50,29 @@ async def test_a_task_that_awaits_what_was_cancelled_is_not() -> None:
     with pytest.raises(asyncio.CancelledError):
         await future
     assert not is_cancelled()
+
+
+async def test_where_nothing_is_cancelled_there_is_nothing_to_ignore() -> None:
+    await ignore_own()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_has_cancelled_itself_may_end_in_order_all_the_same() -> None:
+    async def work() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await ignore_own()
+        await asyncio.sleep(0)
+        return "done"
+
+    assert await asyncio.create_task(work()) == "done"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_from_a_scope_is_not_ignored() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await ignore_own()
+        await checkpoint()
+    assert scope.cancelled_caught

@@ -528,6 +528,24 @@ async def test_a_tool_in_which_something_was_cancelled_fails_as_it_does_by_any_o
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_cancels_its_own_task_and_returns_has_returned() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def odd(n: int) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return n
+
+    messages = Messages.from_user("go")
+    chat = ChatBuilder().with_model(ScriptedProvider(calls("odd", 3), "done")).with_tools(tools).build()
+    with anyio.fail_after(10):
+        assert (await chat.complete(messages)).text == "done"
+    assert [tool.status for tool in messages[1].tools] == [Completed(n) for n in range(3)]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_a_tool_that_cancels_its_own_task_is_interrupted_and_does_not_hang_the_chat(*, idempotent: bool) -> None:
     tools = ToolCollection()

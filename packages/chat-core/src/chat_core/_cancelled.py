@@ -21,3 +21,20 @@ def is_cancelled() -> bool:
     except RuntimeError:
         return False
     return task is not None and task.cancelling() > 0
+
+
+async def ignore_own() -> None:
+    """Let a cancellation pass that this task's own code has asked for and has not met, where nobody else cancels it.
+
+    A task of asyncio that ends with one of them pending counts as cancelled, and takes its whole group with it.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return
+    if task is None or not task.cancelling() or anyio.current_effective_deadline() == -math.inf:
+        return
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        task.uncancel()
