@@ -1,12 +1,12 @@
 """What this library costs beside clients that are written by hand, and beside those of others, over loopback.
 
-Usage: python benchmarks/bench.py [--quick] [--no-peers] [--minutes N] [--json] [ROW …]
+Usage: python benchmarks/bench.py [--quick] [--no-peers] [--minutes N] [--json] [--update] [ROW …]
 
 The server has a process of its own, and so has each client; only the CPU time of the clients counts. Every slot of a
 client is paired with a slot of its baseline just before it, and what is told is the median of the paired ratios and the
 middle half of them. The number of slots is fixed, a client that says nothing for long is given up, and after
 `--minutes` no other one is begun, so that it stops by itself. A whole run writes docs/performance.md
-and its plot; one of some rows, or a quick one, only prints.
+and its plot; one of some rows, or a quick one, only prints, unless `--update` puts these rows into the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 
 import importing
 from measure import HERE, PATIENCE, Measured, Process, folder_of, measured, python_of
-from report import Result, page, plot, put, readme
+from report import Result, again, page, plot, put, readme
 from rows import ROWS, Row
 
 DOCS: Final = HERE.parent / "docs"
@@ -145,6 +145,17 @@ def write(results: list[Result], said: str, page_file: Path = PAGE, plot_file: P
     plot_file.write_text(plot({result.row.name: result for result in results}), encoding="utf-8")
 
 
+def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> None:
+    """Put rows that were measured again into the page, which says so."""
+    names = ", ".join([f"`{result.row.name}`" for result in results])
+    said = (
+        f"Measured again on {datetime.now(UTC):%Y-%m-%d}, at a load of {load:.1f} before that: {names}. "
+        "When, each of them says below."
+    )
+    text = page_file.read_text(encoding="utf-8")
+    page_file.write_text(again(text, results, [row.name for row in ROWS], said), encoding="utf-8")
+
+
 def main() -> None:
     """Measure, tell, and write the page."""
     parser = argparse.ArgumentParser(description="CPU time beside clients written by hand, and beside others'.")
@@ -152,9 +163,12 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="nothing that others wrote")
     parser.add_argument("--minutes", type=float, default=40, help="nothing more is begun after so many")
     parser.add_argument("--json", action="store_true", help="print JSON, not tables")
+    parser.add_argument("--update", action="store_true", help="put the rows named into the page, which has the others")
     parser.add_argument("rows", nargs="*", choices=[*[row.name for row in ROWS], []], help="these rows alone")
     words = parser.parse_args()
     begun, load = datetime.now(UTC), os.getloadavg()[0]
+    if words.update and (words.quick or words.no_peers or not words.rows):
+        parser.error("--update is for rows that are named, with all their slots and peers")
     asked = Asked(words.quick, not words.no_peers, time.monotonic() + 60 * words.minutes)
     rows = [row for row in ROWS if row.name in words.rows] if words.rows else list(ROWS)
     if words.no_peers:
@@ -175,6 +189,8 @@ def main() -> None:
         print(readme(results))
     if whole:
         write(results, said)
+    elif words.update:
+        write_again(results, load)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from work import (
     CALLS,
     CROWD,
     DELTAS,
+    DOCUMENTS,
     EVENTS,
     HISTORY,
     SENTENCE,
@@ -187,7 +188,8 @@ def _read() -> Slot:
     document = history(STORED).to_json()
 
     async def slot() -> None:
-        require(Messages.from_json(document))
+        for _ in range(DOCUMENTS):
+            require(Messages.from_json(document))
 
     return slot
 
@@ -196,6 +198,7 @@ def _write() -> Slot:
     messages = history(STORED)
 
     async def slot() -> None:
-        require(messages.to_json())
+        for _ in range(DOCUMENTS):
+            require(messages.to_json())
 
     return slot

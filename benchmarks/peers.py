@@ -19,6 +19,7 @@ from work import (
     CALLS,
     CROWD,
     DELTAS,
+    DOCUMENTS,
     EVENTS,
     HISTORY,
     SENTENCE,
@@ -247,7 +248,8 @@ class PydanticAI(Peer):
         document = adapter.dump_json(self.history(STORED))
 
         async def slot() -> None:
-            require(adapter.validate_json(document))
+            for _ in range(DOCUMENTS):
+                require(adapter.validate_json(document))
 
         return slot
 
@@ -255,7 +257,8 @@ class PydanticAI(Peer):
         adapter, messages = self._messages.ModelMessagesTypeAdapter, self.history(STORED)
 
         async def slot() -> None:
-            require(adapter.dump_json(messages))
+            for _ in range(DOCUMENTS):
+                require(adapter.dump_json(messages))
 
         return slot
 

@@ -11,6 +11,7 @@ from work import (
     CALLS,
     CROWD,
     DELTAS,
+    DOCUMENTS,
     EVENTS,
     HISTORY,
     SENTENCE,
@@ -134,7 +135,8 @@ class Raw:
         document = json.dumps(raw_history(STORED))
 
         async def slot() -> None:
-            require(json.loads(document))
+            for _ in range(DOCUMENTS):
+                require(json.loads(document))
 
         return slot
 
@@ -142,7 +144,8 @@ class Raw:
         messages = raw_history(STORED)
 
         async def slot() -> None:
-            require(json.dumps(messages))
+            for _ in range(DOCUMENTS):
+                require(json.dumps(messages))
 
         return slot
 

@@ -162,14 +162,17 @@ def readme(results: Sequence[Result]) -> str:
 def page(results: Sequence[Result], circumstances: str) -> str:
     """Everything, in Markdown."""
     lines = [circumstances, "", "| work | reached | must reach | peers |", "|---|---|---|---|"]
-    for result in results:
-        others = [item for item in result.measured if item.who in result.row.peers]
-        peers = ", ".join([f"{name_of(item.who)} {_briefly(item, result.row)}" for item in others])
-        mark = "" if result.met else " **(not yet)**"
-        lines.append(f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result)} | {peers} |")
+    lines += [_row(result) for result in results]
     for result in results:
         lines += ["", *_section(result)]
     return "\n".join(lines)
+
+
+def _row(result: Result) -> str:
+    others = [item for item in result.measured if item.who in result.row.peers]
+    peers = ", ".join([f"{name_of(item.who)} {_briefly(item, result.row)}" for item in others])
+    mark = "" if result.met else " **(not yet)**"
+    return f"| {result.row.what} | {reached(result)}{mark} | {targets_of(result)} | {peers} |"
 
 
 def _briefly(item: Measured, row: Row) -> str:
@@ -219,6 +222,29 @@ def put(text: str, generated: str) -> str:
         msg = f"the page has no {BEGIN} … {END} to write between"
         raise ValueError(msg)
     return f"{before}{begin}\n\n{generated}\n\n{end}{after}"
+
+
+def again(text: str, results: Sequence[Result], order: Sequence[str], said: str) -> str:
+    """A page in which some rows are measured again: `order` has the names of its rows, `said` is told of these.
+
+    Raises:
+        ValueError: it has not been written whole before.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    generated, end, after = rest.partition(END)
+    summary, *sections = generated.strip().split("\n\n### ")
+    told, line, table = summary.partition("\n|---|---|---|---|\n")
+    rows = table.split("\n")
+    if not end or len(rows) != len(order) or len(sections) != len(order):
+        msg = f"the page has {len(rows)} rows of {len(order)}: measure all of them first"
+        raise ValueError(msg)
+    for result in results:
+        place = order.index(result.row.name)
+        rows[place] = _row(result)
+        sections[place] = "\n".join(_section(result)).removeprefix("### ")
+    head, _, titles = told.rpartition("\n\n")
+    summary = f"{head}\n\n{said}\n\n{titles}{line}" + "\n".join(rows)
+    return f"{before}{begin}\n\n" + "\n\n### ".join([summary, *sections]) + f"\n\n{end}{after}"
 
 
 # --- The plot ------------------------------------------------------------------------------------------

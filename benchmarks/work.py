@@ -30,6 +30,9 @@ PARSED: Final = 20_000
 STORED: Final = 1_000
 """Messages of a stored conversation."""
 
+DOCUMENTS: Final = 10
+"""Such conversations in one slot: one alone takes less time than a process that has waited needs to be warm again."""
+
 STEPS: Final[Mapping[str, int]] = {"loop10": 10, "loop50": 50, "history1000": 5, "history2000": 5}
 """Answers with calls before the one without, in each tool loop."""
 
@@ -49,8 +52,8 @@ UNITS: Final[Mapping[str, int]] = {
     "big10": 1,
     "import": 1,
     "checkpoints": 1,
-    "read": STORED,
-    "write": STORED,
+    "read": STORED * DOCUMENTS,
+    "write": STORED * DOCUMENTS,
     **{name: steps + 1 for name, steps in STEPS.items()},
 }
 """How many calls, events or requests one slot of a work has."""

@@ -169,6 +169,24 @@ def test_a_page_keeps_what_stands_around_its_markers() -> None:
         put("nothing to write between", "new")
 
 
+def test_rows_that_are_measured_again_replace_theirs_on_the_page_and_nothing_else() -> None:
+    report = module("report")
+    first, second = result("call"), result("stream")
+    whole = report.put("a <!-- measured --> <!-- end --> z", report.page([first, second], "Measured once."))
+    better = [dataclasses.replace(second.measured[0], ratio=0.25), *second.measured[1:]]
+
+    page = report.again(
+        whole, [dataclasses.replace(second, measured=better)], ["call", "stream"], "Measured again: `stream`."
+    )
+
+    expected = report.page(
+        [first, dataclasses.replace(second, measured=better)], "Measured once.\n\nMeasured again: `stream`."
+    )
+    assert page == report.put(whole, expected)
+    with pytest.raises(ValueError, match="2 rows of 3"):
+        report.again(whole, [second], ["call", "stream", "loop"], "")
+
+
 def test_the_plot_has_a_bar_for_each_client_that_was_measured() -> None:
     measured = module("measure").Measured
     told = result("call")
