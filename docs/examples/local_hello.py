@@ -2,13 +2,15 @@
 
 import asyncio
 
-from chat_core import ChatBuilder, Messages
+from chat_core import ChatBuilder, ChatOptions, Messages
 from chat_llamacpp import LlamaCppBuilder
 
 
 async def main() -> None:
     async with LlamaCppBuilder().with_bundled_model().build() as model:  # leaving the block frees the weights
-        chat = ChatBuilder().with_model(model).build()
+        # A model this small rambles where it may choose its words: it takes the likeliest, and not too many.
+        options = ChatOptions(temperature=0, max_tokens=200)
+        chat = ChatBuilder().with_model(model).with_options(options).build()
 
         messages = Messages.from_user("Name three rivers in France.")
         response = await chat.complete(messages)  # this chat cannot pause, so there is no `Paused` to handle
