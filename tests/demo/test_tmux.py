@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -20,10 +21,8 @@ from .test_cli import MODULE, paid
 
 SECONDS = 120.0
 """How long anything may take before it counts as hanging; a busy machine that loads a model is slow."""
-LOOK = 0.05
-"""Seconds between two looks at the screen."""
 PRESS = 10.0
-"""Seconds after which somebody presses ctrl-C once more."""
+"""Seconds without anything new on the screen, after which it is looked at again, and ctrl-C pressed once more."""
 QUESTION = "decide (approve/edit/reject/later):"
 CALL = '⏸ pay(to="Bo", cents=500)'
 
@@ -47,6 +46,11 @@ class Screen:
         }
         words = (*self._tmux, "new-session", "-d", "-x", "100", "-y", "30", "-c", str(folder), "/bin/sh")
         subprocess.run(words, check=True, env=environment, timeout=SECONDS)
+        # What is written to the screen comes here too, so that it is known when to look at it again.
+        news = folder / "news"
+        os.mkfifo(news)
+        self._news = os.open(news, os.O_RDONLY | os.O_NONBLOCK)
+        self._do("pipe-pane", f"cat > {shlex.quote(str(news))}")
 
     def run(self, line: str) -> None:
         """Type a line on an empty screen. When it has ended, `[CODE]` is there."""
@@ -59,16 +63,15 @@ class Screen:
         self._do("send-keys", "Enter")
 
     def until(self, text: str, every: Callable[[], object] | None = None) -> str:
-        """Look until this is on the screen, and return all that is. `every` so often, do something."""
-        now = time.monotonic()
-        deadline, again = now + SECONDS, now + PRESS
+        """Look until this is on the screen, and return all that is. Where nothing new comes, do what `every` says."""
+        deadline = time.monotonic() + SECONDS
         while text not in (seen := self._do("capture-pane", "-p")):
-            now = time.monotonic()
-            assert now < deadline, f"{text!r} never came:\n{seen}"
-            if every is not None and now >= again:
-                again = now + PRESS
+            assert time.monotonic() < deadline, f"{text!r} never came:\n{seen}"
+            ready, _, _ = select.select([self._news], [], [], PRESS)
+            if ready:
+                os.read(self._news, 65536)
+            elif every is not None:
                 every()
-            time.sleep(LOOK)
         return seen
 
     def stop(self) -> str:
@@ -83,6 +86,7 @@ class Screen:
     def close(self) -> None:
         """End it, with whatever runs in it."""
         subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True, timeout=SECONDS)
+        os.close(self._news)
 
     def _interrupt(self) -> None:
         self._do("send-keys", "C-c")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from importlib.util import find_spec
 from types import ModuleType
@@ -10,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from .workspace import ROOT
+from .workspace import ROOT, loaded
 
 SVG = (ROOT / "docs" / "assets" / "pause.svg").read_text(encoding="utf-8")
 LASTING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|process \d+|\b[0-9a-f]{32}\b|\d+ h \d+ min")
@@ -24,12 +23,7 @@ needs_weights = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pause", ROOT / "docs" / "assets" / "pause.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(ROOT / "docs" / "assets" / "pause.py")
 
 
 def lines(svg: str) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from .workspace import PACKAGES, ROOT, Package, module_id
+from .workspace import PACKAGES, ROOT, Package, loaded, module_id
 
 PAGES = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/README.md")]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -19,12 +18,7 @@ BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hook", ROOT / "docs" / "assets" / "site.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(ROOT / "docs" / "assets" / "site.py")
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -63,3 +65,13 @@ def kept_files() -> list[Path]:
 def tree_of(file: Path) -> ast.Module:
     """The syntax of a Python file."""
     return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+
+
+def loaded(file: Path) -> ModuleType:
+    """A script that belongs to no package, as a module."""
+    spec = importlib.util.spec_from_file_location(f"{file.stem}_script", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -70,5 +70,10 @@ async def test_it_says_what_the_model_is_and_closes_it() -> None:
 
 
 async def test_a_model_that_has_nothing_to_close_is_left_alone() -> None:
-    model: Any = SimpleNamespace()
-    await Freed(model).aclose()
+    model = ScriptedProvider("Hello.")
+    assert not hasattr(model, "aclose")
+    freed = Freed(model)
+    await freed.aclose()
+
+    answer = await ChatBuilder().with_model(freed).build().complete(Messages.from_user("Hi."))
+    assert answer.text == "Hello."

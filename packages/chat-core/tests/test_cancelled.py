@@ -52,8 +52,17 @@ async def test_a_task_that_awaits_what_was_cancelled_is_not() -> None:
     assert not is_cancelled()
 
 
-async def test_where_nothing_is_cancelled_there_is_nothing_to_ignore() -> None:
-    await ignore_own()
+async def test_where_nothing_is_cancelled_ignoring_it_takes_no_turn_of_the_loop() -> None:
+    turns: list[str] = []
+
+    async def another() -> None:
+        turns.append("another")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(another)
+        await ignore_own()
+        turns.append("this one")
+    assert turns == ["this one", "another"]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -239,7 +239,7 @@ def test_what_the_quick_reader_makes_is_what_its_class_makes() -> None:
         revision=2,
     )
     with pytest.raises(FrozenInstanceError):
-        text.text = "other"  # type: ignore[misc, union-attr]  # pyright: ignore - that is the test
+        text.text = "other"  # type: ignore[misc, union-attr]  # pyright: ignore[reportAttributeAccessIssue] - that is the test
     assert copy.deepcopy(text) == text
     assert pickle.loads(pickle.dumps(tool.call)) == tool.call  # noqa: S301 - our own
 
