@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from measure import PATIENCE, Failed, Measured, Sample, each, python_of, summed_up
+from measure import PATIENCE, BenchmarkError, Measured, Sample, each, python_of, summed_up
 from rows import Row
 
 CODE: Final = "{}\nimport sys; print(len(sys.modules))"
@@ -55,7 +55,7 @@ def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
     may have none of it, and then the compiler is most of what an import takes.
 
     Raises:
-        Failed: it did not, or took too long.
+        BenchmarkError: it did not, or took too long.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [python, "-c", CODE.format(code)]
@@ -67,11 +67,11 @@ def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
         )
     except subprocess.TimeoutExpired as error:
         msg = "it said nothing"
-        raise Failed(msg) from error
+        raise BenchmarkError(msg) from error
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if answer.returncode:
         last = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        raise Failed(last[0][:200])
+        raise BenchmarkError(last[0][:200])
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # What it says itself stands before the number.
     return spent, int(answer.stdout.split()[-1])
@@ -81,12 +81,12 @@ def pairs_of(who: str, count: int, compiled: Path) -> tuple[list[tuple[Sample, S
     """An import beside pydantic's in the same environment, each over that of nothing; and the modules it has more.
 
     Raises:
-        Failed: it cannot be imported.
+        BenchmarkError: it cannot be imported.
     """
     python = python_of(who)
     if python is None:
         msg = f"{who} is not installed"
-        raise Failed(msg)
+        raise BenchmarkError(msg)
     pairs: list[tuple[Sample, Sample]] = []
     beyond = 0
     codes = ("", PYDANTIC, BEGUN[who])

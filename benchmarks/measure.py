@@ -23,7 +23,7 @@ PATIENCE: Final = 120.0
 """Seconds without a word after which a client is given up."""
 
 
-class Failed(Exception):
+class BenchmarkError(Exception):
     """A client did not do its work."""
 
 
@@ -102,7 +102,7 @@ class Process:
         """Its next line.
 
         Raises:
-            Failed: it ended, or says nothing.
+            BenchmarkError: it ended, or says nothing.
         """
         out = self._process.stdout
         assert out is not None  # noqa: S101 - it was asked for
@@ -113,7 +113,7 @@ class Process:
             self._process.communicate()
             self._said.seek(0)
             last = self._said.read().strip().splitlines()[-1:] or ["it said nothing"]
-            raise Failed(last[0][:200])
+            raise BenchmarkError(last[0][:200])
         return line.strip()
 
     def ask(self) -> str:
@@ -148,21 +148,21 @@ class Client(Process):
         python = python_of(who)
         if python is None:
             msg = f"{who} is not installed"
-            raise Failed(msg)
+            raise BenchmarkError(msg)
         super().__init__(python, str(HERE / "client.py"), who, work, wire, port)
 
     def slot(self) -> Sample:
         """Let it do one slot.
 
         Raises:
-            Failed: it ended, or says what nobody understands.
+            BenchmarkError: it ended, or says what nobody understands.
         """
         line = self.ask()
         try:
             return Sample(**json.loads(line))
         except (ValueError, TypeError) as error:
             msg = f"it said {line[:100]}"
-            raise Failed(msg) from error
+            raise BenchmarkError(msg) from error
 
 
 def fresh_slot(who: str, row: Row, port: str) -> Sample:
@@ -197,7 +197,7 @@ def each(row: Row, one: Callable[[str], Measured], until: float, *, peers: bool)
             continue
         try:
             found.append(one(who))
-        except Failed as failure:
+        except BenchmarkError as failure:
             found.append(Measured(who, failure=str(failure)))
     return found
 

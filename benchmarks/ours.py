@@ -135,7 +135,7 @@ class Ours:
         return slot
 
     def _deltas(self) -> Slot:
-        from chat_core.errors import MaxStepsExceeded
+        from chat_core.errors import MaxStepsExceededError
 
         async def slot() -> None:
             messages = Messages.from_user(SENTENCE)
@@ -143,7 +143,7 @@ class Ours:
                 async with self._looping.stream(messages) as events:
                     async for _ in events:
                         pass
-            except MaxStepsExceeded:
+            except MaxStepsExceededError:
                 # The server would stream its one call for ever.
                 pass
             require(messages.contents[-1].tools[0].resolved)

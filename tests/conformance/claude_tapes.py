@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chat_core import (
-    Authentication,
+    AuthenticationError,
     File,
     FinishReason,
     FunctionCall,
-    InvalidRequest,
-    Overloaded,
-    RateLimited,
+    InvalidRequestError,
+    OverloadedError,
+    RateLimitedError,
     Reasoning,
     Text,
     Tool,
@@ -114,14 +114,14 @@ TAPES = ProviderTapes(
     refusals=(
         Refusal(
             reply=refused(429, "rate_limit_error", retry_after="7", request_id="req_011"),
-            error=RateLimited,
+            error=RateLimitedError,
             retryable=True,
             wait=7.0,
             request_id="req_011",
         ),
-        Refusal(reply=refused(529, "overloaded_error"), error=Overloaded, retryable=True),
-        Refusal(reply=refused(401, "authentication_error"), error=Authentication, retryable=False),
-        Refusal(reply=refused(400, "invalid_request_error"), error=InvalidRequest, retryable=False),
+        Refusal(reply=refused(529, "overloaded_error"), error=OverloadedError, retryable=True),
+        Refusal(reply=refused(401, "authentication_error"), error=AuthenticationError, retryable=False),
+        Refusal(reply=refused(400, "invalid_request_error"), error=InvalidRequestError, retryable=False),
     ),
     noise=(
         sse_event({"type": "ping"}, "ping"),
@@ -130,7 +130,7 @@ TAPES = ProviderTapes(
     ),
     failure=StreamFailure(
         frame=sse_event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
-        error=Overloaded,
+        error=OverloadedError,
         retryable=True,
     ),
     call=tape("tool_use", "tool_calls", call(LYON), calls=(LYON,)),

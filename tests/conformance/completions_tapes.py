@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from chat_core import (
-    Authentication,
-    ContextLength,
+    AuthenticationError,
+    ContextLengthError,
     File,
     FunctionCall,
-    RateLimited,
+    RateLimitedError,
     Reasoning,
-    ServerFault,
+    ServerError,
     Text,
     Tool,
     Usage,
@@ -126,21 +126,23 @@ def refused(status: int, code: str, kind: str, **headers: str) -> Reply:
 REFUSALS = (
     Refusal(
         reply=refused(429, "rate_limit_exceeded", "requests", retry_after="2", x_request_id="req_a"),
-        error=RateLimited,
+        error=RateLimitedError,
         retryable=True,
         wait=2.0,
         request_id="req_a",
     ),
     Refusal(
         reply=refused(401, "invalid_api_key", "invalid_request_error", x_request_id="req_b"),
-        error=Authentication,
+        error=AuthenticationError,
         retryable=False,
         request_id="req_b",
     ),
     Refusal(
-        reply=refused(400, "context_length_exceeded", "invalid_request_error"), error=ContextLength, retryable=False
+        reply=refused(400, "context_length_exceeded", "invalid_request_error"),
+        error=ContextLengthError,
+        retryable=False,
     ),
-    Refusal(reply=refused(500, "server_error", "server_error"), error=ServerFault, retryable=True),
+    Refusal(reply=refused(500, "server_error", "server_error"), error=ServerError, retryable=True),
 )
 
 
@@ -182,7 +184,7 @@ def tapes(
         ),
         failure=StreamFailure(
             frame=sse_event({"error": {"message": "It broke.", "type": "server_error", "code": "server_error"}}),
-            error=ServerFault,
+            error=ServerError,
             retryable=True,
         ),
         call=calling(LYON) if tools else None,

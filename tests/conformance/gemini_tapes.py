@@ -10,10 +10,10 @@ from chat_core import (
     File,
     FinishReason,
     FunctionCall,
-    InvalidRequest,
-    Overloaded,
-    PermissionDenied,
-    RateLimited,
+    InvalidRequestError,
+    OverloadedError,
+    PermissionDeniedError,
+    RateLimitedError,
     Reasoning,
     Text,
     Tool,
@@ -92,10 +92,10 @@ def refused(code: int, status: str, *details: dict[str, Any], **headers: str) ->
 DELAY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3.5s"}
 
 REFUSALS = (
-    Refusal(reply=refused(429, "RESOURCE_EXHAUSTED", DELAY), error=RateLimited, retryable=True, wait=3.5),
-    Refusal(reply=refused(503, "UNAVAILABLE"), error=Overloaded, retryable=True),
-    Refusal(reply=refused(400, "INVALID_ARGUMENT"), error=InvalidRequest, retryable=False),
-    Refusal(reply=refused(403, "PERMISSION_DENIED"), error=PermissionDenied, retryable=False),
+    Refusal(reply=refused(429, "RESOURCE_EXHAUSTED", DELAY), error=RateLimitedError, retryable=True, wait=3.5),
+    Refusal(reply=refused(503, "UNAVAILABLE"), error=OverloadedError, retryable=True),
+    Refusal(reply=refused(400, "INVALID_ARGUMENT"), error=InvalidRequestError, retryable=False),
+    Refusal(reply=refused(403, "PERMISSION_DENIED"), error=PermissionDeniedError, retryable=False),
 )
 
 
@@ -115,7 +115,7 @@ def tapes(*, ids: bool = True) -> ProviderTapes:
         noise=(sse_event({"newsOfTheDay": {"text": "none"}}), b": a comment\n\n"),
         failure=StreamFailure(
             frame=sse_event({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}),
-            error=Overloaded,
+            error=OverloadedError,
             retryable=True,
         ),
         call=tape("STOP", "tool_calls", call(lyon), calls=(lyon,)),
@@ -161,7 +161,7 @@ def arrays() -> ProviderTapes:
         finishes=tuple([tape for tape in map(as_array, told.finishes) if tape is not None]),
         noise=(b',{"newsOfTheDay":{"text":"none"}}',),
         malformed=b',{"cut":}',
-        failure=StreamFailure(frame=b"," + json.dumps(error).encode(), error=Overloaded, retryable=True),
+        failure=StreamFailure(frame=b"," + json.dumps(error).encode(), error=OverloadedError, retryable=True),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from chat_core import File, FinishReason, FunctionCall, Reasoning, ServerFault, Text, Tool, Usage
+from chat_core import File, FinishReason, FunctionCall, Reasoning, ServerError, Text, Tool, Usage
 from chat_core._json import dumps
 from chat_core.testing import EmbeddingsTape, ProviderTapes, Reply, StreamFailure, Tape, sse_event
 
@@ -151,7 +151,7 @@ def tapes(*, embeddings: EmbeddingsTape | None = None) -> ProviderTapes:
         ),
         failure=StreamFailure(
             frame=sse_event({"type": "response.failed", "response": FAILED}, "response.failed"),
-            error=ServerFault,
+            error=ServerError,
             retryable=True,
         ),
         call=tape(call(LYON), calls=(LYON,)),

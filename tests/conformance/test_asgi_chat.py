@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from chat_completions import CompletionsBuilder
-from chat_core import ChatBuilder, Messages, Network, ToolCollection
+from chat_core import ChatBuilder, Messages, NetworkError, ToolCollection
 from chat_transport_asgi import AsgiTransport, Receive, Scope, Send
 
 
@@ -114,7 +114,7 @@ async def test_a_run_that_is_cancelled_ends_the_model() -> None:
 
 @pytest.mark.anyio
 async def test_a_model_that_crashes_is_a_connection_that_broke() -> None:
-    with pytest.raises(Network, match="the application raised ValueError"):
+    with pytest.raises(NetworkError, match="the application raised ValueError"):
         async with chat_with(Model()).stream(Messages.from_user("Please crash.")) as stream:
             await said(stream)
 

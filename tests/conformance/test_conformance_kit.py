@@ -12,7 +12,7 @@ from chat_core import CompletionProvider, UsageError
 from chat_core.testing import (
     SCENARIOS,
     Capabilities,
-    Nonconforming,
+    NonconformingError,
     ProviderConformance,
     Subject,
     conformance_report,
@@ -108,7 +108,7 @@ def test_a_generated_test_runs_its_scenario() -> None:
         def make_provider(self, transport: Transport, /) -> CompletionProvider:
             return DropsUsage(transport)
 
-    with pytest.raises(Nonconforming, match=r"^usage: the server counted .* and the turn of complete\(\)"):
+    with pytest.raises(NonconformingError, match=r"^usage: the server counted .* and the turn of complete\(\)"):
         test(Wrong())
 
 
@@ -133,7 +133,7 @@ def test_a_scenario_that_needs_two_claims_is_told_with_both() -> None:
 
 
 def test_claims_and_tapes_that_do_not_match_fail() -> None:
-    with pytest.raises(Nonconforming, match="there is a tape 'noise', and stream is not claimed"):
+    with pytest.raises(NonconformingError, match="there is a tape 'noise', and stream is not claimed"):
         OfTextAlone().test_claims(pytest_ := Pytest(), pytest_.record)
 
 

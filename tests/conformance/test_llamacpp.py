@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from chat_completions import CompletionsProvider
-from chat_core import ContextLength, InvalidRequest, ServerFault
+from chat_core import ContextLengthError, InvalidRequestError, ServerError
 from chat_core.testing import Capabilities, ProviderConformance, Refusal, Reply
 from chat_core.transport import Transport
 from chat_llamacpp import LlamaCppBuilder
@@ -25,9 +25,9 @@ TAPES = replace(
     parallel=None,
     reasoning=None,
     refusals=(
-        Refusal(reply=refused(400, "exceed_context_size_error"), error=ContextLength, retryable=False),
-        Refusal(reply=refused(400, "invalid_request_error"), error=InvalidRequest, retryable=False),
-        Refusal(reply=refused(500, "server_error"), error=ServerFault, retryable=True),
+        Refusal(reply=refused(400, "exceed_context_size_error"), error=ContextLengthError, retryable=False),
+        Refusal(reply=refused(400, "invalid_request_error"), error=InvalidRequestError, retryable=False),
+        Refusal(reply=refused(500, "server_error"), error=ServerError, retryable=True),
     ),
 )
 

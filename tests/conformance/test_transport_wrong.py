@@ -17,7 +17,7 @@ import aiohttp
 import anyio
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing.conformance.subject import Nonconforming
+from chat_core.testing.conformance.subject import NonconformingError
 from chat_core.testing.transport_conformance import (
     TRANSPORT_SCENARIOS,
     Peer,
@@ -706,7 +706,7 @@ async def judged(kind: type[Right]) -> dict[str, str]:
     async def judge(scenario: Any) -> None:
         try:
             await scenario(quick if scenario.name in kind.names else bench)
-        except Nonconforming as error:
+        except NonconformingError as error:
             broken[scenario.name] = str(error)
 
     async with anyio.create_task_group() as tasks:

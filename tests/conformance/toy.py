@@ -16,20 +16,20 @@ from chat_core import (
     File,
     FinishReason,
     FunctionCall,
-    InvalidResponse,
+    InvalidResponseError,
     Messages,
     Metadata,
     NamedTool,
     Opaque,
     OutputSchema,
     Part,
-    PendingTools,
-    Provider,
+    PendingToolsError,
+    ProviderError,
     ProviderMeta,
     ProviderPart,
     Reasoning,
     ReasoningDelta,
-    StreamTruncated,
+    StreamTruncatedError,
     Structured,
     Text,
     TextDelta,
@@ -38,7 +38,7 @@ from chat_core import (
     ToolDeclarations,
     TransportError,
     Turn,
-    UnsupportedPart,
+    UnsupportedPartError,
     Usage,
 )
 from chat_core.provider import Delta
@@ -75,7 +75,7 @@ class Encoder:
                 return self.file(part)
             case _:
                 msg = f"{NAME} has no place for {type(part).__name__}"
-                raise UnsupportedPart(msg)
+                raise UnsupportedPartError(msg)
 
     def thought(self, part: Reasoning) -> list[dict[str, Any]]:
         if part.opaque is None or part.opaque.provider != NAME:
@@ -85,7 +85,7 @@ class Encoder:
     def call(self, tool: Tool) -> list[dict[str, Any]]:
         if not tool.resolved:
             msg = f"{tool.id} waits"
-            raise PendingTools(msg, [tool.id])
+            raise PendingToolsError(msg, [tool.id])
         return [{"call": tool.name, "input": tool.call.text, "id": tool.call_id or tool.id}]
 
     def result(self, tool: Tool) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ class Encoder:
     def file(self, file: File) -> list[dict[str, Any]]:
         if file.mime not in IMAGES or (file.data is None and file.url is None):
             msg = f"{NAME} can only see images, not {file!r}"
-            raise UnsupportedPart(msg)
+            raise UnsupportedPartError(msg)
         return [{"look": file.url or base64.b64encode(file.data or b"").decode()}]
 
 
@@ -213,7 +213,7 @@ class ToyStream:
             return self.decoder.read(json.loads(data))
         except (ValueError, KeyError, TypeError) as error:
             msg = f"{NAME}: {data!r} is no event"
-            raise InvalidResponse(msg, raw=data) from error
+            raise InvalidResponseError(msg, raw=data) from error
 
     def partial(self) -> Turn:
         return self.decoder.turn()
@@ -221,7 +221,7 @@ class ToyStream:
     def close(self) -> Turn:
         if self.decoder.why is None:
             msg = f"{NAME}: the stream has no end"
-            raise StreamTruncated(msg, partial=self.partial())
+            raise StreamTruncatedError(msg, partial=self.partial())
         return self.decoder.turn()
 
 
@@ -248,7 +248,7 @@ class Toy:
             return self.Decoding().whole(answer)
         except (KeyError, TypeError, AttributeError) as error:
             msg = f"{NAME}: {answer!r} is no answer"
-            raise InvalidResponse(msg) from error
+            raise InvalidResponseError(msg) from error
 
     async def send(self, request: Request) -> Any:
         try:
@@ -261,7 +261,7 @@ class Toy:
             return json.loads(response.body)
         except ValueError as error:
             msg = f"{NAME}: the answer is no JSON"
-            raise InvalidResponse(msg, raw=response.body) from error
+            raise InvalidResponseError(msg, raw=response.body) from error
 
     @asynccontextmanager
     async def stream(
@@ -289,7 +289,7 @@ class Toy:
         rows = sorted(answer["rows"], key=lambda row: row["n"])
         if len(rows) != count:
             msg = f"{NAME}: {len(rows)} vectors for {count} texts"
-            raise InvalidResponse(msg)
+            raise InvalidResponseError(msg)
         return EmbeddingsResponse(tuple([tuple(row["vector"]) for row in rows]), Usage(answer["tokens"]))
 
     def body(
@@ -314,8 +314,8 @@ class Toy:
     def patient(self, request: Request, options: ChatOptions) -> Request:
         return request if options.timeout is None else replace(request, timeouts=Timeouts(idle=options.timeout))
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return refused(self.kind(status), f"{NAME} refused with {status}", status=status, headers=headers, body=body)
 
-    def kind(self, status: int) -> type[Provider]:
+    def kind(self, status: int) -> type[ProviderError]:
         return class_of(status)

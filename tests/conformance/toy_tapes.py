@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from chat_core import (
-    Authentication,
+    AuthenticationError,
     File,
     FunctionCall,
-    Overloaded,
-    RateLimited,
+    OverloadedError,
+    RateLimitedError,
     Reasoning,
     Text,
     Tool,
@@ -112,15 +112,15 @@ TAPES = ProviderTapes(
     refusals=(
         Refusal(
             reply=Reply.json({"why": "slow down"}, 429, {"retry-after": "3", "x-request-id": "req_1"}),
-            error=RateLimited,
+            error=RateLimitedError,
             retryable=True,
             wait=3.0,
             request_id="req_1",
         ),
-        Refusal(reply=Reply.json({"why": "who?"}, 401), error=Authentication, retryable=False),
+        Refusal(reply=Reply.json({"why": "who?"}, 401), error=AuthenticationError, retryable=False),
     ),
     noise=(sse({"t": "weather_on_mars", "text": "cold"}), b": a comment\n\n"),
-    failure=StreamFailure(frame=sse({"t": "fault", "status": 529}), error=Overloaded, retryable=True),
+    failure=StreamFailure(frame=sse({"t": "fault", "status": 529}), error=OverloadedError, retryable=True),
     call=tape_of(LYON),
     mixed=tape_of(LYON, words="I shall look. "),
     parallel=tape_of(LYON, PARIS),

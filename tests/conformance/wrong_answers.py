@@ -13,14 +13,14 @@ from chat_core import (
     ChatOptions,
     EmbeddingsResponse,
     FinishReason,
-    InvalidResponse,
+    InvalidResponseError,
     Messages,
     Metadata,
-    Network,
+    NetworkError,
     OutputSchema,
     Part,
-    Provider,
-    ServerFault,
+    ProviderError,
+    ServerError,
     Structured,
     Text,
     TextDelta,
@@ -108,7 +108,7 @@ class RefusesUnknownFields(Toy):
     class Decoding(Decoder):
         def whole(self, answer: Any) -> Turn:
             if answer.keys() != {"id", "items", "why", "tokens"}:
-                raise InvalidResponse("what is that?")
+                raise InvalidResponseError("what is that?")
             return super().whole(answer)
 
 
@@ -119,7 +119,7 @@ class RefusesUnknownEvents(Toy):
     class Decoding(Decoder):
         def unknown(self, event: Any) -> list[Delta]:
             msg = f"what is {event}?"
-            raise InvalidResponse(msg)
+            raise InvalidResponseError(msg)
 
 
 @fails_at("structured")
@@ -203,7 +203,7 @@ class CallsACutAnotherThing(Toy):
     class Streaming(ToyStream):
         def close(self) -> Turn:
             if self.decoder.why is None:
-                raise InvalidResponse("the stream has no end")
+                raise InvalidResponseError("the stream has no end")
             return super().close()
 
 
@@ -214,7 +214,7 @@ class MendsCutBodies(Toy):
     async def send(self, request: Request) -> Any:
         try:
             return await super().send(request)
-        except InvalidResponse as error:
+        except InvalidResponseError as error:
             if error.raw[:1] == b"{":
                 return {"id": None, "items": [], "why": "done", "tokens": {}}
             raise
@@ -242,8 +242,8 @@ class BlamesTheServer(Toy):
                 return super().read(data)
             try:
                 return super().read(data)
-            except InvalidResponse as error:
-                raise ServerFault(str(error)) from error
+            except InvalidResponseError as error:
+                raise ServerError(str(error)) from error
 
 
 @fails_at("cut_anywhere")
@@ -273,7 +273,7 @@ class PassesOverNonsense(Toy):
         def read(self, data: bytes) -> list[Delta]:
             try:
                 return super().read(data)
-            except InvalidResponse:
+            except InvalidResponseError:
                 return []
 
 
@@ -295,7 +295,7 @@ class MistakesFailures(Toy):
     class Decoding(Decoder):
         def on_fault(self, event: Any) -> list[Delta]:
             msg = f"failed: {event}"
-            raise ServerFault(msg)
+            raise ServerError(msg)
 
 
 @fails_at("broken_connection")
@@ -307,8 +307,8 @@ class TakesABreakForNonsense(Toy):
             try:
                 async for batch in super().__aiter__():
                     yield batch
-            except Network as error:
-                raise InvalidResponse("the answer is broken") from error
+            except NetworkError as error:
+                raise InvalidResponseError("the answer is broken") from error
 
 
 @fails_at("connection")
@@ -318,8 +318,8 @@ class LetsTransportErrorsThrough(Toy):
     async def send(self, request: Request) -> Any:
         try:
             return await super().send(request)
-        except Network as error:
-            raise Network(str(error)) from error
+        except NetworkError as error:
+            raise NetworkError(str(error)) from error
 
 
 @fails_at("left_early", "cancelled")
@@ -359,7 +359,7 @@ class HidesCancellation(Toy):
             except ChatError:
                 raise
             except BaseException as error:  # noqa: BLE001 - that is what is wrong
-                raise Network(repr(error)) from None
+                raise NetworkError(repr(error)) from None
 
 
 # --- Refusals -------------------------------------------------------------------------------------------------------
@@ -369,16 +369,16 @@ class HidesCancellation(Toy):
 class CallsEveryRefusalAFault(Toy):
     """Every refusal is the server's fault."""
 
-    def kind(self, status: int) -> type[Provider]:
+    def kind(self, status: int) -> type[ProviderError]:
         del status
-        return ServerFault
+        return ServerError
 
 
 @fails_at("error_retryable")
 class GivesUpOnRateLimits(Toy):
     """What waiting would help is not tried again."""
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = super().refusal(status, headers, body)
         if status == 429:
             error.retryable = False
@@ -389,7 +389,7 @@ class GivesUpOnRateLimits(Toy):
 class IgnoresRetryAfter(Toy):
     """How long the server asks to wait is not heard."""
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, {name: headers[name] for name in headers if name != "retry-after"}, body)
 
 
@@ -397,7 +397,7 @@ class IgnoresRetryAfter(Toy):
 class LosesRequestIds(Toy):
     """Nobody's support will find the request."""
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, {name: headers[name] for name in headers if name != "x-request-id"}, body)
 
 
@@ -405,7 +405,7 @@ class LosesRequestIds(Toy):
 class ReadsEveryRefusalAsJson(Toy):
     """A gateway's page breaks the reading of refusals."""
 
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Provider:
+    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, headers, json.dumps(json.loads(body)).encode())
 
 

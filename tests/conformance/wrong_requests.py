@@ -18,7 +18,7 @@ from chat_core import (
     Opaque,
     OutputSchema,
     Part,
-    Provider,
+    ProviderError,
     ProviderPart,
     Reasoning,
     Tool,
@@ -466,6 +466,6 @@ class RetriesNoVectors(Toy):
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         try:
             return await super().embed(texts, options)
-        except Provider as error:
+        except ProviderError as error:
             error.retryable = False
             raise

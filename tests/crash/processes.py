@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Self, cast, final
 
 import anyio
-from chat_core.errors import AlreadyClaimed
+from chat_core.errors import ConflictError
 from chat_core.file_conversation import FileConversation, HistoryEntry
-from chat_core.messages import Messages, Pending, Tool, Unknown
+from chat_core.messages import Interrupted, Messages, Pending, Tool
 
 Event = dict[str, object]
 
@@ -122,7 +122,7 @@ def decide(path: Path, ledger: Path) -> list[str]:
             for tool in conversation.messages.pending():
                 if isinstance(tool.status, Pending) and tool.status.kind == "approval":
                     tool.approve(by="ana")
-                elif isinstance(tool.status, Unknown):
+                elif isinstance(tool.status, Interrupted):
                     interrupted.append(tool.id)
                     if effects(ledger)[name_of(tool)]:
                         tool.complete("looked up: it was done", by="ben")
@@ -140,7 +140,7 @@ def overtake(path: Path) -> Messages:
         async with FileConversation.open(path) as conversation:
             try:
                 await conversation.claim()
-            except AlreadyClaimed:
+            except ConflictError:
                 pass
             else:
                 msg = "the lease has not run out, and was taken"

@@ -19,7 +19,7 @@ from typing import ClassVar, Self, TypeVar, cast
 import anyio
 import pytest
 from chat_core.file_conversation import HistoryEntry
-from chat_core.messages import Completed, Messages, Pending, Running, Unknown
+from chat_core.messages import Completed, Interrupted, Messages, Pending, Running
 from chat_store import ConversationStore, OpenConversation
 
 from .processes import Event, Server, effects, name_of
@@ -104,7 +104,7 @@ class Story(ABC):
             for tool in conversation.messages.pending():
                 if isinstance(tool.status, Pending) and tool.status.kind == "approval":
                     tool.approve(by="ana")
-                elif isinstance(tool.status, Unknown):
+                elif isinstance(tool.status, Interrupted):
                     interrupted.append(tool.id)
                     if effects(self.ledger)[name_of(tool)]:
                         tool.complete("looked up: it was done", by="ben")
@@ -264,7 +264,7 @@ class Crashes(ABC):
             server.until("ready")
         gate.touch()
         events = [server.until("reached", "outcome") for _ in range(10)]
-        assert sorted([str(event.get("kind", "reached")) for event in events]) == ["AlreadyClaimed"] * 9 + ["reached"]
+        assert sorted([str(event.get("kind", "reached")) for event in events]) == ["ConflictError"] * 9 + ["reached"]
         assert effects(story.ledger)["pay-1"] == 1
         resume.touch()
         assert server.until("outcome")["kind"] == "Paused"
@@ -281,7 +281,7 @@ class Crashes(ABC):
             server.until("ready")
         gate.touch()
         events = [server.until("reached", "outcome") for _ in range(10)]
-        assert sorted([str(event.get("kind", "reached")) for event in events]) == ["AlreadyClaimed"] * 9 + ["reached"]
+        assert sorted([str(event.get("kind", "reached")) for event in events]) == ["ConflictError"] * 9 + ["reached"]
         resume.touch()
         assert server.until("outcome")["kind"] == "Paused"
         assert [server.until("gone")["status"] for _ in range(10)] == [0] * 10
@@ -311,11 +311,11 @@ class Crashes(ABC):
         story.within(overtake)
         gate.touch()
         os.kill(pid, signal.SIGCONT)
-        assert server.until("outcome")["kind"] == "LeaseLost"
+        assert server.until("outcome")["kind"] == "LeaseLostError"
         server.until("gone")
         late = [entry.tool for entry in story.history() if entry.event == "late"]
         assert [(tool.id, tool.status) for tool in late if tool] == [("call_pay", Completed("pay-1 done"))]
-        assert isinstance(story.messages().tool("call_pay").status, Unknown)
+        assert isinstance(story.messages().tool("call_pay").status, Interrupted)
         assert story.decide() == ["call_pay"]
         story.finish(server)
         story.require_whole()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from chat_core.messages import Completed, Unknown
+from chat_core.messages import Completed, Interrupted
 
 from .processes import Event, Server, decide, effects, history_of, messages_of, overtake
 
@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_inside_a_tool_reports_it_and_does_not_run_it_again
     else:
         assert outcome["kind"] == "Paused"
         assert "interrupted" in [kind for kind, _ in cast("list[list[str]]", outcome["waiting"])]
-        assert [type(item.status) for item in messages_of(path).pending()].count(Unknown) == 1
+        assert [type(item.status) for item in messages_of(path).pending()].count(Interrupted) == 1
         assert effects(ledger)[tool] == before[tool]
         assert len(decide(path, ledger)) == 1
     decide(path, ledger)
@@ -157,7 +157,7 @@ def test_two_processes_that_resume_one_pause_at_once_have_one_effect(server: Ser
             first, second = (process.until("outcome", "reached") for process in (server, other))
             winner, loser = (second, first) if second["event"] == "reached" else (first, second)
             assert winner["event"] == "reached"
-            assert loser["kind"] == "AlreadyClaimed"
+            assert loser["kind"] == "ConflictError"
             assert effects(ledger)["pay-1"] == 1
             (server if winner is first else other).end(winner)
             (other if winner is first else server).until("gone")
@@ -177,17 +177,17 @@ def test_a_process_that_stands_still_past_its_lease_is_overtaken_and_its_result_
     pid = cast("int", reached["pid"])
     os.kill(pid, signal.SIGSTOP)
     messages = overtake(path)
-    assert isinstance(messages.tool("call_pay").status, Unknown)
+    assert isinstance(messages.tool("call_pay").status, Interrupted)
     gate.touch()
     os.kill(pid, signal.SIGCONT)
     outcome = server.until("outcome")
-    assert outcome["kind"] == "LeaseLost"
+    assert outcome["kind"] == "LeaseLostError"
     server.until("gone")
     late = [entry for entry in history_of(path) if entry.event == "late"]
     assert [entry.path for entry in late] == [("call_pay",)]
     assert late[0].tool is not None
     assert late[0].tool.status == Completed("pay-1 done")
-    assert isinstance(messages_of(path).tool("call_pay").status, Unknown)
+    assert isinstance(messages_of(path).tool("call_pay").status, Interrupted)
     assert decide(path, ledger) == ["call_pay"]
     finish(server, path, ledger)
     require_whole(path, ledger)

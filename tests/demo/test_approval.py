@@ -122,7 +122,7 @@ def test_nothing_can_be_asked_while_something_waits(tmp_path: Path) -> None:
     code, output = run(*words(tmp_path, "ask", "Pay Mia."))
 
     assert code == WAITS
-    assert "PendingTools" in output
+    assert "PendingToolsError" in output
     assert "Pay Mia." not in str(stored(tmp_path))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chat_core import Completed, Failed, Pending, Running, Unknown
+from chat_core import Completed, Failed, Interrupted, Pending, Running
 
 from .programs import Program, Terminal, first_to_end, held_at, payments, run, the_answer, the_tool, words
 
@@ -30,7 +30,7 @@ def test_a_call_whose_process_was_killed_is_reported_and_does_not_run_again(tmp_
     assert 'pay(to="Bo", cents=300)' in output
     assert "interrupted" in output
     assert "payments.txt has 1 payment(s) of this call" in output
-    assert isinstance(the_tool(tmp_path).status, Unknown)
+    assert isinstance(the_tool(tmp_path).status, Interrupted)
     assert payments(tmp_path) == ["300 cents to Bo"]
     code, output = run(*words(tmp_path, "list"))
     assert code == WAITS
@@ -76,7 +76,7 @@ def test_of_two_processes_that_resume_at_once_one_pays_and_the_other_is_told(tmp
         with held_at(gate):
             loser = first_to_end(one, other)
             assert loser.wait() == CLAIMED
-            assert "AlreadyClaimed" in loser.output
+            assert "ConflictError" in loser.output
             assert payments(tmp_path) == ["500 cents to Bo"]
         winner = one if loser is other else other
         assert winner.wait() == 0
@@ -95,6 +95,6 @@ def test_a_person_who_answers_what_another_has_decided_meanwhile_is_told(tmp_pat
         ben.type("approve\n")
 
         assert ben.wait() == CLAIMED
-        assert "AlreadyClaimed" in ben.seen
+        assert "ConflictError" in ben.seen
     assert payments(tmp_path) == ["300 cents to Bo"]
     assert [decision.by for decision in the_tool(tmp_path).decisions] == ["ana"]

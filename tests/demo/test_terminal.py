@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chat_core import Pending, Unknown
+from chat_core import Interrupted, Pending
 
 from .programs import Terminal, held_at, payments, run, the_answer, the_tool, words
 
@@ -121,7 +121,7 @@ def test_ctrl_c_inside_the_tool_leaves_a_call_that_somebody_must_say_the_end_of(
             assert terminal.wait() == STOPPED
         assert "Traceback" not in terminal.seen
 
-    assert isinstance(the_tool(tmp_path).status, Unknown)
+    assert isinstance(the_tool(tmp_path).status, Interrupted)
     assert run(*words(tmp_path, "decide", "--approve"))[0] == INTERRUPTED
     assert payments(tmp_path) == ["500 cents to Bo"]
 

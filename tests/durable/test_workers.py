@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from chat_core.messages import Completed, Rejected, Running, Unknown
+from chat_core.messages import Completed, Interrupted, Rejected, Running
 from chat_store.testing.postgres_server import PostgresServer, shared_server
 
 from .processes import Server, Shop, wait_until
@@ -76,7 +76,7 @@ def test_a_worker_killed_inside_the_tool_leaves_an_interruption_that_nobody_runs
     # The lease of the dead run may still be good: then the second worker finds it busy, and tries until it has run out.
     shop.worker("two", take=["one"])
     wait_until(lambda: shop.waits("interrupted"), "an interruption to be told of")
-    assert isinstance(shop.call().status, Unknown)
+    assert isinstance(shop.call().status, Interrupted)
     assert shop.paid() == 1
     shop.person()
     shop.require_finished()

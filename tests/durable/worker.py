@@ -29,7 +29,7 @@ from chat_core import (
     ToolContext,
 )
 from chat_core.testing import ScriptedProvider
-from chat_dbos import DurableChats, Patience, decided, launched
+from chat_dbos import DurableChats, WorkflowTiming, decided, launched
 from chat_store import SqliteStore
 from dbos import DBOSClient
 
@@ -102,7 +102,7 @@ def make_chat(order: Order) -> Chat[ChatResponse, Paused]:
 
 
 async def work(order: Order) -> None:
-    patience = Patience(first=0.2, busy=0.2, look_every=order.get("look", 3_600.0))
+    patience = WorkflowTiming(first=0.2, busy=0.2, look_every=order.get("look", 3_600.0))
     async with SqliteStore(Path(order["folder"]) / "chats.db", lease_seconds=order.get("lease", 30.0)) as store:
         durable = DurableChats(store, {"shop": make_chat(order)}, patience=patience)
         async with launched(

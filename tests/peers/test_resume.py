@@ -200,7 +200,7 @@ async def test_the_page_tells_how_often_a_call_runs_that_is_approved_twice(tmp_p
 async def test_a_call_that_is_approved_twice_in_a_store_runs_once(tmp_path: Path) -> None:
     for where in (await files(tmp_path), await stores(tmp_path)):
         assert where.split(" | ")[2:4] == ["1", "1"]
-        assert where.endswith("| `IllegalTransition`, `AlreadyClaimed` |")
+        assert where.endswith("| `IllegalTransitionError`, `ConflictError` |")
 
 
 async def test_the_page_tells_what_becomes_of_an_answer_to_some_of_the_calls() -> None:

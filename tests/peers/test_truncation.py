@@ -9,7 +9,7 @@ import pytest
 from chat_claude import ClaudeBuilder
 from chat_completions import CompletionsBuilder
 from chat_core import ChatBuilder, Messages, ToolCollection
-from chat_core.errors import ChatError, StreamTruncated
+from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.provider import ChatProvider
 from chat_core.transport import Transport
 from chat_gemini import GeminiBuilder
@@ -71,7 +71,7 @@ async def test_a_stream_that_ends_too_early_is_no_answer_and_runs_nothing(wire: 
             if case == "control":
                 assert said == "**run**"
             elif case.startswith("cut") or (wire == "generate-content" and case == "length, cut call"):
-                assert isinstance(error, StreamTruncated), f"{case}: {said}"
+                assert isinstance(error, StreamTruncatedError), f"{case}: {said}"
                 assert error.retryable
                 assert error.partial is not None
             else:

@@ -24,8 +24,8 @@ from chat_core import (
     ChatOptions,
     Done,
     EmbeddingsBuilder,
-    Progress,
-    Provider,
+    ProgressEvent,
+    ProviderError,
     ReadyChatBuilder,
     Retry,
     ToolCollection,
@@ -177,7 +177,7 @@ def _call(name: str, method: Callable[..., Any]) -> str:
 
 
 def event_table() -> str:
-    kinds: list[type[Any]] = [*get_args(Progress), chat_core.Paused, Done]
+    kinds: list[type[Any]] = [*get_args(ProgressEvent), chat_core.Paused, Done]
     return table(
         "event|fields|when",
         [
@@ -205,7 +205,7 @@ def capabilities_of(what: str) -> Callable[[], str]:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "tree": tree,
     "errors": error_table,
-    "attributes": attributes_of(ChatError, Provider, errors.InvalidResponse, TransportError),
+    "attributes": attributes_of(ChatError, ProviderError, errors.InvalidResponseError, TransportError),
     "events": event_table,
     "chat-options": fields_of(ChatOptions),
     "completions-options": fields_of(CompletionsOptions),

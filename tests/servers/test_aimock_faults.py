@@ -7,21 +7,21 @@ from collections.abc import Mapping
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
 )
 from chat_core.events import AttemptReset
 from chat_transport_httpx import HttpxTransport
@@ -34,31 +34,36 @@ pytestmark = pytest.mark.anyio
 TEXT = "The Loire, the Seine and the Rhône are rivers in France."
 CALL: Json = {"toolCalls": [{"name": "pay", "arguments": {"cents": 123456789}}]}
 
-REFUSALS: list[tuple[int, Mapping[str, str], type[Provider]]] = [
-    (400, {"type": "invalid_request_error"}, InvalidRequest),
-    (400, {"type": "invalid_request_error", "code": "context_length_exceeded"}, ContextLength),
-    (400, {"type": "invalid_request_error", "code": "content_filter"}, ContentFiltered),
-    (401, {"type": "authentication_error", "code": "invalid_api_key"}, Authentication),
-    (403, {"type": "permission_error"}, PermissionDenied),
-    (404, {"type": "invalid_request_error", "code": "model_not_found"}, NotFound),
-    (429, {"type": "rate_limit_error", "code": "rate_limit_exceeded"}, RateLimited),
-    (429, {"type": "insufficient_quota", "code": "insufficient_quota"}, QuotaExceeded),
-    (500, {"type": "server_error"}, ServerFault),
-    (503, {"type": "overloaded_error"}, Overloaded),
+REFUSALS: list[tuple[int, Mapping[str, str], type[ProviderError]]] = [
+    (400, {"type": "invalid_request_error"}, InvalidRequestError),
+    (400, {"type": "invalid_request_error", "code": "context_length_exceeded"}, ContextLengthError),
+    (400, {"type": "invalid_request_error", "code": "content_filter"}, ContentFilteredError),
+    (401, {"type": "authentication_error", "code": "invalid_api_key"}, AuthenticationError),
+    (403, {"type": "permission_error"}, PermissionDeniedError),
+    (404, {"type": "invalid_request_error", "code": "model_not_found"}, NotFoundError),
+    (429, {"type": "rate_limit_error", "code": "rate_limit_exceeded"}, RateLimitedError),
+    (429, {"type": "insufficient_quota", "code": "insufficient_quota"}, QuotaExceededError),
+    (500, {"type": "server_error"}, ServerError),
+    (503, {"type": "overloaded_error"}, OverloadedError),
 ]
 
 CHAOS: list[tuple[str, type[ChatError]]] = [
-    ("drop", ServerFault),
-    ("malformed", InvalidResponse),
-    ("disconnect", Network),
-    ("ratelimit", RateLimited),
+    ("drop", ServerError),
+    ("malformed", InvalidResponseError),
+    ("disconnect", NetworkError),
+    ("ratelimit", RateLimitedError),
 ]
 
 
 @pytest.mark.parametrize(("status", "words", "kind"), REFUSALS)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - parametrized
-    aimock: Aimock, transport: HttpxTransport, way: Way, status: int, words: Mapping[str, str], kind: type[Provider]
+    aimock: Aimock,
+    transport: HttpxTransport,
+    way: Way,
+    status: int,
+    words: Mapping[str, str],
+    kind: type[ProviderError],
 ) -> None:
     model = aimock.script(
         {"response": {"error": {"message": "Not today.", **words}, "status": status, "retryAfter": 7}}
@@ -72,7 +77,7 @@ async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - par
     error = caught.value
     assert type(error) is kind
     assert (error.status, error.code, error.attempts) == (status, words.get("code", words["type"]), 1)
-    assert error.retryable is (kind in {RateLimited, ServerFault, Overloaded})
+    assert error.retryable is (kind in {RateLimitedError, ServerError, OverloadedError})
     assert error.retry_after == (7 if status == 429 else None)
     assert error.request_id is not None
     assert "Not today." in str(error)
@@ -83,7 +88,7 @@ async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - par
 async def test_a_wrong_key_is_not_tried_again_and_not_told(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     model = aimock.model(transport, aimock.says(content=TEXT)).with_api_key("sk-wrong-key-of-mine").build()
 
-    with pytest.raises(Authentication) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         await run(ChatBuilder().with_model(model).build(), Messages.from_user("Hello?"), way)
 
     assert (caught.value.status, caught.value.code, caught.value.attempts) == (401, "invalid_api_key", 1)
@@ -95,7 +100,7 @@ async def test_a_wrong_key_is_not_tried_again_and_not_told(aimock: Aimock, trans
 async def test_what_does_not_exist_is_not_found(
     aimock: Aimock, transport: HttpxTransport, way: Way, path: str, name: str
 ) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         await run(
             ChatBuilder().with_model(aimock.model(transport, name, path=path).build()).build(),
             Messages.from_user("Hello?"),
@@ -142,7 +147,7 @@ async def test_chaos_ends_in_its_error(
         await run(till.chat(model), Messages.from_user("Pay."), way)
 
     assert type(caught.value) is kind
-    assert caught.value.retryable is (kind is not InvalidResponse)
+    assert caught.value.retryable is (kind is not InvalidResponseError)
     assert till.paid == []
 
 
@@ -159,7 +164,7 @@ async def test_an_answer_that_is_late_is_a_timeout(aimock: Aimock, transport: Ht
     model = aimock.model(transport, name).with_headers({"x-aimock-chaos-latency": "30000"}).build()
     chat = ChatBuilder().with_model(model).with_retry(0).build()
 
-    with pytest.raises(Timeout):
+    with pytest.raises(RequestTimeoutError):
         await run(chat, Messages.from_user("Rivers?"), way, options=ChatOptions(timeout=0.2))
 
 
@@ -170,14 +175,14 @@ async def test_a_connection_that_is_cut_after_some_words_is_no_answer(
     name = aimock.script({"response": {"content": TEXT}, "truncateAfterChunks": after, "latency": 20})
     heard: list[object] = []
 
-    with pytest.raises(Network) as caught:
+    with pytest.raises(NetworkError) as caught:
         await listen(
             ChatBuilder().with_model(aimock.model(transport, name).build()).with_retry(0).build(),
             Messages.from_user("Rivers?"),
             heard,
         )
 
-    assert type(caught.value) is Network
+    assert type(caught.value) is NetworkError
     partial = caught.value.partial
     assert (partial.text if partial is not None else "") == text_of(heard)
     assert TEXT.startswith(text_of(heard))
@@ -192,7 +197,7 @@ async def test_a_call_whose_arguments_are_cut_does_not_run(
     messages = Messages.from_user("Pay.")
     before = messages.to_json()
 
-    with pytest.raises(Network):
+    with pytest.raises(NetworkError):
         await run(till.chat(aimock.model(transport, name).build()), messages)
 
     assert till.paid == []

@@ -12,7 +12,15 @@ from anyio import create_task_group
 from chat_completions import CompletionsOptions
 from chat_core import ChatBuilder, ChatOptions, Messages
 from chat_core.chat import StreamingChat
-from chat_core.errors import Authentication, ContextLength, InvalidRequest, NotFound, Provider, ServerFault, Timeout
+from chat_core.errors import (
+    AuthenticationError,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+    ServerError,
+)
 from chat_core.events import TextDelta
 from chat_core.messages import FunctionCall, Tool, Turn
 from chat_core.response import StructuredResponse
@@ -104,7 +112,7 @@ async def test_a_history_with_calls_is_taken(llamacpp: LlamaCpp, transport: Http
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_prompt_over_the_window_is_too_long(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
-    with pytest.raises(ContextLength) as caught:
+    with pytest.raises(ContextLengthError) as caught:
         await run(chat_with(llamacpp, transport), Messages.from_user("word " * 3000), way, options=BRIEF)
 
     assert (caught.value.status, caught.value.code) == (400, "exceed_context_size_error")
@@ -114,8 +122,8 @@ async def test_a_prompt_over_the_window_is_too_long(llamacpp: LlamaCpp, transpor
 @pytest.mark.parametrize(
     ("body", "status", "kind", "words"),
     [
-        ({"repeat_penalty": "much"}, 400, InvalidRequest, "repeat_penalty"),
-        ({"response_format": {"type": "nonsense"}}, 400, InvalidRequest, "nonsense"),
+        ({"repeat_penalty": "much"}, 400, InvalidRequestError, "repeat_penalty"),
+        ({"response_format": {"type": "nonsense"}}, 400, InvalidRequestError, "nonsense"),
     ],
 )
 @pytest.mark.parametrize("way", WAYS)
@@ -125,12 +133,12 @@ async def test_a_request_that_it_cannot_read_is_invalid(  # noqa: PLR0917 - para
     way: Way,
     body: dict[str, object],
     status: int,
-    kind: type[Provider],
+    kind: type[ProviderError],
     words: str,
 ) -> None:
     options = ChatOptions(max_tokens=4, extras=(CompletionsOptions(extra_body=body),))
 
-    with pytest.raises(Provider) as caught:
+    with pytest.raises(ProviderError) as caught:
         await run(chat_with(llamacpp, transport), Messages.from_user("Hello?"), way, options=options)
 
     assert type(caught.value) is kind
@@ -142,7 +150,7 @@ async def test_a_wrong_key_and_a_wrong_path_are_told_apart(llamacpp: LlamaCpp, t
     keyless = llamacpp.model(transport).with_api_key("another").build()
     lost = llamacpp.model(transport, path="/v9").build()
 
-    for model, kind in ((keyless, Authentication), (lost, NotFound)):
+    for model, kind in ((keyless, AuthenticationError), (lost, NotFoundError)):
         with pytest.raises(kind):
             await run(ChatBuilder().with_model(model).build(), Messages.from_user("Hello?"), options=BRIEF)
 
@@ -163,7 +171,7 @@ async def test_a_stream_that_is_left_early_frees_the_model(llamacpp: LlamaCpp, t
 async def test_an_answer_that_is_not_waited_for_frees_the_model(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     chat = chat_with(llamacpp, transport)
 
-    with pytest.raises(Timeout):
+    with pytest.raises(RequestTimeoutError):
         await chat.complete(Messages.from_user("Tell me a tale."), options=ChatOptions(timeout=0.3).over(ENDLESS))
 
     assert llamacpp.tokens_when_idle() < LONG / 2
@@ -207,7 +215,7 @@ async def test_texts_that_mean_the_same_have_near_vectors(
 async def test_a_server_that_does_not_embed_says_so(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     model = llamacpp.model(transport, "smollm2").build()
 
-    with pytest.raises(ServerFault) as caught:
+    with pytest.raises(ServerError) as caught:
         await ChatBuilder().with_model(model).with_embeddings().with_retry(0).build().embed(["a"])
 
     assert caught.value.status == 501

@@ -7,17 +7,17 @@ import time
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
 from chat_core.errors import (
-    Authentication,
-    ContextLength,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    AuthenticationError,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
 )
 from chat_transport_httpx import HttpxTransport
 
@@ -26,28 +26,28 @@ from .peers import Llmock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("way", WAYS)]
 
-STATUSES: list[tuple[int, type[Provider], bool]] = [
-    (400, InvalidRequest, False),
-    (401, Authentication, False),
-    (402, QuotaExceeded, False),
-    (403, PermissionDenied, False),
-    (404, NotFound, False),
-    (408, ServerFault, True),
-    (409, ServerFault, True),
-    (413, InvalidRequest, False),
-    (422, InvalidRequest, False),
-    (429, RateLimited, True),
-    (500, ServerFault, True),
-    (502, ServerFault, True),
-    (503, Overloaded, True),
-    (504, ServerFault, True),
-    (529, Overloaded, True),
+STATUSES: list[tuple[int, type[ProviderError], bool]] = [
+    (400, InvalidRequestError, False),
+    (401, AuthenticationError, False),
+    (402, QuotaExceededError, False),
+    (403, PermissionDeniedError, False),
+    (404, NotFoundError, False),
+    (408, ServerError, True),
+    (409, ServerError, True),
+    (413, InvalidRequestError, False),
+    (422, InvalidRequestError, False),
+    (429, RateLimitedError, True),
+    (500, ServerError, True),
+    (502, ServerError, True),
+    (503, OverloadedError, True),
+    (504, ServerError, True),
+    (529, OverloadedError, True),
 ]
 
 
 @pytest.mark.parametrize(("status", "kind", "retryable"), STATUSES)
 async def test_a_status_ends_in_its_error_after_as_many_attempts_as_make_sense(  # noqa: PLR0917 - parametrized
-    llmock: Llmock, transport: HttpxTransport, way: Way, status: int, kind: type[Provider], retryable: bool
+    llmock: Llmock, transport: HttpxTransport, way: Way, status: int, kind: type[ProviderError], retryable: bool
 ) -> None:
     llmock.order({"type": "fail", "status": status, "retry_after": 0, "message": "It went wrong.", "times": None})
     chat = ChatBuilder().with_model(llmock.model(transport).build()).with_retry(AT_ONCE).build()
@@ -69,21 +69,21 @@ async def test_a_status_ends_in_its_error_after_as_many_attempts_as_make_sense( 
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (400, "context_length_exceeded", ContextLength),
-        (404, "model_not_found", NotFound),
-        (429, "insufficient_quota", QuotaExceeded),
-        (429, "rate_limit_exceeded", RateLimited),
-        (500, "server_error", ServerFault),
-        (503, "server_error", Overloaded),  # a word that says nothing leaves it to the status
+        (400, "context_length_exceeded", ContextLengthError),
+        (404, "model_not_found", NotFoundError),
+        (429, "insufficient_quota", QuotaExceededError),
+        (429, "rate_limit_exceeded", RateLimitedError),
+        (500, "server_error", ServerError),
+        (503, "server_error", OverloadedError),  # a word that says nothing leaves it to the status
     ],
 )
 async def test_a_code_says_more_than_its_status_where_it_says_anything(  # noqa: PLR0917 - parametrized
-    llmock: Llmock, transport: HttpxTransport, way: Way, status: int, code: str, kind: type[Provider]
+    llmock: Llmock, transport: HttpxTransport, way: Way, status: int, code: str, kind: type[ProviderError]
 ) -> None:
     llmock.order({"type": "fail", "status": status, "code": code})
     chat = ChatBuilder().with_model(llmock.model(transport).build()).with_retry(0).build()
 
-    with pytest.raises(Provider) as caught:
+    with pytest.raises(ProviderError) as caught:
         await run(chat, Messages.from_user("Hello?"), way)
 
     assert type(caught.value) is kind
@@ -135,7 +135,7 @@ async def test_a_refusal_after_a_tool_leaves_a_history_to_go_on_with(
     chat = till.chat(llmock.model(transport).build())
     messages = Messages.from_user("Pay.")
 
-    with pytest.raises(ServerFault) as caught:
+    with pytest.raises(ServerError) as caught:
         await run(chat, messages, way)
     messages = Messages.from_json(messages.to_json())
     response = await run(chat, messages, way)
@@ -151,7 +151,7 @@ async def test_an_answer_that_takes_too_long_is_a_timeout_and_is_asked_for_again
     llmock.order({"type": "delay", "seconds": 30, "times": 2}, {"type": "reply", "text": "At last.", "times": 3})
     hasty = ChatBuilder().with_model(llmock.model(transport).build()).with_options(ChatOptions(timeout=0.2))
 
-    with pytest.raises(Timeout) as caught:
+    with pytest.raises(RequestTimeoutError) as caught:
         await run(hasty.with_retry(0).build(), Messages.from_user("Hello?"), way)
     response = await run(hasty.with_retry(AT_ONCE).build(), Messages.from_user("Hello?"), way)
 
@@ -167,7 +167,7 @@ async def test_a_quota_that_frees_too_late_is_not_waited_for(
     await run(chat, Messages.from_user("Hello?"), way)
     began = time.monotonic()
 
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(RateLimitedError) as caught:
         await run(chat, Messages.from_user("Hello?"), way)
 
     assert time.monotonic() - began < 5
@@ -183,7 +183,7 @@ async def test_a_prompt_that_is_too_long_is_no_matter_of_trying_again(
     model = strict_llmock.model(transport).with_api_key(strict_llmock.fresh_key()).build()
     chat = ChatBuilder().with_model(model).with_retry(AT_ONCE).build()
 
-    with pytest.raises(ContextLength) as caught:
+    with pytest.raises(ContextLengthError) as caught:
         await run(chat, Messages.from_user("word " * 500), way)
 
     assert (caught.value.status, caught.value.attempts) == (400, 1)

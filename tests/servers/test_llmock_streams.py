@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Paused, Retry
-from chat_core.errors import ChatError, InvalidResponse, Network, StreamTruncated, Timeout
+from chat_core.errors import ChatError, InvalidResponseError, NetworkError, RequestTimeoutError, StreamTruncatedError
 from chat_core.events import AttemptReset
 from chat_core.messages import Completed, Failed
 from chat_transport_httpx import HttpxTransport
@@ -23,9 +23,9 @@ FINISH = 6
 """The chunk with the finish reason: an answer of which no more than this came is whole."""
 
 FAULTS: dict[str, type[ChatError]] = {
-    "disconnect": Network,
-    "truncate": StreamTruncated,
-    "malformed": InvalidResponse,
+    "disconnect": NetworkError,
+    "truncate": StreamTruncatedError,
+    "malformed": InvalidResponseError,
 }
 
 
@@ -106,7 +106,7 @@ async def test_a_stream_that_falls_silent_is_a_timeout(llmock: Llmock, transport
     messages = Messages.from_user("Pay.")
     before = messages.to_json()
 
-    with pytest.raises(Timeout) as caught:
+    with pytest.raises(RequestTimeoutError) as caught:
         await run(till.chat(llmock.model(transport).build()), messages, options=ChatOptions(timeout=0.2))
 
     assert caught.value.retryable
@@ -204,7 +204,7 @@ async def test_an_approved_call_runs_once_though_the_stream_after_it_breaks(
     messages.tool(paused.waiting[0].tool_id).approve()
     llmock.order(fault("truncate", 2))
 
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         await run(chat, messages)
     stored = Messages.from_json(messages.to_json())
     response = await run(chat, stored)

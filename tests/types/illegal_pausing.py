@@ -14,7 +14,7 @@ from chat_core import (
     Done,
     Execute,
     FilePart,
-    Nested,
+    NestedEvent,
     Paused,
     ReadyChatBuilder,
     ReasoningDelta,
@@ -109,7 +109,13 @@ async def x26_an_unhandled_pause_in_a_stream() -> None:  # R: AssertionError: Ex
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
                 case (
-                    ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | Nested() | Done()
+                    ToolResult()
+                    | StructuredDelta()
+                    | FilePart()
+                    | StepFinished()
+                    | AttemptReset()
+                    | NestedEvent()
+                    | Done()
                 ):
                     pass
                 case _:
@@ -151,7 +157,9 @@ async def x33_an_unhandled_event() -> None:
             match event:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
-                case StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | Nested() | Done() | Paused():
+                case (
+                    StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent() | Done() | Paused()
+                ):
                     pass
                 case _:
                     assert_never(event)  # E: ToolResult

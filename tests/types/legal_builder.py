@@ -19,7 +19,7 @@ from chat_core import (
     Messages,
     OutputSpec,
     Paused,
-    Progress,
+    ProgressEvent,
     ReadyChatBuilder,
     Retry,
     ScopedCollection,
@@ -92,7 +92,7 @@ async def l06_embeddings() -> None:
 async def l07_stream() -> None:
     async with ChatBuilder().with_model(full).build().stream(hi()) as stream:
         async for event in stream:
-            assert_type(event, Progress | Done[ChatResponse])
+            assert_type(event, ProgressEvent | Done[ChatResponse])
             assert_type(event, StreamEvent[ChatResponse, Never])
 
 

@@ -11,9 +11,10 @@ from chat_core import (
     Conversation,
     Done,
     FunctionCall,
+    Interrupted,
     Messages,
     Paused,
-    Progress,
+    ProgressEvent,
     ReadyChatBuilder,
     Reject,
     RequireApproval,
@@ -26,7 +27,6 @@ from chat_core import (
     Tool,
     ToolStatus,
     Turn,
-    Unknown,
     Withhold,
 )
 
@@ -49,7 +49,7 @@ async def l80_a_person_is_asked_about_interrupted_calls() -> None:
     assert_type(builder, ChatBuilder[ChatResponse, Paused])
     chat = builder.with_model(pays).build()
     assert_type(chat, StreamingChat[ChatResponse, Paused])
-    result = await chat.complete(interrupted(Unknown()))
+    result = await chat.complete(interrupted(Interrupted()))
     assert_type(result, ChatResponse | Paused)
     true(isinstance(result, Paused) and result.reason == "Interrupted")
 
@@ -57,7 +57,7 @@ async def l80_a_person_is_asked_about_interrupted_calls() -> None:
 async def l81_interrupted_calls_are_rejected() -> None:
     ready = ChatBuilder().with_model(pays).with_tools(risky).with_interrupted(Reject("ask again"))
     assert_type(ready, ReadyChatBuilder[FakeFull, ChatResponse, Never])
-    answer = await ready.build().complete(interrupted(Unknown()))
+    answer = await ready.build().complete(interrupted(Interrupted()))
     assert_type(answer, ChatResponse)
     true(answer.text == "paid")
     await bare(ready.build())
@@ -113,7 +113,7 @@ async def resume(chat: Chat, conversation: Conversation) -> ChatResponse:
 async def resume_or_wait(chat: StreamingChat[ChatResponse, Paused], target: Messages | Conversation) -> str:
     async with chat.stream(target) as stream:
         async for event in stream:
-            assert_type(event, Progress | Done[ChatResponse] | Paused)
+            assert_type(event, ProgressEvent | Done[ChatResponse] | Paused)
     result = stream.response
     assert_type(result, ChatResponse | Paused)
     return "paused" if isinstance(result, Paused) else result.text
@@ -130,7 +130,7 @@ async def l87_structured_answers_in_a_stream() -> None:
     text = ""
     async with chat.stream(hi()) as stream:
         async for event in stream:
-            assert_type(event, Progress | Done[StructuredResponse[City]])
+            assert_type(event, ProgressEvent | Done[StructuredResponse[City]])
             match event:
                 case StructuredDelta(delta):
                     assert_type(event.snapshot(), object)

@@ -11,7 +11,7 @@ from chat_core import (
     ChatStream,
     Done,
     FilePart,
-    Nested,
+    NestedEvent,
     Paused,
     ReasoningDelta,
     ScopedCollection,
@@ -76,7 +76,7 @@ async def l43_match_the_events_of_a_chat_that_never_pauses() -> str:
                     text += tool.name
                 case ReasoningDelta() | ToolCallDelta() | ToolProgress() | StructuredDelta() | FilePart():
                     pass
-                case StepFinished() | AttemptReset() | Nested():
+                case StepFinished() | AttemptReset() | NestedEvent():
                     pass
                 case Done(response):
                     assert_type(response, ChatResponse)
@@ -95,7 +95,7 @@ async def l44_match_the_events_of_a_chat_that_may_pause() -> str:
             match event:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
-                case ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | Nested():
+                case ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent():
                     pass
                 case Done(response):
                     end = response.text
@@ -121,7 +121,7 @@ def render(event: StreamEvent) -> str:
             return str(step)
         case AttemptReset(attempt, reason):
             return f"{attempt}: {reason}"
-        case Nested(path, _):
+        case NestedEvent(path, _):
             return "/".join(path)
         case Done(response):
             return response.text

@@ -22,14 +22,14 @@ from .normalise import Json, Object
 PROVIDER: Final = "recorded"
 
 ERROR_CLASSES: Final = {
-    "AuthenticationError": {"Authentication"},
-    "PermissionDeniedError": {"PermissionDenied"},
-    "NotFoundError": {"NotFound"},
-    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered"},
-    "RateLimitError": {"RateLimited", "QuotaExceeded"},
-    "InternalServerError": {"ServerFault", "Overloaded"},
+    "AuthenticationError": {"AuthenticationError"},
+    "PermissionDeniedError": {"PermissionDeniedError"},
+    "NotFoundError": {"NotFoundError"},
+    "BadRequestError": {"InvalidRequestError", "ContextLengthError", "ContentFilteredError"},
+    "RateLimitError": {"RateLimitedError", "QuotaExceededError"},
+    "InternalServerError": {"ServerError", "OverloadedError"},
     # What the official client raises for an error in the middle of a stream says nothing of its kind.
-    "APIError": {"InvalidRequest", "ContextLength", "ServerFault", "Overloaded", "RateLimited"},
+    "APIError": {"InvalidRequestError", "ContextLengthError", "ServerError", "OverloadedError", "RateLimitedError"},
 }
 """Which of our errors tell what the official client's class tells, or more."""
 

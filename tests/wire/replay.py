@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from chat_completions.codec import StreamDecoder, decode, encode
-from chat_core.errors import ChatError, PendingTools
+from chat_core.errors import ChatError, PendingToolsError
 from chat_core.messages import Messages, Role, Turn
 from chat_core.transport.sse import SseParser
 
@@ -101,7 +101,7 @@ def unlike(continuation: Continuation) -> list[str]:
     own = f"messages[{continuation.place}]"
     try:
         found = differences(continuation.after.body, replayed(continuation))
-    except PendingTools as error:
+    except PendingToolsError as error:
         return [f"{own}.tool_calls: the recorded client answers other calls than {', '.join(error.tool_ids)}"]
     except ChatError as error:
         return [f"{own}: {error}"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from chat_completions.codec import StreamDecoder, is_last
-from chat_core.errors import ChatError, Provider, StreamTruncated
+from chat_core.errors import ChatError, ProviderError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import Pending
 from chat_core.provider import Delta
@@ -40,7 +40,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer(answer: 
     said = list[Delta]()
     for event in answer.events:
         failure = broken_off(decoder)
-        assert isinstance(failure, StreamTruncated), failure
+        assert isinstance(failure, StreamTruncatedError), failure
         assert failure.retryable
         partial = failure.partial
         assert partial is not None
@@ -49,7 +49,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer(answer: 
         assert failure.usage == partial.usage
         try:
             said += decoder.feed([event])
-        except Provider:
+        except ProviderError:
             return  # the server itself said that it failed, and so it stays
         if ends(event):
             return

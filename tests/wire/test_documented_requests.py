@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 import pytest
-from chat_core.errors import PendingTools
+from chat_core.errors import PendingToolsError
 
 from .encoding import sent
 from .normalise import Json, Object, differences
@@ -241,5 +241,5 @@ def test_what_belongs_to_one_vendor_is_not_told_to_another() -> None:
 
 
 def test_a_call_without_a_result_is_not_sent() -> None:
-    with pytest.raises(PendingTools):
+    with pytest.raises(PendingToolsError):
         _unlike({"model": "m", "messages": [ASK, _assistant(_call()), ASK]})

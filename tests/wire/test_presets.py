@@ -27,7 +27,7 @@ from chat_completions import (
     XAIBuilder,
 )
 from chat_completions.codec import decode
-from chat_core.errors import ChatError, Provider
+from chat_core.errors import ChatError, ProviderError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -245,7 +245,7 @@ ROWS: Final = [
 ]
 
 
-def expected(status: int, text: str) -> type[Provider]:
+def expected(status: int, text: str) -> type[ProviderError]:
     return next(
         kind
         for statuses, words, kind in RULES
@@ -253,7 +253,7 @@ def expected(status: int, text: str) -> type[Provider]:
     )
 
 
-async def refused(name: str, row: Object, *, streamed: bool) -> Provider:
+async def refused(name: str, row: Object, *, streamed: bool) -> ProviderError:
     text = row["body"] if isinstance(row["body"], str) else json.dumps(row["body"])
     status = cast("int", row["status"])
     transport = MockTransport()
@@ -266,7 +266,7 @@ async def refused(name: str, row: Object, *, streamed: bool) -> Provider:
                 pass
         else:
             await provider.complete(*ask)
-    assert isinstance(error.value, Provider)
+    assert isinstance(error.value, ProviderError)
     return error.value
 
 

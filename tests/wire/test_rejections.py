@@ -11,17 +11,17 @@ from typing import Final, cast
 import pytest
 from chat_completions.errors import translate
 from chat_core.errors import (
-    Authentication,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    AuthenticationError,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.types import Headers
@@ -31,21 +31,25 @@ from .normalise import Json, Object
 
 require_wire()
 
-RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
+RULES: Final[tuple[tuple[str, str, type[ProviderError]], ...]] = (
     # The money is used up, whatever the status: waiting does not help.
-    ("402", "", QuotaExceeded),
-    ("429|403|400", r"insufficient_quota|insufficient balance|billing_hard_limit", QuotaExceeded),
-    ("429", "", RateLimited),
+    ("402", "", QuotaExceededError),
+    ("429|403|400", r"insufficient_quota|insufficient balance|billing_hard_limit", QuotaExceededError),
+    ("429", "", RateLimitedError),
     # Who asks.
-    ("401", "", Authentication),
+    ("401", "", AuthenticationError),
     # What is asked: the content, before the permission that some gateways name in its place.
-    ("400|403", r"content_filter|violates usage guidelines|content management policy", ContentFiltered),
-    ("403", "", PermissionDenied),
-    ("404", "", NotFound),
-    ("400|413|422", r"context (length|size|window)|exceed_context_size|prompt too long|too many tokens", ContextLength),
-    ("503|529", "", Overloaded),
-    ("408|409|425|5..", "", ServerFault),
-    ("4..", "", InvalidRequest),
+    ("400|403", r"content_filter|violates usage guidelines|content management policy", ContentFilteredError),
+    ("403", "", PermissionDeniedError),
+    ("404", "", NotFoundError),
+    (
+        "400|413|422",
+        r"context (length|size|window)|exceed_context_size|prompt too long|too many tokens",
+        ContextLengthError,
+    ),
+    ("503|529", "", OverloadedError),
+    ("408|409|425|5..", "", ServerError),
+    ("4..", "", InvalidRequestError),
 )
 """Status, words in the body, class; the first that fits holds. Written from the vendors' references."""
 
@@ -66,16 +70,16 @@ def _text(row: Object) -> str:
     return body if isinstance(body, str) else json.dumps(body)
 
 
-def _error(row: Object) -> Provider:
+def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
     refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
     error = translate(refused, str(row["provider"]))
-    assert isinstance(error, Provider)
+    assert isinstance(error, ProviderError)
     return error
 
 
-def _expected(status: int, text: str) -> type[Provider]:
+def _expected(status: int, text: str) -> type[ProviderError]:
     return next(
         kind
         for statuses, words, kind in RULES
@@ -121,11 +125,11 @@ def test_a_recorded_refusal_is_told_in_the_words_of_its_vendor(row: Object) -> N
         assert error.code == code
 
 
-def _made(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+def _made(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     text = body if isinstance(body, str) else json.dumps(body)
     refused = TransportError("status", "refused", status=status, headers=Headers(headers or {}), body=text.encode())
     error = translate(refused, "vendor")
-    assert isinstance(error, Provider)
+    assert isinstance(error, ProviderError)
     return error
 
 
@@ -142,36 +146,46 @@ AZURE_FILTER: Final = {
     }
 }
 
-DOCUMENTED: Final[tuple[tuple[str, int, object, type[Provider]], ...]] = (
-    ("no quota left", 429, _openai("insufficient_quota", "insufficient_quota"), QuotaExceeded),
-    ("a rate limit by code", 429, _openai("rate_limit_exceeded", "requests"), RateLimited),
-    ("no balance", 402, {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}}, QuotaExceeded),
-    ("no credits", 402, {"error": {"code": 402, "message": "This request requires more credits"}}, QuotaExceeded),
-    ("too long by code", 400, _openai("context_length_exceeded"), ContextLength),
-    ("too long by words", 400, {"message": "This model's maximum context length is 8192 tokens."}, ContextLength),
-    ("too long for a text", 400, _openai("string_above_max_length"), ContextLength),
-    ("a filtered prompt", 400, AZURE_FILTER, ContentFiltered),
-    ("a policy against the prompt", 400, _openai("content_policy_violation"), ContentFiltered),
-    ("a country", 403, _openai("unsupported_country_region_territory", "request_forbidden"), PermissionDenied),
-    ("a model that was never there", 404, _openai("model_not_found"), NotFound),
-    ("a schema of fields", 422, {"detail": [{"loc": ["body", "n"], "msg": "not a number"}]}, InvalidRequest),
-    ("a conflict", 409, {"error": {"message": "Conflict"}}, ServerFault),
-    ("a slow server", 408, {"error": {"message": "Timeout", "code": "Timeout"}}, ServerFault),
-    ("a bad gateway in HTML", 502, "<html><title>502</title></html>", ServerFault),
-    ("no room", 503, {"error": {"message": "The engine is currently overloaded"}}, Overloaded),
-    ("no room by another status", 529, {"error": {"type": "overloaded_error", "message": "Overloaded"}}, Overloaded),
-    ("a failure of the server", 500, {"error": {"type": "server_error", "message": "Sorry"}}, ServerFault),
-    ("nothing said", 400, "", InvalidRequest),
-    ("no JSON", 400, "{", InvalidRequest),
-    ("a list", 400, [{"error": {"code": 400, "message": "No."}}], InvalidRequest),
+DOCUMENTED: Final[tuple[tuple[str, int, object, type[ProviderError]], ...]] = (
+    ("no quota left", 429, _openai("insufficient_quota", "insufficient_quota"), QuotaExceededError),
+    ("a rate limit by code", 429, _openai("rate_limit_exceeded", "requests"), RateLimitedError),
+    (
+        "no balance",
+        402,
+        {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}},
+        QuotaExceededError,
+    ),
+    ("no credits", 402, {"error": {"code": 402, "message": "This request requires more credits"}}, QuotaExceededError),
+    ("too long by code", 400, _openai("context_length_exceeded"), ContextLengthError),
+    ("too long by words", 400, {"message": "This model's maximum context length is 8192 tokens."}, ContextLengthError),
+    ("too long for a text", 400, _openai("string_above_max_length"), ContextLengthError),
+    ("a filtered prompt", 400, AZURE_FILTER, ContentFilteredError),
+    ("a policy against the prompt", 400, _openai("content_policy_violation"), ContentFilteredError),
+    ("a country", 403, _openai("unsupported_country_region_territory", "request_forbidden"), PermissionDeniedError),
+    ("a model that was never there", 404, _openai("model_not_found"), NotFoundError),
+    ("a schema of fields", 422, {"detail": [{"loc": ["body", "n"], "msg": "not a number"}]}, InvalidRequestError),
+    ("a conflict", 409, {"error": {"message": "Conflict"}}, ServerError),
+    ("a slow server", 408, {"error": {"message": "Timeout", "code": "Timeout"}}, ServerError),
+    ("a bad gateway in HTML", 502, "<html><title>502</title></html>", ServerError),
+    ("no room", 503, {"error": {"message": "The engine is currently overloaded"}}, OverloadedError),
+    (
+        "no room by another status",
+        529,
+        {"error": {"type": "overloaded_error", "message": "Overloaded"}},
+        OverloadedError,
+    ),
+    ("a failure of the server", 500, {"error": {"type": "server_error", "message": "Sorry"}}, ServerError),
+    ("nothing said", 400, "", InvalidRequestError),
+    ("no JSON", 400, "{", InvalidRequestError),
+    ("a list", 400, [{"error": {"code": 400, "message": "No."}}], InvalidRequestError),
 )
 
 
 @pytest.mark.parametrize(("name", "status", "body", "kind"), DOCUMENTED, ids=[row[0] for row in DOCUMENTED])
-def test_a_documented_refusal_is_of_its_class(name: str, status: int, body: object, kind: type[Provider]) -> None:
+def test_a_documented_refusal_is_of_its_class(name: str, status: int, body: object, kind: type[ProviderError]) -> None:
     error = _made(status, body)
     assert type(error) is kind, name
-    assert error.retryable is (kind in {RateLimited, Overloaded, ServerFault})
+    assert error.retryable is (kind in {RateLimitedError, OverloadedError, ServerError})
 
 
 def test_money_that_is_used_up_is_not_asked_for_again() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import anyio
 import story
 from answers import Answers, asked, changed, from_flags, given
-from chat_core import AlreadyClaimed, ChatError, PendingTools
+from chat_core import ChatError, ConflictError, PendingToolsError
 from desk import WAITS, Desk, Place
 from models import KEY_VARIABLE, choose
 from screen import RED, Screen
@@ -47,7 +47,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return WAITS
     except ChatError as error:
         screen.line("✖", f"{type(error).__name__}: {error}", RED)
-        return CLAIMED if isinstance(error, AlreadyClaimed) else WAITS if isinstance(error, PendingTools) else FAILED
+        return (
+            CLAIMED if isinstance(error, ConflictError) else WAITS if isinstance(error, PendingToolsError) else FAILED
+        )
 
 
 def _work(flags: argparse.Namespace, place: Place, screen: Screen) -> int:

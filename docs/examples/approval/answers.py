@@ -33,7 +33,7 @@ class Answer:
         """Make the decision. It is durable when the conversation has been saved, or run.
 
         Raises:
-            IllegalTransition: the call does not wait for it (any more).
+            IllegalTransitionError: the call does not wait for it (any more).
         """
         match self.verb:
             case "approve":

@@ -16,7 +16,7 @@ from chat_core import (
     ChatProvider,
     ChatResponse,
     FileConversation,
-    IllegalTransition,
+    IllegalTransitionError,
     Messages,
     Paused,
     StreamingChat,
@@ -60,7 +60,7 @@ class Desk:
         """Process one: ask, stream, and end where somebody must decide.
 
         Raises:
-            PendingTools: something waits already.
+            PendingToolsError: something waits already.
         """
         async with self._chat() as chat, FileConversation.open(self.place.conversation) as conversation:
             conversation.messages.user(question)
@@ -79,7 +79,7 @@ class Desk:
         has left behind.
 
         Raises:
-            AlreadyClaimed: another process is at it, or has decided meanwhile.
+            ConflictError: another process is at it, or has decided meanwhile.
         """
         async with self._chat(self.hold) as chat, FileConversation.open(self.place.conversation) as conversation:
             if not unfinished(conversation.messages):
@@ -147,7 +147,7 @@ class Desk:
             tool = messages.tool(*wait.path)
             try:
                 answer.apply(tool, wait)
-            except IllegalTransition as error:  # its time ran out at the question
+            except IllegalTransitionError as error:  # its time ran out at the question
                 self.screen.note(str(error))
             else:
                 self.screen.line("", told(tool.decisions[-1]))

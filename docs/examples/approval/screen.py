@@ -17,6 +17,7 @@ from chat_core import (
     Decision,
     Done,
     Failed,
+    Interrupted,
     Messages,
     Paused,
     Pending,
@@ -29,7 +30,6 @@ from chat_core import (
     ToolProgress,
     ToolResult,
     ToolStarted,
-    Unknown,
     Wait,
 )
 
@@ -141,7 +141,7 @@ def status(tool: Tool) -> str:
             return {"approval": "waits for approval", "schedule": "waits for its time", None: "was asked for"}[kind]
         case Approved():
             return "is approved and has not run"
-        case Unknown():
+        case Interrupted():
             return "was interrupted, and may have taken effect"
         case _:
             return "runs, or its process has died"

@@ -7,7 +7,7 @@ from chat_claude.answer import CallBlock, OtherBlock, OutputBlock, TextBlock, Th
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import Opaque, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
-from chat_core.wire.shapes import WrongShape
+from chat_core.wire.shapes import WrongShapeError
 
 P = "claude"
 
@@ -68,7 +68,7 @@ def test_a_structured_answer_in_pieces_is_text() -> None:
 
 
 def test_a_structured_answer_that_is_no_object_is_none() -> None:
-    with pytest.raises(WrongShape, match=r"content\[0\]\.input is not an object"):
+    with pytest.raises(WrongShapeError, match=r"content\[0\]\.input is not an object"):
         OutputBlock({"name": "f", "input": "x"}, "content[0]")
 
 

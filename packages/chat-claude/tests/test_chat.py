@@ -19,7 +19,7 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
-from chat_core.errors import InvalidResponse, Overloaded, RateLimited, Refused, StreamTruncated
+from chat_core.errors import InvalidResponseError, OverloadedError, RateLimitedError, RefusalError, StreamTruncatedError
 from chat_core.events import AttemptReset, Done, ReasoningDelta, StructuredDelta, TextDelta, ToolResult
 from chat_core.messages import Completed, Failed
 from chat_core.testing import MockTransport
@@ -315,7 +315,7 @@ async def test_a_refusal_in_the_place_of_a_structured_answer_is_told() -> None:
     transport = MockTransport()
     transport.answer(body=answer("I cannot.", reason="refusal"))
     chat = ChatBuilder().with_model(provider(transport)).with_structured_output(City).build()
-    with pytest.raises(Refused, match="I cannot"):
+    with pytest.raises(RefusalError, match="I cannot"):
         await chat.complete(Messages.from_user("Rome?"))
 
 
@@ -358,7 +358,7 @@ async def test_an_error_in_mid_stream_is_the_run_s_and_keeps_what_was_said() -> 
     chat = ChatBuilder().with_model(provider(transport)).build()
     messages, said = Messages.from_user("Go"), list[str]()
     async with chat.stream(messages) as stream:
-        with pytest.raises(Overloaded) as error:
+        with pytest.raises(OverloadedError) as error:
             async for event in stream:
                 if isinstance(event, TextDelta):
                     said.append(event.text)
@@ -393,7 +393,7 @@ async def test_a_truncated_stream_runs_no_tool() -> None:
     chat = ChatBuilder().with_model(provider(transport)).with_tools(tools).with_retry(0).build()
     messages = Messages.from_user("Go")
     async with chat.stream(messages) as stream:
-        with pytest.raises(StreamTruncated):
+        with pytest.raises(StreamTruncatedError):
             async for _ in stream:
                 pass
     assert asked == []
@@ -405,7 +405,7 @@ async def test_a_limit_that_stays_used_up_is_told_with_its_wait() -> None:
     limited = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     transport.answer(429, {"retry-after": "9", "request-id": "req_1"}, limited)
     chat = ChatBuilder().with_model(provider(transport)).with_retry(0).build()
-    with pytest.raises(RateLimited) as error:
+    with pytest.raises(RateLimitedError) as error:
         await chat.complete(Messages.from_user("Go"))
     assert (error.value.retry_after, error.value.request_id) == (9.0, "req_1")
 
@@ -414,7 +414,7 @@ async def test_a_page_of_a_gateway_is_no_answer() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     chat = ChatBuilder().with_model(provider(transport)).build()
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         await chat.complete(Messages.from_user("Go"))
 
 

@@ -9,15 +9,15 @@ import anyio
 import pytest
 from chat_claude import ClaudeBuilder, ClaudeOptions, ClaudeProvider, WebFetch
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    RateLimited,
-    StreamTruncated,
-    Timeout,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    RateLimitedError,
+    RequestTimeoutError,
+    StreamTruncatedError,
     TransportError,
 )
 from chat_core.events import TextDelta
@@ -106,7 +106,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
     transport = MockTransport()
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     transport.answer(429, {"retry-after": "2", "request-id": "req_1"}, body)
-    with pytest.raises(RateLimited) as error:
+    with pytest.raises(RateLimitedError) as error:
         await complete(transport)
     assert (error.value.retry_after, error.value.request_id, error.value.retryable) == (2.0, "req_1", True)
 
@@ -114,10 +114,10 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("met", "kind"),
     [
-        (TransportError("connect", "no route"), Network),
-        (TransportError("timeout", "silence"), Timeout),
-        (TransportError("stream", "reset"), Network),
-        (TransportError("protocol", "no HTTP"), InvalidResponse),
+        (TransportError("connect", "no route"), NetworkError),
+        (TransportError("timeout", "silence"), RequestTimeoutError),
+        (TransportError("stream", "reset"), NetworkError),
+        (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
 async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
@@ -134,7 +134,7 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
 async def test_the_key_is_in_no_error_and_in_no_repr() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"type": "error", "error": {"type": "authentication_error", "message": "no"}})
-    with pytest.raises(Authentication) as error:
+    with pytest.raises(AuthenticationError) as error:
         await complete(transport)
     assert "hunter2" not in repr(error.value) + str(error.value) + repr(vars(error.value)) + repr(built(transport))
 
@@ -178,7 +178,7 @@ async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> 
 async def test_a_stream_that_is_cut_is_no_answer() -> None:
     transport = MockTransport()
     transport.events(START, words("Hel"), OVER)
-    with pytest.raises(StreamTruncated) as error:
+    with pytest.raises(StreamTruncatedError) as error:
         await listen(transport)
     assert error.value.partial is not None
     assert error.value.partial.text == "Hel"
@@ -189,7 +189,7 @@ async def test_a_connection_that_breaks_carries_what_came_before() -> None:
     broken = TransportError("stream", "reset")
     transport.answer(body=[f"data: {START}\n\ndata: {words('Hel')}\n\n".encode(), broken])
     async with streaming(transport) as stream:
-        with pytest.raises(Network) as error:
+        with pytest.raises(NetworkError) as error:
             async for _ in stream:
                 assert stream.partial().usage == Usage(3, 1)
     assert error.value.partial is not None
@@ -205,7 +205,7 @@ async def test_an_error_in_mid_stream_comes_after_what_was_said() -> None:
     transport.answer(body=f"data: {START}\n\ndata: {words('Hel')}\n\ndata: {failed}\n\n".encode())
     said: list[Delta] = []
     async with streaming(transport) as stream:
-        with pytest.raises(Overloaded):
+        with pytest.raises(OverloadedError):
             async for batch in stream:
                 said += batch
     assert said == [TextDelta("Hel")]
@@ -214,7 +214,7 @@ async def test_an_error_in_mid_stream_comes_after_what_was_said() -> None:
 async def test_a_refused_stream_fails_on_entering() -> None:
     transport = MockTransport()
     transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}})
-    with pytest.raises(NotFound, match="model: m"):
+    with pytest.raises(NotFoundError, match="model: m"):
         await listen(transport)
 
 
@@ -240,7 +240,7 @@ async def test_tokens_are_counted_without_an_answer() -> None:
     assert transport.last.request.url == "https://api.anthropic.com/v1/messages/count_tokens"
     assert transport.last.json().keys() == {"model", "system", "messages"}
     transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "no"}})
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         await built(transport).count_tokens(messages)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from chat_claude import Dialect
 from chat_claude.codec import StreamDecoder, decode, decode_count, encode_turns, on_bedrock, on_vertex
-from chat_core.errors import InvalidResponse, NotFound
+from chat_core.errors import InvalidResponseError, NotFoundError
 from chat_core.messages import Messages, Turn
 from chat_core.transport import Event
 
@@ -83,12 +83,12 @@ def test_a_count_is_a_number() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"input_tokens": "12"}'])
 def test_what_tells_no_count_is_an_invalid_response(body: bytes) -> None:
-    with pytest.raises(InvalidResponse, match="claude"):
+    with pytest.raises(InvalidResponseError, match="claude"):
         decode_count(body, "claude")
 
 
 def test_an_error_in_the_place_of_a_count_is_an_error() -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         decode_count(b'{"type":"error","error":{"type":"not_found_error","message":"model: x"}}', "claude")
 
 

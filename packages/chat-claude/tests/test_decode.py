@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from chat_claude.decode import REFUSED, StreamDecoder, decode, is_last
-from chat_core.errors import ChatError, InvalidResponse, ServerFault, StreamTruncated
+from chat_core.errors import ChatError, InvalidResponseError, ServerError, StreamTruncatedError
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import Failed, Opaque, ProviderPart, Reasoning, Text, Turn
 from chat_core.provider import Delta
@@ -306,7 +306,7 @@ def test_a_piece_without_an_index_belongs_to_the_last_block() -> None:
 
 def test_arguments_of_a_call_that_never_began_are_no_answer() -> None:
     error = failure(START, grow({"type": "input_json_delta", "partial_json": "{}"}), over("tool_use"), STOP)
-    assert isinstance(error, InvalidResponse)
+    assert isinstance(error, InvalidResponseError)
     assert error.path == "index"
 
 
@@ -462,7 +462,7 @@ def test_other_calls_beside_the_answer_s_run() -> None:
 
 def test_a_stream_without_message_stop_is_truncated_even_with_a_reason() -> None:
     error = failure(START, *text(), *call('{"a":', 1), over("tool_use"))
-    assert isinstance(error, StreamTruncated)
+    assert isinstance(error, StreamTruncatedError)
     assert "without `message_stop`; 1 call was not run; usage so far: 10 in, 9 out" in str(error)
     assert error.retryable
     assert error.partial is not None
@@ -477,7 +477,7 @@ def test_a_stream_without_message_stop_is_truncated_even_with_a_reason() -> None
 def test_what_a_gateway_adds_is_neither_an_end_nor_a_mistake(data: bytes) -> None:
     assert listen(START, *text(), Event("data", data), over(), Event("message", data), STOP)[1].text == "Hi"
     assert listen(START, *text(), over(), STOP, Event("message", data))[1].text == "Hi"
-    assert isinstance(failure(START, *text(), over(), Event("message", data)), StreamTruncated)
+    assert isinstance(failure(START, *text(), over(), Event("message", data)), StreamTruncatedError)
 
 
 def test_unknown_events_are_ignored() -> None:
@@ -501,13 +501,13 @@ def test_an_event_without_a_type_is_read_by_its_name() -> None:
     bare = [{key: value for key, value in chunk.items() if key != "type"} for chunk in chunks]
     events = [Event(full["type"], json.dumps(chunk).encode()) for full, chunk in zip(chunks, bare, strict=True)]
     assert listen(*events)[1].text == "Hi"
-    assert isinstance(failure(START, *text(), over(), Event("message", b"{}")), StreamTruncated)
-    assert type(failure(START, Event("error", b'{"message": "no"}'))) is ServerFault
+    assert isinstance(failure(START, *text(), over(), Event("message", b"{}")), StreamTruncatedError)
+    assert type(failure(START, Event("error", b'{"message": "no"}'))) is ServerError
 
 
 def test_a_stream_that_ends_without_a_beginning_is_no_answer() -> None:
     error = failure(STOP)
-    assert isinstance(error, InvalidResponse)
+    assert isinstance(error, InvalidResponseError)
     assert error.path == "message"
 
 

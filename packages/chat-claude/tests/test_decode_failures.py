@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from chat_claude.decode import StreamDecoder, decode
-from chat_core.errors import ChatError, InvalidResponse, Overloaded, RateLimited
+from chat_core.errors import ChatError, InvalidResponseError, OverloadedError, RateLimitedError
 from chat_core.events import TextDelta
 from chat_core.messages import Turn
 from chat_core.transport import Event
@@ -66,21 +66,21 @@ def test_an_error_in_mid_stream_is_of_its_kind_and_comes_after_what_was_said() -
     chunks = [event(chunk) for chunk in (START, *text(), error_event("overloaded_error", "Overloaded"))]
     assert decoder.feed(chunks) == [TextDelta("Hi")]
     for attempt in (lambda: decoder.feed([]), decoder.close):
-        with pytest.raises(Overloaded, match="Overloaded") as error:
+        with pytest.raises(OverloadedError, match="Overloaded") as error:
             attempt()
     assert error.value.retryable
     assert error.value.request_id == "req_1"
     assert error.value.partial is not None
     assert error.value.partial.text == "Hi"
     assert error.value.usage == Usage(10, 1)
-    assert isinstance(failure(START, error_event("rate_limit_error")), RateLimited)
+    assert isinstance(failure(START, error_event("rate_limit_error")), RateLimitedError)
 
 
 def test_an_error_may_come_in_other_shapes() -> None:
     for odd in (Event("error", b"words"), Event("error", b'["words"]'), {"error": {"message": "words"}}):
         assert "words" in str(failure(START, odd))
     limited = failure(START, Event("throttlingException", b'{"message":"Too many tokens"}'))
-    assert isinstance(limited, RateLimited)
+    assert isinstance(limited, RateLimitedError)
 
 
 @pytest.mark.parametrize(
@@ -101,20 +101,20 @@ def test_an_error_may_come_in_other_shapes() -> None:
 )
 def test_a_known_field_of_a_wrong_shape_is_told_with_its_path(chunk: dict[str, Any], path: str) -> None:
     error = failure(START, chunk)
-    assert isinstance(error, InvalidResponse)
+    assert isinstance(error, InvalidResponseError)
     assert error.path == path
     assert error.raw
 
 
 def test_an_event_that_is_not_json_is_an_invalid_response() -> None:
-    assert isinstance(failure(START, Event("content_block_delta", b"{")), InvalidResponse)
-    assert isinstance(failure(START, Event("message", b"<html>")), InvalidResponse)
-    assert isinstance(failure(START, begin({"type": "text"}), {**end(), "index": []}), InvalidResponse)
+    assert isinstance(failure(START, Event("content_block_delta", b"{")), InvalidResponseError)
+    assert isinstance(failure(START, Event("message", b"<html>")), InvalidResponseError)
+    assert isinstance(failure(START, begin({"type": "text"}), {**end(), "index": []}), InvalidResponseError)
 
 
 def test_a_call_whose_input_is_no_object_fails_the_answer_and_nothing_else() -> None:
     error = failure(START, begin({"type": "tool_use", "id": "t", "name": "f", "input": [1]}), end())
-    assert isinstance(error, InvalidResponse)
+    assert isinstance(error, InvalidResponseError)
     assert error.path == "content_block.input"
 
 
@@ -139,10 +139,10 @@ def test_json_may_be_padded_with_blanks() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"content": 1}', b'{"content": [1]}'])
 def test_what_is_no_answer_is_an_invalid_response(body: bytes) -> None:
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         decode(body, P)
 
 
 def test_an_error_with_status_200_is_an_error() -> None:
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         decode(json.dumps(error_event("overloaded_error")).encode(), P)

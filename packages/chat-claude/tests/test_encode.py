@@ -18,7 +18,7 @@ from chat_claude import (
     uploaded,
 )
 from chat_claude.codec import encode, encode_count, encode_turns
-from chat_core.errors import PendingTools, UnsupportedOption, UnsupportedPart, UsageError
+from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.messages import Completed, File, FunctionCall, Messages, ProviderPart, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
@@ -79,7 +79,7 @@ def test_sequential_calls_stay_sequential_and_parallel_ones_parallel() -> None:
 def test_a_call_that_waits_is_never_sent() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", model(Tool(FunctionCall("f"), call_id="t1")))
-    with pytest.raises(PendingTools, match="t1"):
+    with pytest.raises(PendingToolsError, match="t1"):
         sent(messages)
 
 
@@ -208,7 +208,7 @@ def test_the_token_of_a_server_is_in_no_repr() -> None:
 
 
 def test_a_name_that_the_api_refuses_is_refused_first() -> None:
-    with pytest.raises(UnsupportedOption, match=r"rename 'a\.b'"):
+    with pytest.raises(UnsupportedOptionError, match=r"rename 'a\.b'"):
         sent(Messages.from_user("Hi"), declared("a.b"))
 
 
@@ -252,7 +252,7 @@ def test_a_platform_that_fetches_nothing_refuses_urls_by_name() -> None:
     for messages in (Messages.from_user(image), conversation()):
         if len(messages) > 1:
             messages.tool("t1").status = Completed("ok", (image,))
-        with pytest.raises(UnsupportedPart, match=r"mime='image/png'.*attach its bytes"):
+        with pytest.raises(UnsupportedPartError, match=r"mime='image/png'.*attach its bytes"):
             sent(messages, dialect=bedrock)
     assert sent(Messages.from_user(File("image/png", data=b"png"), '"type":"url"'), dialect=bedrock)
     own = ProviderPart("claude", "image", {"type": "image", "source": {"type": "url", "url": "https://a"}})

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from chat_claude.errors import failure_in_body, refusal, told, translate
 from chat_core.errors import (
-    Authentication,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    AuthenticationError,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.types import Headers
@@ -29,7 +29,7 @@ def said(kind: str, message: str = "no", **fields: Any) -> bytes:
     return json.dumps({"type": "error", "error": {"type": kind, "message": message}, **fields}).encode()
 
 
-def refused(status: int, body: bytes, **headers: str) -> Provider:
+def refused(status: int, body: bytes, **headers: str) -> ProviderError:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     return refusal(status, Headers(fields), body, "claude")
 
@@ -37,19 +37,21 @@ def refused(status: int, body: bytes, **headers: str) -> Provider:
 @pytest.mark.parametrize(
     ("status", "kind", "error", "retryable"),
     [
-        (400, "invalid_request_error", InvalidRequest, False),
-        (401, "authentication_error", Authentication, False),
-        (402, "billing_error", QuotaExceeded, False),
-        (403, "permission_error", PermissionDenied, False),
-        (404, "not_found_error", NotFound, False),
-        (413, "request_too_large", InvalidRequest, False),
-        (429, "rate_limit_error", RateLimited, True),
-        (500, "api_error", ServerFault, True),
-        (504, "timeout_error", ServerFault, True),
-        (529, "overloaded_error", Overloaded, True),
+        (400, "invalid_request_error", InvalidRequestError, False),
+        (401, "authentication_error", AuthenticationError, False),
+        (402, "billing_error", QuotaExceededError, False),
+        (403, "permission_error", PermissionDeniedError, False),
+        (404, "not_found_error", NotFoundError, False),
+        (413, "request_too_large", InvalidRequestError, False),
+        (429, "rate_limit_error", RateLimitedError, True),
+        (500, "api_error", ServerError, True),
+        (504, "timeout_error", ServerError, True),
+        (529, "overloaded_error", OverloadedError, True),
     ],
 )
-def test_every_documented_error_has_its_class(status: int, kind: str, error: type[Provider], retryable: bool) -> None:
+def test_every_documented_error_has_its_class(
+    status: int, kind: str, error: type[ProviderError], retryable: bool
+) -> None:
     found = refused(status, said(kind))
     assert type(found) is error
     assert found.retryable is retryable
@@ -59,16 +61,16 @@ def test_every_documented_error_has_its_class(status: int, kind: str, error: typ
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
-        ("overloaded_error", Overloaded),
-        ("rate_limit_error", RateLimited),
-        ("api_error", ServerFault),
-        ("billing_error", QuotaExceeded),
-        ("request_too_large", InvalidRequest),
-        ("invalid_request_error", InvalidRequest),
-        ("something_new", ServerFault),
+        ("overloaded_error", OverloadedError),
+        ("rate_limit_error", RateLimitedError),
+        ("api_error", ServerError),
+        ("billing_error", QuotaExceededError),
+        ("request_too_large", InvalidRequestError),
+        ("invalid_request_error", InvalidRequestError),
+        ("something_new", ServerError),
     ],
 )
-def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[Provider]) -> None:
+def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[ProviderError]) -> None:
     found = failure_in_body(json.loads(said(kind, request_id="req_1")), "claude")
     assert type(found) is error
     assert found.request_id == "req_1"
@@ -76,25 +78,25 @@ def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[Pr
 
 def test_a_prompt_that_is_too_long_is_told_apart() -> None:
     words = "prompt is too long: 208310 tokens > 200000 maximum"
-    assert type(refused(400, said("invalid_request_error", words))) is ContextLength
+    assert type(refused(400, said("invalid_request_error", words))) is ContextLengthError
     words = "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000"
-    assert type(refused(400, said("invalid_request_error", words))) is ContextLength
+    assert type(refused(400, said("invalid_request_error", words))) is ContextLengthError
 
 
 def test_a_credit_that_is_used_up_is_a_matter_of_money() -> None:
     words = "Your credit balance is too low to access the Anthropic API."
     error = refused(400, said("invalid_request_error", words), request_id="req_1")
-    assert type(error) is QuotaExceeded
+    assert type(error) is QuotaExceededError
     assert (error.status, error.request_id, error.retryable) == (400, "req_1", False)
     assert "credit balance" in str(error)
 
 
 def test_an_answer_that_the_filter_took_back_is_told_apart() -> None:
     body = said("invalid_request_error", "Output blocked by content filtering policy")
-    assert type(refused(400, body)) is ContentFiltered
-    assert type(failure_in_body(json.loads(body), "claude")) is ContentFiltered
+    assert type(refused(400, body)) is ContentFilteredError
+    assert type(failure_in_body(json.loads(body), "claude")) is ContentFilteredError
     assert not refused(400, body).retryable
-    assert type(refused(500, said("api_error", "blocked by content filtering policy"))) is ServerFault
+    assert type(refused(500, said("api_error", "blocked by content filtering policy"))) is ServerError
 
 
 def test_the_id_of_the_request_is_in_a_header_or_in_the_body() -> None:
@@ -131,13 +133,13 @@ def test_a_limit_that_is_used_up_says_when_it_is_renewed() -> None:
 @pytest.mark.parametrize(
     ("event", "error"),
     [
-        ("throttlingException", RateLimited),
-        ("serviceUnavailableException", Overloaded),
-        ("modelStreamErrorException", ServerFault),
-        ("validationException", InvalidRequest),
+        ("throttlingException", RateLimitedError),
+        ("serviceUnavailableException", OverloadedError),
+        ("modelStreamErrorException", ServerError),
+        ("validationException", InvalidRequestError),
     ],
 )
-def test_bedrock_names_what_ends_a_stream(event: str, error: type[Provider]) -> None:
+def test_bedrock_names_what_ends_a_stream(event: str, error: type[ProviderError]) -> None:
     for found in (told({"message": "no"}, event), told({event: {"message": "no"}}, "message")):
         assert type(failure_in_body(found, "claude")) is error
 
@@ -150,10 +152,10 @@ def test_only_what_speaks_of_an_error_is_one() -> None:
 
 
 def test_what_the_transport_met_is_translated() -> None:
-    assert type(translate(TransportError("connect", "no route"), "claude")) is Network
-    assert type(translate(TransportError("protocol", "no HTTP"), "claude")) is InvalidResponse
+    assert type(translate(TransportError("connect", "no route"), "claude")) is NetworkError
+    assert type(translate(TransportError("protocol", "no HTTP"), "claude")) is InvalidResponseError
     met = TransportError("status", "no", status=529, headers=Headers(), body=said("overloaded_error"))
-    assert type(translate(met, "claude")) is Overloaded
+    assert type(translate(met, "claude")) is OverloadedError
 
 
 def test_a_key_in_the_server_s_words_is_in_no_error() -> None:
@@ -164,4 +166,4 @@ def test_an_error_that_is_a_text_is_one_too() -> None:
     assert told({"error": "Overloaded"}, "message") == {"error": "Overloaded"}
     assert told({"error": " "}, "message") is None
     assert told({"error": None}, "message") is None
-    assert type(failure_in_body({"error": "Overloaded"}, "claude")) is Overloaded
+    assert type(failure_in_body({"error": "Overloaded"}, "claude")) is OverloadedError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from chat_claude.parts import file_block, mark, model_blocks, said_blocks, text_block, wire_ids
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
     Embedding,
@@ -51,7 +51,7 @@ def test_words_and_files_stand_in_the_order_in_which_they_were_said() -> None:
 def test_what_says_nothing_is_not_sent_and_is_refused_where_it_is_all() -> None:
     assert text_block(Text(" \n"), P) is None
     assert len(said_blocks(Turn([Text(""), Text("x")]), P, "user")) == 1
-    with pytest.raises(UnsupportedPart, match="is empty"):
+    with pytest.raises(UnsupportedPartError, match="is empty"):
         said_blocks(Turn([Text(" ")]), P, "user")
     assert said_blocks(Turn([Text("")]), P, "system") == []
 
@@ -83,15 +83,15 @@ def test_a_structured_value_is_its_json() -> None:
 
 @pytest.mark.parametrize("part", [Embedding((0.5,)), Reasoning("hm")])
 def test_what_a_user_cannot_say_is_refused_by_name(part: Part) -> None:
-    with pytest.raises(UnsupportedPart, match=r"Embedding of 1 numbers|Reasoning"):
+    with pytest.raises(UnsupportedPartError, match=r"Embedding of 1 numbers|Reasoning"):
         said_blocks(Turn([part]), P, "user")
 
 
 def test_a_file_has_no_place_in_the_system_text_nor_in_the_model_s_own_words() -> None:
     file = File("image/png", data=b"png")
-    with pytest.raises(UnsupportedPart, match="system messages have no place"):
+    with pytest.raises(UnsupportedPartError, match="system messages have no place"):
         said_blocks(Turn([file]), P, "system")
-    with pytest.raises(UnsupportedPart, match="give it to the user's"):
+    with pytest.raises(UnsupportedPartError, match="give it to the user's"):
         model(file)
 
 
@@ -151,7 +151,7 @@ def test_a_file_is_the_block_that_its_mime_type_wants(file: File, block: dict[st
     ],
 )
 def test_a_file_that_cannot_be_sent_is_refused_by_name_and_says_what_to_do(file: File, why: str) -> None:
-    with pytest.raises(UnsupportedPart, match=why):
+    with pytest.raises(UnsupportedPartError, match=why):
         file_block(file, P)
 
 

@@ -18,7 +18,7 @@ from chat_claude import (
 )
 from chat_claude.codec import encode
 from chat_claude.request import BUDGETS
-from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.errors import UnsupportedOptionError, UsageError
 from chat_core.messages import Completed as Done
 from chat_core.messages import FunctionCall, Messages, Opaque, Text, Tool, Turn
 from chat_core.options import ChatOptions, NamedTool
@@ -73,9 +73,9 @@ def test_the_options_of_every_provider_are_said_in_claude_s_words() -> None:
 
 
 def test_options_that_claude_does_not_know_are_refused() -> None:
-    with pytest.raises(UnsupportedOption, match="seed"):
+    with pytest.raises(UnsupportedOptionError, match="seed"):
         body(seed=1)
-    with pytest.raises(UnsupportedOption, match="0 to 1"):
+    with pytest.raises(UnsupportedOptionError, match="0 to 1"):
         body(temperature=1.5)
 
 
@@ -101,13 +101,13 @@ def test_the_least_effort_is_low_and_none_is_no_thinking() -> None:
 
 
 def test_a_model_that_cannot_think_so_is_told_of() -> None:
-    with pytest.raises(UnsupportedOption, match="does not think"):
+    with pytest.raises(UnsupportedOptionError, match="does not think"):
         body(NONE, reasoning="high")
-    with pytest.raises(UnsupportedOption, match="takes an effort"):
+    with pytest.raises(UnsupportedOptionError, match="takes an effort"):
         body(NEW, reasoning=4096)
-    with pytest.raises(UnsupportedOption, match="within a budget"):
+    with pytest.raises(UnsupportedOptionError, match="within a budget"):
         body(NEW, extras=ClaudeOptions(thinking=BudgetThinking(4096)))
-    with pytest.raises(UnsupportedOption, match="adaptively"):
+    with pytest.raises(UnsupportedOptionError, match="adaptively"):
         body(OLD, extras=ClaudeOptions(thinking=AdaptiveThinking()))
 
 
@@ -167,7 +167,7 @@ def test_the_choice_of_a_tool_and_of_parallel_calls_is_one_object(choice: Any, p
 
 def test_a_choice_without_tools_says_nothing_or_is_refused() -> None:
     assert "tool_choice" not in body(tool_choice="auto", parallel_tool_calls=False)
-    with pytest.raises(UnsupportedOption, match="needs tools"):
+    with pytest.raises(UnsupportedOptionError, match="needs tools"):
         body(tool_choice="required")
     native = ClaudeOptions(tools=(WebSearch(),))
     assert body(tool_choice="required", extras=native)["tool_choice"] == {"type": "any"}
@@ -263,7 +263,7 @@ def test_what_is_cleared_of_a_long_conversation_needs_one_beta_feature() -> None
 
 def test_a_further_field_takes_no_place_of_another_one() -> None:
     for name in ("model", "max_tokens", "thinking"):
-        with pytest.raises(UnsupportedOption, match=name):
+        with pytest.raises(UnsupportedOptionError, match=name):
             body(OLD, reasoning=2000, extras=ClaudeOptions(extra_body={name: 1}))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from chat_claude.schema import input_schema, strict_schema
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def test_parameters_that_are_an_object_go_over_as_they_are() -> None:
 
 def test_a_reference_at_the_root_is_resolved() -> None:
     schema = {"$defs": {"A": {"$ref": "#/$defs/B/C"}, "B/C": closed(a={"type": "string"})}, "$ref": "#/$defs/A"}
-    with pytest.raises(UnsupportedOption, match="`\\$ref`"):
+    with pytest.raises(UnsupportedOptionError, match="`\\$ref`"):
         input_schema({**schema, "$ref": "#/$defs/Missing"}, "t")
     schema["$defs"]["A"] = {"$ref": "#/$defs/B~1C"}  # type: ignore[index]
     assert input_schema(schema, "t")["properties"] == {"a": {"type": "string"}}
@@ -35,7 +35,7 @@ def test_a_reference_at_the_root_is_resolved() -> None:
 
 def test_a_reference_that_leads_to_itself_is_refused() -> None:
     schema = {"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}
-    with pytest.raises(UnsupportedOption, match="`\\$ref`"):
+    with pytest.raises(UnsupportedOptionError, match="`\\$ref`"):
         input_schema(schema, "t")
     assert strict_schema(schema) is None
 
@@ -43,7 +43,7 @@ def test_a_reference_that_leads_to_itself_is_refused() -> None:
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
 def test_a_union_at_the_root_is_refused_by_name(keyword: str) -> None:
     schema = {"type": "object", keyword: [closed(), closed()]}
-    with pytest.raises(UnsupportedOption, match=f"`{keyword}`"):
+    with pytest.raises(UnsupportedOptionError, match=f"`{keyword}`"):
         input_schema(schema, "t")
     assert strict_schema(schema) is None
 
@@ -54,7 +54,7 @@ def test_parameters_that_say_no_type_are_an_object() -> None:
 
 
 def test_parameters_that_are_no_object_are_refused() -> None:
-    with pytest.raises(UnsupportedOption, match="'string'"):
+    with pytest.raises(UnsupportedOptionError, match="'string'"):
         input_schema({"type": "string"}, "t")
     assert strict_schema({"type": "string"}) is None
 

@@ -381,5 +381,5 @@ def test_json_tells_that_something_waits_already(chat: Any, desk: Any) -> None:
     chat("Pay Bo.", "--session", "bills", *desk.payer)
     told = json.loads(chat("-c", "And Maria?", "--json").out)
 
-    assert (told["session"], told["error"]["type"]) == ("bills", "PendingTools")
+    assert (told["session"], told["error"]["type"]) == ("bills", "PendingToolsError")
     assert "chat resume bills" in told["error"]["message"]

@@ -10,9 +10,9 @@ import pytest
 from chat_cli.running import Runner, report
 from chat_cli.screen import Screen
 from chat_cli.sessions import Sessions
-from chat_core import ChatError, ChatOptions, ChatResponse, Messages, Network, Paused, UsageError
+from chat_core import ChatError, ChatOptions, ChatResponse, Messages, NetworkError, Paused, UsageError
 from chat_core.testing import ScriptedProvider
-from chat_store import UnknownConversation
+from chat_store import UnknownConversationError
 
 
 def runner(folder: Path, *script: str | ChatError) -> Runner:
@@ -37,8 +37,8 @@ def test_a_session_holds_the_question_and_the_answer(tmp_path: Path) -> None:
 
 
 def test_a_run_that_fails_leaves_the_question_to_be_answered(tmp_path: Path) -> None:
-    failing = runner(tmp_path, *[Network("gone")] * 9)
-    with pytest.raises(Network):
+    failing = runner(tmp_path, *[NetworkError("gone")] * 9)
+    with pytest.raises(NetworkError):
         failing.ask("a", ["Name a river."], None)
 
     assert isinstance(runner(tmp_path, "The Loire.").go_on("a"), ChatResponse)
@@ -59,5 +59,5 @@ def test_a_session_that_is_gone_is_not_begun_again(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="there is nothing in the session 'a'"):
         desk.go_on("a")
-    with pytest.raises(UnknownConversation):
+    with pytest.raises(UnknownConversationError):
         stored(desk.sessions, "a")

@@ -8,7 +8,7 @@ from chat_completions.answer import Answer
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
-from chat_core.wire.shapes import WrongShape
+from chat_core.wire.shapes import WrongShapeError
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 
@@ -99,7 +99,7 @@ def test_arguments_that_are_json_already_are_taken() -> None:
 
 
 def test_arguments_of_any_other_kind_are_wrong() -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(WrongShapeError):
         read(calls(call(0, "a", "f", 7)))
 
 
@@ -282,7 +282,7 @@ def test_an_image_may_be_elsewhere() -> None:
 
 @pytest.mark.parametrize("url", ["data:image/png;base64,***", "data:image/png,abc"])
 def test_an_image_that_cannot_be_read_is_wrong(url: str) -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(WrongShapeError):
         read({"images": [{"image_url": {"url": url}}]})
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from chat_completions import API_KEY_VARIABLE, CompletionsBuilder
-from chat_core.errors import Network, UsageError
+from chat_core.errors import NetworkError, UsageError
 from chat_core.messages import FunctionCall, Messages, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ChatProvider, EmbeddingsProvider, OutputSchema
@@ -186,7 +186,7 @@ def test_builders_are_immutable(transport: MockTransport) -> None:
 async def test_the_default_transport_is_made_by_the_provider_and_closed_with_it() -> None:
     async with CompletionsBuilder().with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
         assert provider.metadata.model == "m"
-        with pytest.raises(Network):
+        with pytest.raises(NetworkError):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 

@@ -15,16 +15,16 @@ from chat_completions import (
     Endpoint,
 )
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    InvalidResponse,
-    Network,
-    Overloaded,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    StreamTruncated,
-    Timeout,
+    InvalidResponseError,
+    NetworkError,
+    OverloadedError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
+    StreamTruncatedError,
     TransportError,
 )
 from chat_core.events import TextDelta
@@ -92,7 +92,7 @@ async def test_a_model_is_asked_and_answers() -> None:
 async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after": "2", "x-request-id": "r1"}, {"error": {"message": "slow down"}})
-    with pytest.raises(RateLimited) as error:
+    with pytest.raises(RateLimitedError) as error:
         await complete(transport)
     assert (error.value.retry_after, error.value.request_id, error.value.retryable) == (2.0, "r1", True)
 
@@ -100,10 +100,10 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("met", "kind"),
     [
-        (TransportError("connect", "no route"), Network),
-        (TransportError("timeout", "silence"), Timeout),
-        (TransportError("stream", "reset"), Network),
-        (TransportError("protocol", "no HTTP"), InvalidResponse),
+        (TransportError("connect", "no route"), NetworkError),
+        (TransportError("timeout", "silence"), RequestTimeoutError),
+        (TransportError("stream", "reset"), NetworkError),
+        (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
 async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
@@ -120,14 +120,14 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
 async def test_a_page_of_html_with_status_200_is_an_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         await complete(transport)
 
 
 async def test_the_key_is_in_no_error() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no", "code": "invalid_api_key"}})
-    with pytest.raises(Authentication) as error:
+    with pytest.raises(AuthenticationError) as error:
         await complete(transport)
     assert "hunter2" not in repr(error.value) + str(error.value) + repr(vars(error.value))
 
@@ -166,7 +166,7 @@ async def test_events_that_come_in_one_read_are_one_batch() -> None:
 async def test_a_refused_stream_fails_on_entering() -> None:
     transport = MockTransport()
     transport.answer(503, {}, {"error": {"message": "busy"}})
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         await listen(transport)
 
 
@@ -176,7 +176,7 @@ async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> Non
     async with streaming(transport) as stream:
         assert [delta async for batch in stream for delta in batch] == [TextDelta("Hel")]
         assert stream.partial().text == "Hel"
-        with pytest.raises(StreamTruncated) as error:
+        with pytest.raises(StreamTruncatedError) as error:
             stream.close()
     assert error.value.usage == Usage(3, 1)
     assert error.value.partial is not None
@@ -187,7 +187,7 @@ async def test_a_connection_that_breaks_says_what_came() -> None:
     transport = MockTransport()
     met = TransportError("stream", "reset")
     transport.answer(body=[f"data: {piece('Hel', usage={'prompt_tokens': 3})}\n\n", met])
-    with pytest.raises(Network) as error:
+    with pytest.raises(NetworkError) as error:
         await listen(transport)
     assert error.value.__cause__ is met
     assert error.value.retryable
@@ -205,7 +205,7 @@ async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> N
     said: list[Delta] = []
     async with streaming(transport) as stream:
         said += await anext(stream)
-        with pytest.raises(ServerFault, match="gone"):
+        with pytest.raises(ServerError, match="gone"):
             await anext(stream)
     assert said == [TextDelta("Hel")]
 
@@ -220,7 +220,7 @@ async def test_a_page_of_html_in_the_place_of_a_stream_is_no_answer() -> None:
 async def test_a_whole_answer_in_the_place_of_a_stream_is_no_answer() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "application/json"}, ANSWER)
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         await listen(transport)
 
 
@@ -270,7 +270,7 @@ async def test_texts_become_vectors() -> None:
 async def test_a_refusal_of_vectors_is_an_error() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no"}})
-    with pytest.raises(Authentication):
+    with pytest.raises(AuthenticationError):
         await built(transport).embed(["a"], ChatOptions())
 
 
@@ -324,7 +324,7 @@ async def test_one_provider_serves_many_conversations_at_once() -> None:
 
 def telling(transport: MockTransport) -> CompletionsChatProvider:
     endpoint = Endpoint("http://h/v1", {})
-    words = ((re.compile("no coins"), QuotaExceeded),)
+    words = ((re.compile("no coins"), QuotaExceededError),)
     return CompletionsChatProvider(
         Dialect(model="m"), endpoint, transport, hint="start it with `serve`", meanings=words
     )
@@ -335,12 +335,12 @@ async def test_nobody_who_listens_is_told_with_what_changes_it() -> None:
     for kind in ("connect", "connect", "timeout"):
         transport.fail(TransportError(kind, "no route"))
     ask = (Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
-    with pytest.raises(Network, match="no route; start it with `serve`"):
+    with pytest.raises(NetworkError, match="no route; start it with `serve`"):
         await telling(transport).complete(*ask)
-    with pytest.raises(Network, match="start it with"):
+    with pytest.raises(NetworkError, match="start it with"):
         async with telling(transport).stream(*ask):
             pass
-    with pytest.raises(Timeout) as error:
+    with pytest.raises(RequestTimeoutError) as error:
         await telling(transport).complete(*ask)
     assert "start it" not in str(error.value)
 
@@ -350,10 +350,10 @@ async def test_words_that_mean_something_at_one_vendor_alone_are_its_own() -> No
     ask = (Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
     for _ in range(2):
         transport.answer(429, {}, {"error": {"message": "no coins", "code": "c"}})
-    with pytest.raises(QuotaExceeded) as error:
+    with pytest.raises(QuotaExceededError) as error:
         await telling(transport).complete(*ask)
     assert (error.value.status, error.value.code, error.value.retryable) == (429, "c", False)
-    with pytest.raises(QuotaExceeded):
+    with pytest.raises(QuotaExceededError):
         async with telling(transport).stream(*ask):
             pass
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chat_completions import CompletionsOptions, Dialect
 from chat_completions.codec import decode_embeddings, encode_embeddings
-from chat_core.errors import InvalidResponse, RateLimited, UnsupportedOption
+from chat_core.errors import InvalidResponseError, RateLimitedError, UnsupportedOptionError
 from chat_core.options import ChatOptions
 from chat_core.usage import Usage
 
@@ -52,7 +52,7 @@ def test_what_is_asked_beside_is_sent() -> None:
     ],
 )
 def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
-    with pytest.raises(UnsupportedOption):
+    with pytest.raises(UnsupportedOptionError):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 
@@ -60,7 +60,7 @@ def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
 @pytest.mark.parametrize("kind", ["int8", "ubinary", ["float", "int8"], None])
 def test_vectors_of_anything_but_floats_are_refused_before_they_are_asked_for(name: str, kind: object) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
-    with pytest.raises(UnsupportedOption, match="made of floats"):
+    with pytest.raises(UnsupportedOptionError, match="made of floats"):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 
@@ -82,13 +82,13 @@ def test_floats_may_be_asked_for_in_any_form(kind: object) -> None:
     ],
 )
 def test_an_error_may_stand_in_the_place_of_vectors_in_any_shape(body: object) -> None:
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         decode_embeddings(json.dumps(body).encode(), 1, "p")
 
 
 @pytest.mark.parametrize("vector", ["", [], {"float": [0.1]}, [[0.1]], [0.1, None], [True], "AAA=", "not base64"])
 def test_what_is_no_vector_of_floats_is_refused(vector: object) -> None:
-    with pytest.raises(InvalidResponse, match="not an embedding"):
+    with pytest.raises(InvalidResponseError, match="not an embedding"):
         decode_embeddings(answer({"index": 0, "embedding": vector}), 1, "p")
 
 
@@ -130,16 +130,16 @@ def test_a_server_that_gives_the_total_alone_has_given_the_input() -> None:
     ],
 )
 def test_an_answer_that_does_not_hold_a_vector_for_each_text_is_invalid(body: bytes, path: str) -> None:
-    with pytest.raises(InvalidResponse) as error:
+    with pytest.raises(InvalidResponseError) as error:
         decode_embeddings(body, 1, "p")
     assert error.value.path == path
 
 
 def test_two_vectors_for_one_text_are_invalid() -> None:
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         decode_embeddings(answer(vector(0, 1), vector(0, 2)), 2, "p")
 
 
 def test_an_error_in_the_place_of_vectors_is_raised() -> None:
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         decode_embeddings(b'{"error": {"message": "slow down", "code": 429}}', 1, "p")

@@ -8,11 +8,11 @@ import pytest
 from chat_completions import OllamaBuilder, Pull, PullProgress
 from chat_completions.daemon import host_url
 from chat_core.errors import (
-    InvalidResponse,
-    Network,
-    NotFound,
-    ServerFault,
-    StreamTruncated,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    ServerError,
+    StreamTruncatedError,
     TransportError,
     UsageError,
 )
@@ -142,14 +142,14 @@ async def test_a_daemon_that_runs_tells_its_version() -> None:
 
 async def test_a_daemon_that_does_not_run_is_told_with_what_starts_it() -> None:
     builder = OllamaBuilder().with_host(NOBODY).with_model("m")
-    with pytest.raises(Network, match="ollama serve"):
+    with pytest.raises(NetworkError, match="ollama serve"):
         await builder.ping()
-    with pytest.raises(Network, match="OLLAMA_HOST"):
+    with pytest.raises(NetworkError, match="OLLAMA_HOST"):
         await builder.pull()
     async with builder.build() as provider:
-        with pytest.raises(Network, match="ollama serve"):
+        with pytest.raises(NetworkError, match="ollama serve"):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
-        with pytest.raises(Network, match="ollama serve"):
+        with pytest.raises(NetworkError, match="ollama serve"):
             await provider.embed(["a"], ChatOptions())
 
 
@@ -157,14 +157,14 @@ async def test_a_daemon_that_does_not_run_is_told_with_what_starts_it() -> None:
 async def test_something_else_that_answers_is_no_daemon(body: bytes) -> None:
     transport = MockTransport()
     transport.answer(body=body)
-    with pytest.raises(InvalidResponse, match="does Ollama listen there"):
+    with pytest.raises(InvalidResponseError, match="does Ollama listen there"):
         await OllamaBuilder().with_transport(transport).ping()
 
 
 async def test_a_refused_ping_is_an_error_with_its_status() -> None:
     transport = MockTransport()
     transport.answer(502, {}, b"bad gateway")
-    with pytest.raises(ServerFault) as error:
+    with pytest.raises(ServerError) as error:
         await OllamaBuilder().with_transport(transport).ping()
     assert error.value.status == 502
 
@@ -220,7 +220,7 @@ async def test_a_model_that_does_not_exist_is_not_found() -> None:
     with pulling(lines(STEPS[0], failure)) as server:
         pull = at(server).with_model("nothing").pull()
         assert (await anext(pull)).status == "pulling manifest"
-        with pytest.raises(NotFound, match="knows no model 'nothing'"):
+        with pytest.raises(NotFoundError, match="knows no model 'nothing'"):
             await anext(pull)
         with pytest.raises(StopAsyncIteration):
             await anext(pull)
@@ -228,7 +228,7 @@ async def test_a_model_that_does_not_exist_is_not_found() -> None:
 
 async def test_a_download_that_fails_is_a_fault_of_the_server() -> None:
     failure = lines({"error": "max retries exceeded: EOF"})
-    with pulling(failure) as server, pytest.raises(ServerFault, match="max retries exceeded"):
+    with pulling(failure) as server, pytest.raises(ServerError, match="max retries exceeded"):
         await at(server).with_model("m").pull()
 
 
@@ -242,18 +242,18 @@ async def test_a_pull_that_is_refused_is_an_error_with_its_status() -> None:
 
 
 async def test_a_pull_that_ends_before_the_model_is_here_is_truncated() -> None:
-    with pulling(lines(*STEPS[:3])) as server, pytest.raises(StreamTruncated, match="pull again"):
+    with pulling(lines(*STEPS[:3])) as server, pytest.raises(StreamTruncatedError, match="pull again"):
         await at(server).with_model("m").pull()
 
 
 async def test_a_connection_that_breaks_in_mid_pull_is_a_network_error() -> None:
-    with pulling(lines(*STEPS[:3]), end=False) as server, pytest.raises(Network):
+    with pulling(lines(*STEPS[:3]), end=False) as server, pytest.raises(NetworkError):
         await at(server).with_model("m").pull()
 
 
 @pytest.mark.parametrize("body", [b"oops\n", b"[]\n"])
 async def test_what_is_no_step_is_an_invalid_response(body: bytes) -> None:
-    with pulling(body) as server, pytest.raises(InvalidResponse):
+    with pulling(body) as server, pytest.raises(InvalidResponseError):
         await at(server).with_model("m").pull()
 
 
@@ -267,7 +267,7 @@ async def test_fields_of_other_types_are_left_out() -> None:
 async def test_a_pull_that_has_failed_is_not_awaited_as_if_the_model_were_here() -> None:
     with pulling(lines(*STEPS[:3])) as server:
         pull = at(server).with_model("m").pull()
-        with pytest.raises(StreamTruncated):
+        with pytest.raises(StreamTruncatedError):
             await pull
         with pytest.raises(UsageError, match=r"call \.pull\(\) again"):
             await pull
@@ -310,5 +310,5 @@ def test_only_a_model_can_be_pulled() -> None:
 async def test_what_a_transport_meets_in_a_pull_is_an_error_of_the_run() -> None:
     transport = MockTransport()
     transport.fail(TransportError("connect", "no route"))
-    with pytest.raises(Network, match="ollama serve"):
+    with pytest.raises(NetworkError, match="ollama serve"):
         await OllamaBuilder().with_transport(transport).with_model("m").pull()

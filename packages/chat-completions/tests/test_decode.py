@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from chat_completions.codec import DONE, StreamDecoder, decode, is_last
 from chat_completions.decode import wrong_path
-from chat_core.errors import ChatError, ContextLength, InvalidResponse, Overloaded, ServerFault, StreamTruncated
+from chat_core.errors import (
+    ChatError,
+    ContextLengthError,
+    InvalidResponseError,
+    OverloadedError,
+    ServerError,
+    StreamTruncatedError,
+)
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import FinishReason, Text, Turn
 from chat_core.provider import Delta
@@ -225,7 +232,7 @@ def test_a_stream_that_just_stops_is_truncated() -> None:
     first = piece({"content": "Hel"}, usage={"prompt_tokens": 120, "completion_tokens": 35})
     call = piece({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f", "arguments": '{"a"'}}]})
     failure = failure_of(first, call)
-    assert isinstance(failure, StreamTruncated)
+    assert isinstance(failure, StreamTruncatedError)
     size = len(first.data) + len(call.data)
     assert str(failure) == (
         f"the stream of p ended after {size} bytes without `[DONE]` or a finish reason; "
@@ -245,17 +252,17 @@ def test_a_truncated_stream_counts_all_its_calls() -> None:
 
 
 def test_a_stream_of_nothing_is_truncated() -> None:
-    assert isinstance(failure_of(), StreamTruncated)
+    assert isinstance(failure_of(), StreamTruncatedError)
 
 
 def test_done_without_an_answer_is_no_answer() -> None:
     failure = failure_of(event({**HEAD, "choices": []}), END)
-    assert isinstance(failure, InvalidResponse)
+    assert isinstance(failure, InvalidResponseError)
     assert failure.path == "choices"
 
 
 def test_words_after_a_finish_reason_show_that_the_answer_was_not_over() -> None:
-    assert isinstance(failure_of(piece({"content": "a"}, "stop"), piece({"content": "b"})), StreamTruncated)
+    assert isinstance(failure_of(piece({"content": "a"}, "stop"), piece({"content": "b"})), StreamTruncatedError)
     assert listen(piece({"content": "a"}, "stop"), piece({"role": "assistant", "content": ""}))[1].text == "a"
     assert listen(piece({"content": "a"}, "stop"), piece({"content": "b"}, "stop"))[1].text == "ab"
 
@@ -276,7 +283,7 @@ def test_a_half_read_stream_has_a_partial_turn() -> None:
 def test_an_error_in_mid_stream_is_raised_with_what_came_before_it() -> None:
     error = event({"error": {"message": "try later", "type": "overloaded_error"}}, "error")
     failure = failure_of(piece({"content": "Hel"}), error)
-    assert isinstance(failure, Overloaded)
+    assert isinstance(failure, OverloadedError)
     assert failure.retryable
     assert failure.partial is not None
     assert failure.partial.text == "Hel"
@@ -285,7 +292,7 @@ def test_an_error_in_mid_stream_is_raised_with_what_came_before_it() -> None:
 def test_an_error_beside_a_choice_counts() -> None:
     chunk = piece({"content": ""}, "error", error={"code": 502, "message": "upstream is gone"})
     failure = failure_of(piece({"content": "Hel"}), chunk)
-    assert isinstance(failure, ServerFault)
+    assert isinstance(failure, ServerError)
     assert failure.status == 502
 
 
@@ -296,20 +303,22 @@ def test_an_error_of_the_choice_itself_counts() -> None:
         "finish_reason": "stop",
         "error": {"code": 400, "message": "token limit reached"},
     }
-    assert isinstance(failure_of(event({**HEAD, "choices": [choice]})), ContextLength)
+    assert isinstance(failure_of(event({**HEAD, "choices": [choice]})), ContextLengthError)
 
 
 def test_an_error_of_groq_is_in_a_field_of_its_own() -> None:
     assert isinstance(
-        failure_of(event({**HEAD, "choices": [], "x_groq": {"error": "model is gone"}}), END), ServerFault
+        failure_of(event({**HEAD, "choices": [], "x_groq": {"error": "model is gone"}}), END), ServerError
     )
 
 
 def test_an_error_event_needs_no_error_field() -> None:
-    assert isinstance(failure_of(event({"message": "no"}, "error")), ServerFault)
+    assert isinstance(failure_of(event({"message": "no"}, "error")), ServerError)
 
 
-@pytest.mark.parametrize(("finish", "kind"), [("error", ServerFault), ("insufficient_system_resource", Overloaded)])
+@pytest.mark.parametrize(
+    ("finish", "kind"), [("error", ServerError), ("insufficient_system_resource", OverloadedError)]
+)
 def test_a_finish_reason_can_say_that_the_server_failed(finish: str, kind: type[ChatError]) -> None:
     failure = failure_of(piece({"content": "Hel"}, finish), END)
     assert isinstance(failure, kind)
@@ -324,14 +333,14 @@ def test_what_came_in_one_read_before_an_error_is_delivered_first() -> None:
     decoder = StreamDecoder("p")
     batch = [piece({"content": "Hel"}), event({"error": {"message": "no"}}), piece({"content": "lo"})]
     assert decoder.feed(batch) == [TextDelta("Hel")]
-    with pytest.raises(ServerFault):
+    with pytest.raises(ServerError):
         decoder.feed([piece({"content": "lo"})])
-    with pytest.raises(ServerFault):
+    with pytest.raises(ServerError):
         decoder.close()
 
 
 def test_an_error_in_the_place_of_a_whole_answer_is_raised() -> None:
-    with pytest.raises(ServerFault, match="no luck"):
+    with pytest.raises(ServerError, match="no luck"):
         decode(b'{"error": {"message": "no luck", "code": 500}}', "p")
 
 
@@ -359,7 +368,7 @@ WRONG: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("value", "path"), WRONG, ids=json.dumps)
 def test_a_known_field_of_a_wrong_shape_is_an_invalid_response_with_its_path(value: object, path: str) -> None:
     failure = failure_of(piece({"content": "Hel"}), event(value))
-    assert isinstance(failure, InvalidResponse)
+    assert isinstance(failure, InvalidResponseError)
     assert failure.path == path
     assert failure.raw == event(value).data
     assert failure.partial is not None
@@ -370,15 +379,15 @@ def test_a_known_field_of_a_wrong_shape_is_an_invalid_response_with_its_path(val
 @pytest.mark.parametrize("name", ["id", "model"])
 def test_what_the_first_chunk_says_of_itself_must_be_text(name: str) -> None:
     failure = failure_of(event({name: 7, "choices": []}))
-    assert isinstance(failure, InvalidResponse)
+    assert isinstance(failure, InvalidResponseError)
     assert failure.path == name
 
 
 def test_words_that_are_no_json_are_an_invalid_response() -> None:
     failure = failure_of(Event("message", b"<html>"))
-    assert isinstance(failure, InvalidResponse)
+    assert isinstance(failure, InvalidResponseError)
     assert failure.raw == b"<html>"
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         decode(b"<html>", "p")
 
 
@@ -396,7 +405,7 @@ def test_words_that_are_no_json_are_an_invalid_response() -> None:
     ],
 )
 def test_a_whole_answer_without_a_message_is_an_invalid_response(body: bytes, path: str) -> None:
-    with pytest.raises(InvalidResponse) as failure:
+    with pytest.raises(InvalidResponseError) as failure:
         decode(body, "p")
     assert failure.value.path == path
 
@@ -411,7 +420,7 @@ def test_a_call_without_a_name_is_an_invalid_response() -> None:
     failure = failure_of(
         piece({"tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{}"}}]}, "tool_calls"), END
     )
-    assert isinstance(failure, InvalidResponse)
+    assert isinstance(failure, InvalidResponseError)
     assert failure.path == "choices[0].delta.tool_calls[0].function.name"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from chat_completions import CompletionsOptions, Dialect
 from chat_completions.codec import encode, encode_turns
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Content, FunctionCall, Messages, Text, Tool, Turn
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -96,7 +96,7 @@ def test_the_results_of_calls_follow_their_own_turn_in_the_order_of_the_calls() 
 
 
 def test_a_call_that_waits_never_reaches_the_wire() -> None:
-    with pytest.raises(PendingTools) as error:
+    with pytest.raises(PendingToolsError) as error:
         body(answered(Tool(FunctionCall("f"), call_id="a")))
     assert error.value.tool_ids == ("a",)
 
@@ -125,7 +125,7 @@ def test_a_closed_turn_is_encoded_once() -> None:
 def test_a_call_that_is_decided_later_is_encoded_then() -> None:
     tool = Tool(FunctionCall("f"), call_id="a")
     messages = answered(tool)
-    with pytest.raises(PendingTools):
+    with pytest.raises(PendingToolsError):
         body(messages)
     tool.reject()
     assert body(messages)["messages"][2]["role"] == "tool"
@@ -190,7 +190,7 @@ def test_whether_calls_may_be_parallel_is_sent() -> None:
 
 @pytest.mark.parametrize("choice", ["required", NamedTool("weather")])
 def test_a_choice_that_needs_tools_is_refused_without_them(choice: Any) -> None:
-    with pytest.raises(UnsupportedOption, match="needs tools"):
+    with pytest.raises(UnsupportedOptionError, match="needs tools"):
         body(options=ChatOptions(tool_choice=choice))
 
 
@@ -230,7 +230,7 @@ def test_the_limit_has_an_older_name() -> None:
 
 
 def test_a_budget_for_reasoning_is_refused_where_the_wire_has_no_place_for_it() -> None:
-    with pytest.raises(UnsupportedOption, match="budget"):
+    with pytest.raises(UnsupportedOptionError, match="budget"):
         body(options=ChatOptions(reasoning=1000))
     dialect = Dialect(model="m", reasoning_style="object")
     assert body(options=ChatOptions(reasoning=1000), dialect=dialect)["reasoning"] == {"max_tokens": 1000}
@@ -251,9 +251,9 @@ def test_reasoning_may_be_switched_off_by_a_switch_of_its_own() -> None:
 
 def test_what_a_dialect_does_not_have_is_refused_by_name() -> None:
     dialect = Dialect(model="m", provider="p", tools=False, refuses=("seed", "stop"))
-    with pytest.raises(UnsupportedOption, match="p has no tools: leave out weather"):
+    with pytest.raises(UnsupportedOptionError, match="p has no tools: leave out weather"):
         body(tools=TOOLS, dialect=dialect)
-    with pytest.raises(UnsupportedOption, match="p does not know the option stop="):
+    with pytest.raises(UnsupportedOptionError, match="p does not know the option stop="):
         body(options=ChatOptions(stop=("x",)), dialect=dialect)
     assert "seed" not in body(options=ChatOptions(temperature=1), dialect=dialect)
 
@@ -303,7 +303,7 @@ def test_a_prediction_may_be_given_in_the_words_of_the_wire() -> None:
 @pytest.mark.parametrize("name", ["messages", "model", "stream", "temperature", "user"])
 def test_the_way_out_for_fields_cannot_replace_a_field(name: str) -> None:
     extras = CompletionsOptions(user="u", extra_body={name: 1})
-    with pytest.raises(UnsupportedOption, match=name):
+    with pytest.raises(UnsupportedOptionError, match=name):
         body(options=ChatOptions(temperature=1.0, extras=(extras,)))
 
 
@@ -311,7 +311,7 @@ def test_extras_of_another_provider_are_refused() -> None:
     class Foreign:
         provider = "other"
 
-    with pytest.raises(UnsupportedOption, match="Foreign"):
+    with pytest.raises(UnsupportedOptionError, match="Foreign"):
         body(options=ChatOptions(extras=(Foreign(),)))
 
 

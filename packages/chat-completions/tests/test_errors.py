@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 from chat_completions.errors import failure_in_finish, told
-from chat_core.errors import ServerFault
+from chat_core.errors import ServerError
 
 
 def test_only_some_finish_reasons_are_failures() -> None:
     assert failure_in_finish("stop", "p") is None
     assert failure_in_finish(None, "p") is None
-    assert isinstance(failure_in_finish("error", "p"), ServerFault)
+    assert isinstance(failure_in_finish("error", "p"), ServerError)
 
 
 @pytest.mark.parametrize(

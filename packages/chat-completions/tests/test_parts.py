@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from chat_completions import Dialect
 from chat_completions.parts import content_part, model_messages, plain_message, wire_ids
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Embedding,
     File,
@@ -114,7 +114,7 @@ def test_any_other_file_goes_with_a_name(file: File, name: str, data: str) -> No
     ],
 )
 def test_a_file_of_a_kind_that_a_dialect_does_not_take_is_refused_by_name(file: File, kinds: Any, words: str) -> None:
-    with pytest.raises(UnsupportedPart, match=words) as error:
+    with pytest.raises(UnsupportedPartError, match=words) as error:
         content_part(file, Dialect(model="m", provider="p", files=kinds))
     assert f"File(mime={file.mime!r})" in str(error.value)
 
@@ -145,7 +145,7 @@ def test_an_uploaded_file_goes_by_its_id() -> None:
     ],
 )
 def test_what_the_wire_cannot_carry_is_refused_by_name(part: Part, words: str) -> None:
-    with pytest.raises(UnsupportedPart, match=words) as error:
+    with pytest.raises(UnsupportedPartError, match=words) as error:
         plain_message("user", Turn([part]), DIALECT)
     assert "of p cannot carry" in str(error.value)
 
@@ -280,7 +280,7 @@ def test_speech_goes_back_by_its_id_without_its_transcript() -> None:
 
 
 def test_a_file_that_another_model_made_is_refused() -> None:
-    with pytest.raises(UnsupportedPart, match="give it to the user's"):
+    with pytest.raises(UnsupportedPartError, match="give it to the user's"):
         said(File("image/png", data=b"x"))
 
 
@@ -410,7 +410,7 @@ def test_every_part_is_sent_refused_by_name_or_its_owner_s_alone(row: tuple[str,
         return model_messages(turn, DIALECT) if role == "model" else plain_message(role, turn, DIALECT)
 
     if outcome == "refused":
-        with pytest.raises(UnsupportedPart, match="cannot carry"):
+        with pytest.raises(UnsupportedPartError, match="cannot carry"):
             sent_as(part)
     else:
         assert (sent_as(part) == sent_as()) is (outcome == "kept")

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 from chat_completions.errors import failure_in_body, refusal
 from chat_core import errors
-from chat_core.errors import Provider, ServerFault
+from chat_core.errors import ProviderError, ServerError
 from chat_core.transport.types import Headers
 
 
-def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return refusal(status, Headers(headers or {}), raw, "p")
 
@@ -29,7 +29,7 @@ def flat(**fields: object) -> object:
 
 
 ROWS: Final = tomllib.loads((Path(__file__).parent / "refusals.toml").read_text(encoding="utf-8"))["refusal"]
-RETRYABLE: Final = frozenset({"RateLimited", "Overloaded", "ServerFault"})
+RETRYABLE: Final = frozenset({"RateLimitedError", "Overloaded", "ServerError"})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['status']}-{row['from'][:60]}")
@@ -100,7 +100,7 @@ def test_the_words_and_the_code_are_found_wherever_they_stand(body: object, word
 
 @pytest.mark.parametrize("status", ["²", "9" * 5000, "٤٠٠", "200", "600", "4000"])
 def test_a_status_in_the_body_that_is_none_is_a_name_at_most(status: str) -> None:
-    assert type(failure_in_body({"message": "no", "status": status}, "p")) is ServerFault
+    assert type(failure_in_body({"message": "no", "status": status}, "p")) is ServerError
 
 
 def test_an_error_is_not_unwrapped_for_ever() -> None:

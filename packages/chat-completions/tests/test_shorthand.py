@@ -7,7 +7,7 @@ import pytest
 from chat_completions import PRESETS, CompletionsChatProvider, CompletionsProvider, azure, litellm, ollama, shorthand
 from chat_core.errors import UsageError
 
-Provider = CompletionsProvider | CompletionsChatProvider
+ProviderError = CompletionsProvider | CompletionsChatProvider
 pytestmark = pytest.mark.anyio
 
 NAMES = {"llamacpp": "llamacpp_server", "ollama-cloud": "ollama_cloud"}
@@ -25,7 +25,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in OWN])
 async def test_a_vendor_has_a_short_form(name: str) -> None:
-    short: Callable[..., Provider] = getattr(shorthand, NAMES.get(name, name))
+    short: Callable[..., ProviderError] = getattr(shorthand, NAMES.get(name, name))
     for provider in (short("m"), short("m", api_key="k")):
         async with provider:
             assert (provider.metadata.name, provider.metadata.model) == (name, "m")

@@ -26,7 +26,7 @@ from chat_completions import (
     XAIBuilder,
 )
 from chat_core import ChatBuilder
-from chat_core.errors import Network, UnsupportedOption, UnsupportedPart, UsageError
+from chat_core.errors import NetworkError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.messages import File, FunctionCall, Messages, Reasoning, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, EmbeddingsProvider, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -322,9 +322,9 @@ async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(k
 async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> None:
     transport = MockTransport()
     builder = PerplexityBuilder().with_model("m")
-    with pytest.raises(UnsupportedOption, match="perplexity has no tools: leave out f"):
+    with pytest.raises(UnsupportedOptionError, match="perplexity has no tools: leave out f"):
         await asked(builder, transport, tools=TOOLS)
-    with pytest.raises(UnsupportedOption, match="perplexity does not know the option seed=7"):
+    with pytest.raises(UnsupportedOptionError, match="perplexity does not know the option seed=7"):
         await asked(builder, transport, ChatOptions(seed=7))
 
 
@@ -340,7 +340,7 @@ async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> 
 )
 async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(kind: type[Any], file: File, words: str) -> None:
     messages = Messages.from_user(file)
-    with pytest.raises(UnsupportedPart, match=words) as error:
+    with pytest.raises(UnsupportedPartError, match=words) as error:
         await asked(kind().with_model("m"), MockTransport(), messages=messages)
     assert repr(file.mime) in str(error.value)
 
@@ -404,9 +404,9 @@ def test_who_serves_a_model_is_said_once() -> None:
 @pytest.mark.parametrize("kind", [LiteLLMBuilder, LlamaCppServerBuilder, VLLMBuilder], ids=named)
 async def test_a_server_that_does_not_run_is_told_with_what_starts_it(kind: type[Any]) -> None:
     async with kind().with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
-        with pytest.raises(Network, match="start"):
+        with pytest.raises(NetworkError, match="start"):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
-        with pytest.raises(Network, match="start"):
+        with pytest.raises(NetworkError, match="start"):
             async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None):
                 pass
 

@@ -19,12 +19,12 @@ import pytest
 from chat_core.approvals import (
     ApprovalChoice,
     ApprovalKeys,
-    ApprovalRefused,
+    ApprovalRefusedError,
     BoundApproval,
     RefusalReason,
     expire,
 )
-from chat_core.errors import AlreadyClaimed, ChatError, UsageError
+from chat_core.errors import ChatError, ConflictError, UsageError
 from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Approved,
@@ -86,8 +86,8 @@ def bound(messages: Messages, *path: str, person: str | None = None) -> str:
     return keys().bind("chat-1", messages, path or ("call_1",), person=person)
 
 
-def refused(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> ApprovalRefused:
-    with pytest.raises(ApprovalRefused) as caught:
+def refused(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> ApprovalRefusedError:
+    with pytest.raises(ApprovalRefusedError) as caught:
         use(*args, **kwargs)
     return caught.value
 
@@ -656,7 +656,7 @@ async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_
     async with FileConversation.open(path) as one, FileConversation.open(path) as other:
         # The same person, the same choice, the same microsecond.
         tool = await keys().redeem(token, one, "approve")
-        with pytest.raises(ApprovalRefused) as caught:
+        with pytest.raises(ApprovalRefusedError) as caught:
             await keys().redeem(token, other, "approve")
 
     assert isinstance(tool.status, Approved)
@@ -678,7 +678,7 @@ async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
             async with FileConversation.open(path) as conversation:
                 await keys().redeem(token, conversation, choice, reason="no")
                 ends.append(choice)
-        except ApprovalRefused as error:
+        except ApprovalRefusedError as error:
             ends.append(error.reason)
 
     async with anyio.create_task_group() as group:
@@ -699,7 +699,7 @@ async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_deci
 
     async with FileConversation.open(path) as one, FileConversation.open(path) as other:
         await keys().redeem(mine, one, "reject", reason="no", by="ben")
-        with pytest.raises(ApprovalRefused, match="reject by ben") as caught:
+        with pytest.raises(ApprovalRefusedError, match="reject by ben") as caught:
             await keys().redeem(yours, other, "approve")
 
     assert caught.value.reason == "decided"
@@ -712,7 +712,7 @@ async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_pat
         pass
     token = bound(waiting(call("call_1"), call("call_2")))
 
-    with pytest.raises(AlreadyClaimed, match="call_2"):
+    with pytest.raises(ConflictError, match="call_2"):
         async with FileConversation.open(path) as one, FileConversation.open(path) as other:
             one.messages.tool("call_2").approve(by="ben", at=NOON)
             other.messages.tool("call_2").reject("no", by="cleo", at=NOON)

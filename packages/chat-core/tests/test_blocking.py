@@ -31,7 +31,7 @@ from chat_core import (
     UsageError,
 )
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
-from chat_core.errors import Network, StreamTruncated
+from chat_core.errors import NetworkError, StreamTruncatedError
 from chat_core.testing import Answer, ScriptedProvider
 
 PATIENCE = 60.0
@@ -64,8 +64,8 @@ def test_a_chat_answers_without_an_event_loop() -> None:
 
 
 def test_a_failure_is_raised_as_it_is() -> None:
-    with pytest.raises(Network, match="gone"):
-        chat_of(Network("gone")).blocking.complete(Messages.from_user("hi"))
+    with pytest.raises(NetworkError, match="gone"):
+        chat_of(NetworkError("gone")).blocking.complete(Messages.from_user("hi"))
 
 
 def test_each_chat_has_the_face_of_what_it_can_do() -> None:
@@ -119,7 +119,7 @@ def test_a_loop_without_a_block_ends_its_run_when_it_is_left() -> None:
 def test_an_error_in_mid_stream_is_raised_where_it_is_read() -> None:
     chat = chat_of(Answer(["one two three"], fail_after=2))
     seen: list[object] = []
-    with pytest.raises(StreamTruncated), chat.blocking.stream(Messages.from_user("hi")) as stream:
+    with pytest.raises(StreamTruncatedError), chat.blocking.stream(Messages.from_user("hi")) as stream:
         for event in stream:
             seen.append(event)  # noqa: PERF402 - what came before the error counts
     assert seen == [TextDelta("one "), TextDelta("two ")]

@@ -16,11 +16,12 @@ from chat_core import (
     Completed,
     Execute,
     FunctionCall,
-    InterruptedTools,
-    InvalidResponse,
-    MaxStepsExceeded,
+    Interrupted,
+    InterruptedToolsError,
+    InvalidResponseError,
+    MaxStepsExceededError,
     Messages,
-    Network,
+    NetworkError,
     Paused,
     ProviderMeta,
     ReadyChatBuilder,
@@ -34,7 +35,6 @@ from chat_core import (
     Tool,
     ToolCollection,
     Turn,
-    Unknown,
     UsageError,
 )
 from chat_core.engine.plan import Settings
@@ -257,16 +257,16 @@ async def test_options_pile_up_and_those_of_a_run_go_over_them() -> None:
 
 async def test_a_number_of_retries_keeps_the_rest_of_the_strategy() -> None:
     patient = ChatBuilder().with_retry(Retry(times=0, base=0.0)).with_retry(1)
-    model = ScriptedProvider(Network("reset"), "hi", Network("reset"), Network("reset"))
+    model = ScriptedProvider(NetworkError("reset"), "hi", NetworkError("reset"), NetworkError("reset"))
     chat = patient.with_model(model).build()
     assert (await chat.complete(Messages.from_user("hi"))).text == "hi"
-    with pytest.raises(Network):
+    with pytest.raises(NetworkError):
         await chat.complete(Messages.from_user("hi"))
 
 
 async def test_max_steps_bounds_the_calls_of_a_run() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider(PAY, PAY)).with_tools(pay_tools()).with_max_steps(1).build()
-    with pytest.raises(MaxStepsExceeded):
+    with pytest.raises(MaxStepsExceededError):
         await chat.complete(Messages.from_user("hi"))
 
 
@@ -274,7 +274,7 @@ async def test_an_invalid_answer_goes_back_once_unless_told_otherwise() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("no", '{"value": 5}')).with_structured_output(int).build()
     assert (await chat.complete(Messages.from_user("hi"))).value == 5
     never = ChatBuilder().with_structured_output(int, max_retries=0).with_model(ScriptedProvider("no", "no")).build()
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         await never.complete(Messages.from_user("hi"))
 
 
@@ -340,12 +340,12 @@ async def test_tool_concurrency_bounds_what_runs_at_once() -> None:
 
 def interrupted() -> Messages:
     messages = Messages.from_user("hi")
-    messages.append("model", Turn([Tool(PAY, call_id="call_1", status=Unknown())], finish_reason="tool_calls"))
+    messages.append("model", Turn([Tool(PAY, call_id="call_1", status=Interrupted())], finish_reason="tool_calls"))
     return messages
 
 
 async def test_without_a_rule_interrupted_calls_are_an_error() -> None:
-    with pytest.raises(InterruptedTools) as caught:
+    with pytest.raises(InterruptedToolsError) as caught:
         await READY.with_tools(pay_tools()).build().complete(interrupted())
     assert caught.value.tool_ids == ("call_1",)
 

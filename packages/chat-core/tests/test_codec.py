@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from chat_core.errors import InvalidDocument, NewerVersion, UsageError
+from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import (
     NOBODY,
     Approved,
@@ -20,6 +20,7 @@ from chat_core.messages import (
     Failed,
     File,
     FunctionCall,
+    Interrupted,
     Messages,
     Opaque,
     Part,
@@ -35,7 +36,6 @@ from chat_core.messages import (
     Tool,
     ToolStatus,
     Turn,
-    Unknown,
     schema,
     tool_from_dict,
     tool_to_dict,
@@ -113,7 +113,7 @@ def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[To
         st.builds(Approved, maybe_time, extras),
         st.builds(Running, texts, counts, maybe_time, inner, extras),
         st.builds(Suspended, conversations, texts, counts, extras),
-        st.builds(Unknown, texts, counts, texts, inner, extras),
+        st.builds(Interrupted, texts, counts, texts, inner, extras),
         st.builds(Completed, values, st.lists(files, max_size=2).map(tuple), extras),
         st.builds(Failed, texts, extras),
         st.builds(Rejected, maybe_text, st.sampled_from(["person", "policy", "expiry", "cancelled"]), extras),
@@ -258,7 +258,7 @@ def test_a_spoilt_document_is_read_or_refused_and_never_fails_otherwise(data: st
             spoilt = put(spoilt, path, item)
     try:
         messages = Messages.from_json(json.dumps(spoilt))
-    except InvalidDocument as error:
+    except InvalidDocumentError as error:
         assert str(error).startswith(error.path)  # noqa: PT017 - either way is right
     else:
         again = Messages.from_json(messages.to_json())
@@ -269,7 +269,7 @@ def test_a_spoilt_document_is_read_or_refused_and_never_fails_otherwise(data: st
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=40) | st.text(max_size=40))
 def test_what_is_no_json_at_all_is_refused(data: bytes | str) -> None:
-    with pytest.raises(InvalidDocument):
+    with pytest.raises(InvalidDocumentError):
         Messages.from_json(data)
 
 
@@ -311,24 +311,26 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
 
 @pytest.mark.parametrize(("path", "item", "message"), WRONG, ids=str)
 def test_a_refusal_says_where_and_what_was_expected(path: tuple[str | int, ...], item: object, message: str) -> None:
-    with pytest.raises(InvalidDocument) as caught:
+    with pytest.raises(InvalidDocumentError) as caught:
         Messages.from_json(json.dumps(put(stored("paused-two-approvals"), path, item)))
     assert message in str(caught.value)
-    assert not isinstance(caught.value, NewerVersion)
+    assert not isinstance(caught.value, NewerVersionError)
 
 
 def test_a_later_version_is_refused_by_its_own_error() -> None:
-    with pytest.raises(NewerVersion, match="version: the document is of version 2, and this library reads up to 1"):
+    with pytest.raises(
+        NewerVersionError, match="version: the document is of version 2, and this library reads up to 1"
+    ):
         Messages.from_json('{"version": 2, "contents": "in another shape"}')
     inner = {"type": "suspended", "inner": {"version": 2}}
-    with pytest.raises(NewerVersion) as caught:
+    with pytest.raises(NewerVersionError) as caught:
         Messages.from_json(json.dumps(put(stored("paused-two-approvals"), (*TOOL, "status"), inner)))
     assert caught.value.path == "contents[1].turns[0].parts[1].status.inner.version"
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"version": 1, "contents": ' + "[" * 900 + "]" * 900 + "}"])
 def test_a_document_that_is_nested_without_end_is_refused(text: str) -> None:
-    with pytest.raises(InvalidDocument):
+    with pytest.raises(InvalidDocumentError):
         Messages.from_json(text)
 
 
@@ -352,7 +354,7 @@ def test_any_text_is_a_legal_call_id(call_id: str | None) -> None:
 
 def test_a_repeated_id_in_a_document_is_refused_since_minting_would_change_it_at_every_reading() -> None:
     data = stored("paused-two-approvals")
-    with pytest.raises(InvalidDocument, match="the id of another tool"):
+    with pytest.raises(InvalidDocumentError, match="the id of another tool"):
         Messages.from_json(json.dumps(put(data, (*TOOL, "id"), "call_2")))
 
 
@@ -489,9 +491,9 @@ def test_a_tool_and_a_turn_can_be_stored_alone() -> None:
 
 @pytest.mark.parametrize("data", [None, [], {}, {"parts": 1}, {"id": "a", "call": {}, "status": {}}])
 def test_a_tool_or_a_turn_that_is_malformed_is_refused(data: object) -> None:
-    with pytest.raises(InvalidDocument):
+    with pytest.raises(InvalidDocumentError):
         tool_from_dict(data, Messages)
-    with pytest.raises(InvalidDocument):
+    with pytest.raises(InvalidDocumentError):
         turn_from_dict(data, Messages)
 
 

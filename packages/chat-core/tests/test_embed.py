@@ -11,10 +11,10 @@ from chat_core import (
     ChatOptions,
     EmbeddingsChat,
     EmbeddingsResponse,
-    InvalidResponse,
+    InvalidResponseError,
     Messages,
-    Network,
-    Provider,
+    NetworkError,
+    ProviderError,
     ProviderMeta,
     Retry,
     Usage,
@@ -51,8 +51,8 @@ def chat_of(model: Embedder, times: int = 2) -> EmbeddingsChat:
     return ChatBuilder().with_model(model).with_embeddings().with_retry(Retry(times=times, base=0.0)).build()
 
 
-def failure(tokens: int) -> Network:
-    return Network("reset by peer", usage=Usage(input_tokens=tokens))
+def failure(tokens: int) -> NetworkError:
+    return NetworkError("reset by peer", usage=Usage(input_tokens=tokens))
 
 
 async def test_each_text_has_its_vector_in_order() -> None:
@@ -85,22 +85,22 @@ async def test_a_failed_batch_is_tried_again_and_the_others_are_not() -> None:
 
 async def test_a_batch_that_fails_for_good_tells_what_was_paid_until_then() -> None:
     model = Embedder(None, failure(7), failure(7), limit=1)
-    with pytest.raises(Network) as caught:
+    with pytest.raises(NetworkError) as caught:
         await chat_of(model, times=1).embed(["a", "bb"])
     assert caught.value.usage == Usage(input_tokens=15)
     assert caught.value.attempts == 2
 
 
 async def test_what_cannot_succeed_later_is_not_tried_again() -> None:
-    model = Embedder(Provider("no such model", status=404))
-    with pytest.raises(Provider):
+    model = Embedder(ProviderError("no such model", status=404))
+    with pytest.raises(ProviderError):
         await chat_of(model).embed(["a"])
     assert len(model.asked) == 1
 
 
 async def test_too_few_vectors_are_no_answer() -> None:
     model = Embedder(EmbeddingsResponse(((1.0,),), Usage(input_tokens=2)))
-    with pytest.raises(InvalidResponse, match="2 texts were sent and 1 vectors came back") as caught:
+    with pytest.raises(InvalidResponseError, match="2 texts were sent and 1 vectors came back") as caught:
         await chat_of(model).embed(["a", "bb"])
     assert caught.value.usage == Usage(input_tokens=2)
     assert len(model.asked) == 1

@@ -6,10 +6,10 @@ import math
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
-from chat_core.engine.call import Patience, Question, StreamedCall, WholeCall, deltas_of, spent
+from chat_core.engine.call import CompleteCall, ModelRequest, RetryBudget, StreamCall, deltas_of, spent
 from chat_core.engine.plan import Settings
 from chat_core.engine.retry import RetryAttempt, RetryStrategy
-from chat_core.errors import Network, RateLimited, StreamTruncated
+from chat_core.errors import NetworkError, RateLimitedError, StreamTruncatedError
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
 from chat_core.provider import NO_TOOLS, OutputSchema
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.anyio
 NO_WAIT = Settings(retry=Retry(times=3, base=0.0))
 
 
-def question(output: OutputSchema | None = None) -> Question:
-    return Question(Messages.from_user("hi"), NO_TOOLS, ChatOptions(), output)
+def question(output: OutputSchema | None = None) -> ModelRequest:
+    return ModelRequest(Messages.from_user("hi"), NO_TOOLS, ChatOptions(), output)
 
 
 async def test_a_whole_call_brings_no_events_and_the_turn() -> None:
-    call = WholeCall(ScriptedProvider("there"), question(), Patience(NO_WAIT))
+    call = CompleteCall(ScriptedProvider("there"), question(), RetryBudget(NO_WAIT))
     assert await call.next() is None
     assert call.turn is not None
     assert call.turn.text == "there"
@@ -34,22 +34,22 @@ async def test_a_whole_call_brings_no_events_and_the_turn() -> None:
 
 
 async def test_what_failed_attempts_cost_is_counted() -> None:
-    error = RateLimited("x")
+    error = RateLimitedError("x")
     error.usage = Usage(3, 0)
-    call = WholeCall(ScriptedProvider(error, "there"), question(), Patience(NO_WAIT))
+    call = CompleteCall(ScriptedProvider(error, "there"), question(), RetryBudget(NO_WAIT))
     await call.next()
     assert call.usage == Usage(13, 5)
 
 
 def test_a_partial_answer_says_what_was_spent_where_the_error_does_not() -> None:
     partial = Turn([], metadata=Metadata(usage=Usage(1, 2)))
-    assert spent(StreamTruncated("x", partial=partial)) == Usage(1, 2)
-    assert spent(Network("x")) == Usage()
+    assert spent(StreamTruncatedError("x", partial=partial)) == Usage(1, 2)
+    assert spent(NetworkError("x")) == Usage()
 
 
 async def test_the_connection_is_closed_when_the_stream_has_ended() -> None:
     model = ScriptedProvider("one two")
-    call = StreamedCall(model, question(), Patience(NO_WAIT))
+    call = StreamCall(model, question(), RetryBudget(NO_WAIT))
     assert await call.next() == (TextDelta("one "),)
     assert model.open_streams == 1
     assert await call.next() == (TextDelta("two"),)
@@ -59,7 +59,7 @@ async def test_the_connection_is_closed_when_the_stream_has_ended() -> None:
 
 
 async def test_each_structured_delta_knows_the_text_up_to_itself() -> None:
-    call = StreamedCall(ScriptedProvider('{"a": [1, 2]}'), question(OutputSchema("x", {})), Patience(NO_WAIT))
+    call = StreamCall(ScriptedProvider('{"a": [1, 2]}'), question(OutputSchema("x", {})), RetryBudget(NO_WAIT))
     deltas: list[object] = []
     while (batch := await call.next()) is not None:
         deltas += batch
@@ -73,14 +73,14 @@ async def test_each_structured_delta_knows_the_text_up_to_itself() -> None:
 async def test_the_budget_is_the_runs_and_not_the_calls() -> None:
     waits = [0.006, 0.006]
     retry = Retry(times=5, budget=0.01, strategy=lambda attempt: waits.pop(0))
-    model = ScriptedProvider(RateLimited("1"), RateLimited("2"), "never")
-    with pytest.raises(RateLimited, match="2"):
+    model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), "never")
+    with pytest.raises(RateLimitedError, match="2"):
         await ChatBuilder().with_model(model).with_retry(retry).build().complete(Messages.from_user("hi"))
 
 
 async def test_an_error_on_entering_the_stream_closes_nothing_and_is_retried() -> None:
-    model = ScriptedProvider(Answer(error=Network("refused")), "there")
-    call = StreamedCall(model, question(), Patience(NO_WAIT))
+    model = ScriptedProvider(Answer(error=NetworkError("refused")), "there")
+    call = StreamCall(model, question(), RetryBudget(NO_WAIT))
     assert await call.next() == (TextDelta("there"),)
     await call.aclose()
     assert model.open_streams == 0
@@ -103,9 +103,9 @@ def not_a_number(_attempt: RetryAttempt) -> float:
 
 @pytest.mark.parametrize("strategy", [raising, junk, not_a_number])
 async def test_a_retry_strategy_that_fails_has_not_said_to_try_again(strategy: RetryStrategy) -> None:
-    model = ScriptedProvider(RateLimited("busy"), "never")
+    model = ScriptedProvider(RateLimitedError("busy"), "never")
     chat = ChatBuilder().with_model(model).with_retry(Retry(times=5, strategy=strategy)).build()
-    with pytest.raises(RateLimited, match="busy"):
+    with pytest.raises(RateLimitedError, match="busy"):
         await chat.complete(Messages.from_user("hi"))
     assert len(model.asked) == 1
 
@@ -113,13 +113,13 @@ async def test_a_retry_strategy_that_fails_has_not_said_to_try_again(strategy: R
 async def test_a_delay_that_has_passed_already_gives_no_budget_back() -> None:
     waits = [-1000.0, 0.02]
     retry = Retry(times=5, budget=0.01, strategy=lambda attempt: waits.pop(0))
-    model = ScriptedProvider(RateLimited("1"), RateLimited("2"), "never")
-    with pytest.raises(RateLimited, match="2"):
+    model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), "never")
+    with pytest.raises(RateLimitedError, match="2"):
         await ChatBuilder().with_model(model).with_retry(retry).build().complete(Messages.from_user("hi"))
 
 
 async def test_a_call_that_is_left_in_the_middle_has_cost_what_was_reported() -> None:
-    call = StreamedCall(ScriptedProvider("one two"), question(), Patience(NO_WAIT))
+    call = StreamCall(ScriptedProvider("one two"), question(), RetryBudget(NO_WAIT))
     await call.next()
     await call.aclose()
     await call.aclose()

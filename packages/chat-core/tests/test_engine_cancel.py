@@ -23,7 +23,7 @@ from chat_core import (
     StreamingChat,
     ToolCollection,
 )
-from chat_core.messages import Approved, Completed, Pending, Role, Running, Tool, Turn, Unknown
+from chat_core.messages import Approved, Completed, Interrupted, Pending, Role, Running, Tool, Turn
 from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -208,7 +208,7 @@ class Story:
         for tool in [tool for content in self.messages for tool in content.tools]:
             if tool.name in self.begun:
                 assert not isinstance(tool.status, (Pending, Approved)), tool
-            if isinstance(tool.status, Unknown):
+            if isinstance(tool.status, Interrupted):
                 assert tool.attempts
             assert not isinstance(tool.status, Running) or tool.name == "put"
         if isinstance(self.target, SlowConversation):
@@ -223,7 +223,7 @@ class Story:
             if self.messages[-1].text.endswith("It is done."):
                 break
             for tool in self.messages.pending():
-                if isinstance(tool.status, Unknown):
+                if isinstance(tool.status, Interrupted):
                     tool.complete("somebody looked")
                 elif isinstance(tool.status, Pending) and tool.status.kind == "approval":
                     tool.approve()

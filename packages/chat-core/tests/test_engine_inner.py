@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core.engine.inner import InnerEvent, InnerHalt, InnerPause, InnerUsage
-from chat_core.errors import InterruptedTools, PendingTools
+from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.usage import Usage
@@ -17,11 +17,11 @@ def test_the_things_it_can_tell_are_values() -> None:
     assert InnerEvent(1) == InnerEvent(1)
 
 
-@pytest.mark.parametrize("kind", [PendingTools, InterruptedTools])
+@pytest.mark.parametrize("kind", [PendingToolsError, InterruptedToolsError])
 def test_what_halts_a_chat_inside_is_raised_outside_with_paths_for_ids(
-    kind: type[PendingTools | InterruptedTools],
+    kind: type[PendingToolsError | InterruptedToolsError],
 ) -> None:
-    error = InnerHalt(kind("2 call(s) wait", ["a", "b"]), Messages()).inside("ask")
+    error = InnerHalt(kind("2 call(s) wait", ["a", "b"]), Messages()).prefixed("ask")
     assert isinstance(error, kind)
     assert error.tool_ids == ("ask/a", "ask/b")
     assert str(error) == "in the chat that the tool 'ask' is: 2 call(s) wait"

@@ -15,9 +15,9 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
-from chat_core.errors import AlreadyClaimed, InvalidDocument, LeaseLost, Network, UsageError
+from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NetworkError, UsageError
 from chat_core.events import Done, FilePart, ReasoningDelta, StepFinished, StructuredDelta, TextDelta
-from chat_core.messages import Completed, File, Reasoning, Rejected, Unknown
+from chat_core.messages import Completed, File, Interrupted, Reasoning, Rejected
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.tools.definition import ToolScope
 
@@ -78,12 +78,12 @@ async def test_an_answer_is_durable_before_it_is_told() -> None:
 async def test_where_the_write_ahead_fails_the_body_does_not_start() -> None:
     def fail(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
-            raise LeaseLost("overtaken")
+            raise LeaseLostError("overtaken")
 
     conversation = MemoryConversation(Messages.from_user("add"), on_call=fail)
     seen: list[str] = []
     chat = ChatBuilder().with_model(ScriptedProvider([ADD], "3")).with_tools(adder(conversation, seen)).build()
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         await chat.complete(conversation)
     assert seen == []
     assert str(conversation.calls[-1]) == "release"
@@ -92,11 +92,11 @@ async def test_where_the_write_ahead_fails_the_body_does_not_start() -> None:
 async def test_a_conversation_that_another_run_holds_is_refused_before_any_effect() -> None:
     def refuse(call: object) -> None:
         if str(call) == "claim":
-            raise AlreadyClaimed("held")
+            raise ConflictError("held")
 
     conversation = MemoryConversation(Messages.from_user("hi"), on_call=refuse)
     model = ScriptedProvider("never")
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ConflictError):
         await ChatBuilder().with_model(model).build().complete(conversation)
     assert model.asked == []
     assert not conversation.messages.busy
@@ -104,8 +104,8 @@ async def test_a_conversation_that_another_run_holds_is_refused_before_any_effec
 
 async def test_a_failed_call_gives_the_lease_back() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
-    with pytest.raises(Network):
-        await ChatBuilder().with_model(ScriptedProvider(Network("x"))).with_retry(0).build().complete(conversation)
+    with pytest.raises(NetworkError):
+        await ChatBuilder().with_model(ScriptedProvider(NetworkError("x"))).with_retry(0).build().complete(conversation)
     assert [str(call) for call in conversation.calls] == ["claim", "release"]
 
 
@@ -130,8 +130,8 @@ async def test_a_cancelled_tool_is_durably_unknown_before_the_lease_is_given_bac
         group.start_soon(run)
         await started.wait()
         group.cancel_scope.cancel()
-    assert isinstance(conversation.messages.tool("h").status, Unknown)
-    assert [str(call) for call in conversation.calls[-2:]] == ["write_tool h Unknown", "release"]
+    assert isinstance(conversation.messages.tool("h").status, Interrupted)
+    assert [str(call) for call in conversation.calls[-2:]] == ["write_tool h Interrupted", "release"]
 
 
 async def test_a_correction_is_durable_too() -> None:
@@ -246,12 +246,14 @@ async def test_an_error_is_told_as_it_is_where_the_lease_cannot_be_given_back_ei
             raise OSError("no space")
 
     conversation = MemoryConversation(Messages.from_user("hi"), on_call=fail)
-    chat = ChatBuilder().with_model(ScriptedProvider(Network("broken"))).with_retry(0).build()
-    with pytest.raises(Network, match="broken"):
+    chat = ChatBuilder().with_model(ScriptedProvider(NetworkError("broken"))).with_retry(0).build()
+    with pytest.raises(NetworkError, match="broken"):
         await chat.complete(conversation)
 
 
-@pytest.mark.parametrize("error", [LeaseLost("overtaken"), InvalidDocument("the file is gone"), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "error", [LeaseLostError("overtaken"), InvalidDocumentError("the file is gone"), RuntimeError("a bug")]
+)
 async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: Exception) -> None:
     failed = anyio.Event()
 
@@ -284,7 +286,7 @@ async def test_a_decision_that_comes_with_the_write_before_the_start_is_judged_a
             elsewhere = conversation.resting().tool("call_1")
             elsewhere.reject("no", by="ana")
             conversation.messages.tool("call_1").adopt(elsewhere)
-            raise AlreadyClaimed("ana has decided")
+            raise ConflictError("ana has decided")
 
     conversation = MemoryConversation(Messages.from_user("add"), on_call=store)
     seen: list[str] = []
@@ -297,12 +299,12 @@ async def test_a_decision_that_comes_with_the_write_before_the_start_is_judged_a
 async def test_a_write_before_the_start_that_another_run_was_quicker_than_is_an_error() -> None:
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
-            raise AlreadyClaimed("another run is at it")
+            raise ConflictError("another run is at it")
 
     conversation = MemoryConversation(Messages.from_user("add"), on_call=store)
     seen: list[str] = []
     chat = ChatBuilder().with_model(ScriptedProvider([ADD], "ok")).with_tools(adder(conversation, seen)).build()
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ConflictError):
         await chat.complete(conversation)
     assert seen == []
 
@@ -399,7 +401,7 @@ async def test_a_run_that_is_overtaken_in_the_middle_of_its_calls_begins_no_furt
 
     model = ScriptedProvider([FunctionCall("work", {"n": n}, id=f"w{n}") for n in range(4)], "never")
     chat = ChatBuilder().with_model(model).with_tools(tools).with_tool_concurrency(2).build()
-    with pytest.raises(LeaseLost) as caught:
+    with pytest.raises(LeaseLostError) as caught:
         await chat.complete(conversation)
     assert caught.value.usage
     assert sorted(begun) == sorted(ended) == [0, 1]
@@ -413,12 +415,12 @@ async def test_a_store_that_refuses_every_start_without_a_reason_ends_the_run() 
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             messages.tool("call_1").adopt(conversation.resting().tool("call_1"))
-            raise AlreadyClaimed("no")
+            raise ConflictError("no")
 
     messages = Messages.from_user("add")
     conversation = MemoryConversation(messages, on_call=store)
     seen: list[str] = []
     chat = ChatBuilder().with_model(ScriptedProvider([ADD], "ok")).with_tools(adder(conversation, seen)).build()
-    with anyio.fail_after(30), pytest.raises(AlreadyClaimed):
+    with anyio.fail_after(30), pytest.raises(ConflictError):
         await chat.complete(conversation)
     assert seen == []

@@ -17,9 +17,9 @@ from chat_core import (
     ToolCollection,
     Usage,
 )
-from chat_core.errors import AlreadyClaimed, InterruptedTools, PendingTools, Provider
-from chat_core.events import Nested, StepFinished, TextDelta, ToolResult
-from chat_core.messages import Completed, Suspended, Unknown
+from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError, ProviderError
+from chat_core.events import NestedEvent, StepFinished, TextDelta, ToolResult
+from chat_core.messages import Completed, Interrupted, Suspended
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
 
@@ -102,7 +102,7 @@ async def test_inner_events_carry_the_path() -> None:
     await office.chat(3, 5).complete(messages)
     messages.tool("ask_2", "ask_1", "pay_5").approve()
     async with office.chat(3, 5).stream(messages) as stream:
-        nested = [event async for event in stream if isinstance(event, Nested)]
+        nested = [event async for event in stream if isinstance(event, NestedEvent)]
     assert any(event.path == ("ask_2", "ask_1") and isinstance(event.event, ToolResult) for event in nested)
     told = "".join(
         [event.event.text for event in nested if event.path == ("ask_2",) and isinstance(event.event, TextDelta)]
@@ -140,7 +140,7 @@ async def test_cancelling_the_outer_chat_reaches_the_innermost_tool() -> None:
         await started.wait()
         group.cancel_scope.cancel()
     assert cancelled
-    assert isinstance(messages.tool("a").status, Unknown)
+    assert isinstance(messages.tool("a").status, Interrupted)
 
 
 async def test_what_an_inner_chat_raises_is_told_to_the_outer_model() -> None:
@@ -170,7 +170,7 @@ async def test_a_policy_inside_that_would_now_execute_is_an_error_outside_and_th
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
     asks, office.asks = office.asks, ScopedCollection(office.tools, lambda call, meta: Execute())
-    with pytest.raises(PendingTools, match="in the chat that") as caught:
+    with pytest.raises(PendingToolsError, match="in the chat that") as caught:
         await office.chat(3, 5).complete(messages)
     assert caught.value.tool_ids == ("ask_2/ask_1/pay_5",)
     assert isinstance(messages.tool("ask_2").status, Suspended)
@@ -187,10 +187,10 @@ async def test_what_was_interrupted_inside_is_an_error_outside_and_the_conversat
     await office.chat(2, 5).complete(messages)
     messages.tool("ask_1", "pay_5").approve()
     messages.tool("ask_1", "pay_5").start()
-    with pytest.raises(InterruptedTools) as caught:
+    with pytest.raises(InterruptedToolsError) as caught:
         await office.chat(2, 5).complete(Messages.from_json(messages.to_json()))
     assert caught.value.tool_ids == ("ask_1/pay_5",)
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await office.chat(2, 5).complete(messages)
     messages.tool("ask_1", "pay_5").complete("paid by hand")
     assert isinstance(await office.chat(2, 5).complete(messages), ChatResponse)
@@ -224,7 +224,7 @@ async def test_what_a_chat_inside_has_cost_counts_when_it_fails() -> None:
     @tools.tool
     async def nothing() -> None: ...
 
-    clerk = ScriptedProvider(FunctionCall("nothing", {}), Provider("no", status=400))
+    clerk = ScriptedProvider(FunctionCall("nothing", {}), ProviderError("no", status=400))
     inner = ChatBuilder().with_model(clerk).with_tools(tools).build()
     model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="a")], "sorry")
     outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
@@ -255,7 +255,7 @@ async def test_what_a_chat_inside_has_cost_counts_when_the_stream_is_left() -> N
     office = Office()
     async with office.chat(2, 5).stream(Messages.from_user("pay")) as stream:
         async for event in stream:
-            if isinstance(event, Nested) and isinstance(event.event, StepFinished):
+            if isinstance(event, NestedEvent) and isinstance(event.event, StepFinished):
                 break
     assert stream.usage == Usage(20, 10)
 
@@ -279,7 +279,7 @@ async def test_chats_inside_are_left_in_order_wherever_the_stream_is_left() -> N
         left = heard == events
         assert not messages.busy
         assert Messages.from_json(messages.to_json()) == messages
-        assert isinstance(messages.tool("ask_2").status, (Completed, Unknown, Suspended))
+        assert isinstance(messages.tool("ask_2").status, (Completed, Interrupted, Suspended))
         inner = messages.tool("ask_2").inner
         assert inner is None or not inner.busy
         assert len(office.paid) <= 1
@@ -394,7 +394,7 @@ async def test_a_call_inside_that_is_decided_elsewhere_while_the_chat_is_resumed
             assert elsewhere.inner is not None
             elsewhere.inner.tool("pay_6").approve()
             messages.tool("ask_1").adopt(elsewhere)
-            raise AlreadyClaimed("pay_6 was approved")
+            raise ConflictError("pay_6 was approved")
 
     conversation = MemoryConversation(messages, on_call=store)
     assert isinstance(await office.chat(2, 5, 6).complete(conversation), ChatResponse)

@@ -29,7 +29,7 @@ from chat_core import (
     ToolCollection,
     Usage,
 )
-from chat_core.errors import ChatError, InterruptedTools, RateLimited, UsageError
+from chat_core.errors import ChatError, InterruptedToolsError, RateLimitedError, UsageError
 from chat_core.messages import Completed, Failed, Running, Suspended, Tool, Turn
 from chat_core.observer import CallRecord, Observation, RunRecord, ToolRecord, WaitRecord
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
@@ -181,7 +181,7 @@ async def test_a_call_that_never_runs_is_no_execution() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_attempts_that_failed_are_told_with_their_call(streamed: bool) -> None:
-    busy = RateLimited("busy", status=429, retry_after=0.0)
+    busy = RateLimitedError("busy", status=429, retry_after=0.0)
     desk = Desk()
     model = ScriptedProvider(Answer(error=busy), "Done.")
     desk.chat = ChatBuilder().with_model(model).with_observer(desk.seen).build()
@@ -197,7 +197,7 @@ async def test_every_attempt_is_made_inside_its_call(fail_after: int | None) -> 
     async def note() -> None:
         where.append(WHERE.get())
 
-    busy = RateLimited("busy", status=429, retry_after=0.0)
+    busy = RateLimitedError("busy", status=429, retry_after=0.0)
     model = ScriptedProvider(
         Answer(["one two"], fail_after=fail_after, error=busy, before=note), Answer(["Done."], before=note)
     )
@@ -364,7 +364,7 @@ async def test_what_a_person_says_of_an_interrupted_call_is_told(word: str, outc
     desk = Desk(pays("a"), "Done.")
     messages = Messages.from_user("pay")
     messages.append("model", Turn([Tool(pays("a")[0], id="a", status=Running("1"))]))
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await desk.chat.complete(messages)
     tool = messages.tool("a")
     say: dict[str, Callable[[], None]] = {
@@ -383,7 +383,7 @@ async def test_a_decision_is_not_told_again_where_the_call_was_begun_before() ->
     tool = messages.tool("a")
     tool.approve()
     tool.start()
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await desk.chat.complete(messages)
     assert desk.seen.waits == []
 
@@ -510,14 +510,14 @@ async def test_requests_for_vectors_cost_what_all_their_attempts_did() -> None:
             del options
             if texts == ["b"] and self.fails:
                 self.fails -= 1
-                error = RateLimited("later", retry_after=0.0)
+                error = RateLimitedError("later", retry_after=0.0)
                 error.usage = Usage(7)
                 raise error
             return EmbeddingsResponse(((1.0,),), Usage(3))
 
     seen = Seen()
     chat = ChatBuilder().with_model(Model()).with_observer(seen).with_retry(1).with_embeddings().build()
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(RateLimitedError) as caught:
         await chat.embed(["a", "b"])
     assert caught.value.usage == Usage(17)
     assert [call.usage for call in seen.calls] == [Usage(3), Usage(14)]

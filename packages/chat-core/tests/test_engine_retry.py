@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 from chat_core import Retry
-from chat_core.errors import Network, RateLimited, UsageError
+from chat_core.errors import NetworkError, RateLimitedError, UsageError
 
 
 def test_the_provider_is_believed_about_how_long_to_wait() -> None:
-    assert Retry().delay(RateLimited("x", retry_after=12.5), 1) == 12.5
+    assert Retry().delay(RateLimitedError("x", retry_after=12.5), 1) == 12.5
 
 
 def test_else_the_delay_is_drawn_from_an_interval_that_doubles_up_to_a_cap() -> None:
     retry = Retry(base=0.5, cap=3.0, jitter=lambda low, high: high)
-    assert [retry.delay(Network("x"), attempt) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
-    assert all(0.0 <= Retry().delay(Network("x"), 3) <= 2.0 for _ in range(100))
+    assert [retry.delay(NetworkError("x"), attempt) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    assert all(0.0 <= Retry().delay(NetworkError("x"), 3) <= 2.0 for _ in range(100))
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:

@@ -20,14 +20,14 @@ from chat_core import (
 from chat_core.engine.retry import RetryAttempt
 from chat_core.errors import (
     ChatError,
-    ConversationBusy,
-    InvalidResponse,
-    MaxStepsExceeded,
-    Network,
-    Provider,
-    RateLimited,
-    Refused,
-    StreamTruncated,
+    ConversationBusyError,
+    InvalidResponseError,
+    MaxStepsExceededError,
+    NetworkError,
+    ProviderError,
+    RateLimitedError,
+    RefusalError,
+    StreamTruncatedError,
     UsageError,
 )
 from chat_core.events import (
@@ -128,7 +128,7 @@ async def test_beyond_the_limit_of_steps_the_history_holds_every_result() -> Non
     model = ScriptedProvider(*[FunctionCall("add", {"a": n, "b": n}) for n in range(5)])
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_max_steps(2).build()
     messages = Messages.from_user("add")
-    with pytest.raises(MaxStepsExceeded, match="after 2 provider calls") as caught:
+    with pytest.raises(MaxStepsExceededError, match="after 2 provider calls") as caught:
         await chat.complete(messages)
     assert caught.value.usage == Usage(20, 10)
     assert ran == [(0, 0), (1, 1)]
@@ -140,7 +140,7 @@ async def test_beyond_the_limit_of_steps_a_stream_raises_too() -> None:
     model = ScriptedProvider(ADD, "never asked")
     chat = ChatBuilder().with_model(model).with_tools(adder()).with_max_steps(1).build()
     heard: list[object] = []
-    with pytest.raises(MaxStepsExceeded):
+    with pytest.raises(MaxStepsExceededError):
         async with chat.stream(Messages.from_user("add")) as stream:
             async for event in stream:
                 heard.append(event)
@@ -150,7 +150,7 @@ async def test_beyond_the_limit_of_steps_a_stream_raises_too() -> None:
 async def test_a_run_asks_sixteen_times_and_no_more_unless_told_otherwise() -> None:
     model = ScriptedProvider(*[FunctionCall("add", {"a": 1, "b": n}) for n in range(20)])
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
-    with pytest.raises(MaxStepsExceeded, match="after 16 provider calls"):
+    with pytest.raises(MaxStepsExceededError, match="after 16 provider calls"):
         await chat.complete(Messages.from_user("add"))
     assert len(model.asked) == 16
 
@@ -211,9 +211,9 @@ async def test_messages_in_a_live_run_are_busy() -> None:
     messages = Messages.from_user("hi")
     async with chat.stream(messages) as stream:
         async for _ in stream:
-            with pytest.raises(ConversationBusy):
+            with pytest.raises(ConversationBusyError):
                 messages.user("and another thing")
-            with pytest.raises(ConversationBusy):
+            with pytest.raises(ConversationBusyError):
                 await chat.complete(messages)
             break
     assert not messages.busy
@@ -231,7 +231,7 @@ async def test_options_of_the_call_stand_over_those_of_the_chat() -> None:
 
 
 async def test_a_retry_before_the_first_event_is_silent() -> None:
-    model = ScriptedProvider(RateLimited("slow down"), Network("broken"), "there")
+    model = ScriptedProvider(RateLimitedError("slow down"), NetworkError("broken"), "there")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     async with chat.stream(Messages.from_user("hi")) as stream:
         events = [event async for event in stream]
@@ -240,7 +240,7 @@ async def test_a_retry_before_the_first_event_is_silent() -> None:
 
 async def test_a_retry_repeats_the_provider_call_and_no_tool() -> None:
     ran: list[tuple[int, int]] = []
-    model = ScriptedProvider(ADD, RateLimited("slow down"), "3")
+    model = ScriptedProvider(ADD, RateLimitedError("slow down"), "3")
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_retry(NO_WAIT).build()
     assert (await chat.complete(Messages.from_user("1 + 2?"))).text == "3"
     assert ran == [(1, 2)]
@@ -248,25 +248,25 @@ async def test_a_retry_repeats_the_provider_call_and_no_tool() -> None:
 
 
 async def test_after_the_last_attempt_the_error_says_how_many_there_were() -> None:
-    model = ScriptedProvider(RateLimited("1"), RateLimited("2"), RateLimited("3"))
+    model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), RateLimitedError("3"))
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     messages = Messages.from_user("hi")
-    with pytest.raises(RateLimited, match="3") as caught:
+    with pytest.raises(RateLimitedError, match="3") as caught:
         await chat.complete(messages)
     assert caught.value.attempts == 3
     assert len(messages) == 1
 
 
 async def test_what_is_not_retryable_is_raised_at_once() -> None:
-    model = ScriptedProvider(Provider("no such model", status=400), "never")
+    model = ScriptedProvider(ProviderError("no such model", status=400), "never")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
-    with pytest.raises(Provider, match="no such model"):
+    with pytest.raises(ProviderError, match="no such model"):
         await chat.complete(Messages.from_user("hi"))
     assert len(model.asked) == 1
 
 
 async def test_an_error_carries_what_the_whole_run_has_cost() -> None:
-    model = ScriptedProvider(ADD, Provider("no", status=400))
+    model = ScriptedProvider(ADD, ProviderError("no", status=400))
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     with pytest.raises(ChatError) as caught:
         await chat.complete(Messages.from_user("hi"))
@@ -274,11 +274,11 @@ async def test_an_error_carries_what_the_whole_run_has_cost() -> None:
 
 
 async def test_once_events_are_delivered_a_failure_is_not_retried() -> None:
-    model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=Network("broken")), "never")
+    model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=NetworkError("broken")), "never")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     messages = Messages.from_user("hi")
     heard: list[object] = []
-    with pytest.raises(Network) as caught:
+    with pytest.raises(NetworkError) as caught:
         async with chat.stream(messages) as stream:
             async for event in stream:
                 heard.append(event)
@@ -290,7 +290,7 @@ async def test_once_events_are_delivered_a_failure_is_not_retried() -> None:
 
 
 async def test_a_chat_that_asks_for_it_begins_again_after_a_reset() -> None:
-    model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=Network("broken")), "one two three")
+    model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=NetworkError("broken")), "one two three")
     chat = ChatBuilder().with_model(model).with_retry(Retry(times=1, base=0.0, after_delivery=True)).build()
     async with chat.stream(Messages.from_user("hi")) as stream:
         events = [event async for event in stream]
@@ -306,24 +306,24 @@ async def test_a_strategy_may_veto_a_retry() -> None:
     async def veto(attempt: RetryAttempt) -> None:
         seen.append(attempt)
 
-    model = ScriptedProvider(RateLimited("busy", retry_after=7.0), "never")
+    model = ScriptedProvider(RateLimitedError("busy", retry_after=7.0), "never")
     chat = ChatBuilder().with_model(model).with_retry(Retry(times=5, strategy=veto)).build()
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         await chat.complete(Messages.from_user("hi"))
     assert [(attempt.attempt, attempt.delay, attempt.delivered) for attempt in seen] == [(1, 7.0, False)]
 
 
 async def test_a_strategy_may_shorten_the_wait_that_the_provider_asked_for() -> None:
-    model = ScriptedProvider(RateLimited("busy", retry_after=3600.0), "there")
+    model = ScriptedProvider(RateLimitedError("busy", retry_after=3600.0), "there")
     retry = Retry(strategy=lambda attempt: 0.0)
     chat = ChatBuilder().with_model(model).with_retry(retry).build()
     assert (await chat.complete(Messages.from_user("hi"))).text == "there"
 
 
 async def test_a_wait_beyond_the_budget_ends_the_run_at_once() -> None:
-    model = ScriptedProvider(RateLimited("busy", retry_after=61.0), "never")
+    model = ScriptedProvider(RateLimitedError("busy", retry_after=61.0), "never")
     chat = ChatBuilder().with_model(model).with_retry(Retry(budget=60.0)).build()
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(RateLimitedError) as caught:
         await chat.complete(Messages.from_user("hi"))
     assert caught.value.retry_after == 61.0
 
@@ -336,7 +336,7 @@ async def test_a_cut_stream_is_never_success_and_none_of_its_tools_runs() -> Non
     model = ScriptedProvider(Answer(["I shall add.", ADD], fail_after=4))
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_retry(0).build()
     messages = Messages.from_user("1 + 2?")
-    with pytest.raises(StreamTruncated) as caught:
+    with pytest.raises(StreamTruncatedError) as caught:
         async with chat.stream(messages) as stream:
             async for _ in stream:
                 pass
@@ -423,7 +423,7 @@ async def test_an_invalid_answer_goes_back_with_the_error_and_is_kept_as_the_eng
 async def test_after_the_last_correction_the_raw_text_is_in_the_error() -> None:
     model = ScriptedProvider("Utrecht", "Utrecht!")
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
-    with pytest.raises(InvalidResponse) as caught:
+    with pytest.raises(InvalidResponseError) as caught:
         await chat.complete(Messages.from_user("a city"))
     assert caught.value.raw == "Utrecht!"
     assert caught.value.usage == Usage(20, 10)
@@ -432,14 +432,14 @@ async def test_after_the_last_correction_the_raw_text_is_in_the_error() -> None:
 async def test_corrections_count_as_steps() -> None:
     model = ScriptedProvider("no", "no")
     chat = ChatBuilder().with_model(model).with_structured_output(City).with_max_steps(1).build()
-    with pytest.raises(MaxStepsExceeded):
+    with pytest.raises(MaxStepsExceededError):
         await chat.complete(Messages.from_user("a city"))
 
 
 async def test_a_refusal_is_not_corrected() -> None:
     model = ScriptedProvider([ProviderPart("scripted", "refusal", {"refusal": "I will not."})], "never")
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
-    with pytest.raises(Refused, match="I will not"):
+    with pytest.raises(RefusalError, match="I will not"):
         await chat.complete(Messages.from_user("a city"))
     assert len(model.asked) == 1
 
@@ -504,7 +504,7 @@ async def test_no_hook_is_called_by_a_run_that_cannot_begin(way: str) -> None:
     messages = Messages.from_user("hi")
     async with chat.stream(messages) as stream:
         async for _ in stream:
-            with pytest.raises(ConversationBusy):
+            with pytest.raises(ConversationBusyError):
                 if way == "complete":
                     await chat.complete(messages)
                 else:

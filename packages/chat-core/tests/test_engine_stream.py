@@ -25,7 +25,7 @@ from chat_core import (
 )
 from chat_core.errors import UsageError
 from chat_core.events import Done, TextDelta, ToolStarted
-from chat_core.messages import Completed, Pending, Unknown
+from chat_core.messages import Completed, Interrupted, Pending
 from chat_core.testing import Answer, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_a_stream_left_at_any_event_leaves_nothing_behind_and_a_valid_hist
         assert not messages.busy
         # A tool has ended, was cut off, or has not begun; never something between.
         assert all(
-            tool.resolved or isinstance(tool.status, (Unknown, Pending))
+            tool.resolved or isinstance(tool.status, (Interrupted, Pending))
             for turn in messages[-1].turns
             for tool in turn.tools
         )
@@ -194,7 +194,7 @@ async def test_a_cancelled_consumer_stops_the_tools_and_closes_the_connection() 
         group.start_soon(consume)
         await started.wait()
         group.cancel_scope.cancel()
-    assert isinstance(messages.tool("h").status, Unknown)
+    assert isinstance(messages.tool("h").status, Interrupted)
     assert model.open_streams == 0
 
 
@@ -284,7 +284,7 @@ async def test_cancel_works_from_another_thread() -> None:
             async for _ in stream:
                 pass
     assert stream.cancelled
-    assert isinstance(messages.tool("h").status, (Unknown, Pending))
+    assert isinstance(messages.tool("h").status, (Interrupted, Pending))
     assert not messages.busy
 
 

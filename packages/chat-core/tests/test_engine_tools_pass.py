@@ -24,9 +24,9 @@ from chat_core import (
     ToolCollection,
     ToolContext,
 )
-from chat_core.errors import InterruptedTools
+from chat_core.errors import InterruptedToolsError
 from chat_core.events import ToolProgress, ToolResult, ToolStarted
-from chat_core.messages import Completed, Failed, File, Pending, Running, Tool, Turn, Unknown
+from chat_core.messages import Completed, Failed, File, Interrupted, Pending, Running, Tool, Turn
 from chat_core.testing import ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -479,7 +479,7 @@ async def test_a_tool_cancelled_in_the_middle_is_unknown_unless_it_is_idempotent
         group.start_soon(run)
         await started.wait()
         group.cancel_scope.cancel()
-    assert isinstance(messages.tool("h").status, Running if idempotent else Unknown)
+    assert isinstance(messages.tool("h").status, Running if idempotent else Interrupted)
     assert not messages.busy
 
 
@@ -499,7 +499,7 @@ async def test_siblings_that_finished_are_recorded_when_the_stream_is_left() -> 
             if isinstance(event, ToolResult):
                 break
     assert messages.tool("call_0").status == Completed(0)
-    assert isinstance(messages.tool("call_1").status, Unknown)
+    assert isinstance(messages.tool("call_1").status, Interrupted)
 
 
 async def cancelled_future() -> None:
@@ -552,9 +552,9 @@ async def test_a_tool_that_cancels_its_own_task_is_interrupted_and_does_not_hang
     tools.tool(name="odd", idempotent=idempotent)(cancelled_by_itself)
     chat = ChatBuilder().with_model(ScriptedProvider([FunctionCall("odd", {}, id="o")])).with_tools(tools).build()
     messages = Messages.from_user("go")
-    with anyio.fail_after(10), pytest.raises(InterruptedTools):
+    with anyio.fail_after(10), pytest.raises(InterruptedToolsError):
         await chat.complete(messages)
-    assert isinstance(messages.tool("o").status, Unknown)
+    assert isinstance(messages.tool("o").status, Interrupted)
 
 
 async def test_a_result_that_is_no_number_fails_in_words() -> None:
@@ -621,7 +621,7 @@ async def test_an_interruption_of_the_program_in_a_tool_ends_the_run_as_it_is(
                     pass
         else:
             await chat.complete(messages)
-    assert isinstance(messages.tool("s").status, Unknown)
+    assert isinstance(messages.tool("s").status, Interrupted)
     assert not isinstance(messages.tool("h").status, Running)
     assert not messages.busy
 
@@ -720,7 +720,7 @@ async def test_a_run_whose_calls_hear_of_its_end_before_it_does_ends_all_the_sam
                 pass
     *others, last = messages[1].tools
     assert isinstance(last.status, Completed)
-    assert all(isinstance(tool.status, (Unknown, Pending)) for tool in others)
+    assert all(isinstance(tool.status, (Interrupted, Pending)) for tool in others)
 
 
 async def test_an_interrupted_idempotent_call_whose_arguments_no_longer_fit_is_not_repeated() -> None:
@@ -734,10 +734,10 @@ async def test_an_interrupted_idempotent_call_whose_arguments_no_longer_fit_is_n
     messages = Messages.from_user("go")
     messages.append("model", Turn([Tool(FunctionCall("put", {"count": 1}), id="p")]))
     messages.tool("p").start()
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).build().complete(messages)
     assert ran == []
-    assert isinstance(messages.tool("p").status, Unknown)
+    assert isinstance(messages.tool("p").status, Interrupted)
 
 
 async def test_a_tool_that_keeps_within_its_time_is_none_the_worse_for_it() -> None:

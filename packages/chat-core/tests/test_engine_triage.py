@@ -24,9 +24,9 @@ from chat_core import (
     ToolContext,
     Usage,
 )
-from chat_core.errors import AlreadyClaimed, IllegalTransition, InterruptedTools, PendingTools
+from chat_core.errors import ConflictError, IllegalTransitionError, InterruptedToolsError, PendingToolsError
 from chat_core.events import ToolResult
-from chat_core.messages import Approved, Completed, Failed, Pending, Rejected, Running, Tool, Turn, Unknown
+from chat_core.messages import Approved, Completed, Failed, Interrupted, Pending, Rejected, Running, Tool, Turn
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
 
@@ -288,7 +288,7 @@ async def test_a_call_that_waits_keeps_its_terms_however_often_it_is_asked_about
 async def test_a_policy_that_would_now_execute_does_not_run_what_was_promised_to_a_person() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
-    with pytest.raises(PendingTools) as caught:
+    with pytest.raises(PendingToolsError) as caught:
         await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
     assert caught.value.tool_ids == ("call_1",)
     assert bank.paid == []
@@ -307,7 +307,7 @@ async def test_an_approval_that_came_too_late_is_a_rejection() -> None:
     messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
     deadline = pause.waiting[0].expires_at
     assert deadline is not None
-    with pytest.raises(IllegalTransition, match="expired"):
+    with pytest.raises(IllegalTransitionError, match="expired"):
         messages.tool("call_1").approve(at=deadline)
     bank.now = deadline
     await bank.chat(ScriptedProvider("too late"), Policy(RequireApproval())).complete(messages)
@@ -360,7 +360,7 @@ async def test_a_wait_anywhere_in_the_history_is_found() -> None:
 async def test_a_new_message_is_refused_while_something_waits_and_cancelling_clears_the_way() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
-    with pytest.raises(PendingTools) as caught:
+    with pytest.raises(PendingToolsError) as caught:
         messages.user("never mind")
     assert caught.value.tool_ids == ("call_1",)
     messages.cancel_pending("the user moved on")
@@ -385,10 +385,10 @@ def left_running(bank: Bank, call: FunctionCall = PAY) -> Messages:
 async def test_an_interrupted_call_is_not_run_again_and_is_named() -> None:
     bank = Bank()
     messages = left_running(bank)
-    with pytest.raises(InterruptedTools, match="call_1") as caught:
+    with pytest.raises(InterruptedToolsError, match="call_1") as caught:
         await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
     assert caught.value.tool_ids == ("call_1",)
-    assert isinstance(messages.tool("call_1").status, Unknown)
+    assert isinstance(messages.tool("call_1").status, Interrupted)
     assert bank.paid == []
 
 
@@ -412,7 +412,7 @@ async def test_a_person_may_let_an_interrupted_call_run_again() -> None:
     bank = Bank()
     messages = left_running(bank)
     chat = bank.chat(ScriptedProvider("done"), Policy(RequireApproval()))
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await chat.complete(messages)
     messages.tool("call_1").retry(by="ana")
     assert isinstance(messages.tool("call_1").status, Approved)
@@ -425,7 +425,7 @@ async def test_a_person_may_say_that_an_interrupted_call_failed() -> None:
     messages = left_running(bank)
     model = ScriptedProvider("sorry")
     chat = bank.chat(model, Policy(Execute()))
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         await chat.complete(messages)
     messages.tool("call_1").fail("the bank knows of no payment", by="ana")
     await chat.complete(messages)
@@ -540,7 +540,7 @@ async def test_a_refusal_by_policy_that_came_after_a_persons_approval_gives_way_
     def store(call: Call) -> None:
         if str(call) == "write_tool call_1 Rejected":
             messages.tool("call_1").adopt(elsewhere)
-            raise AlreadyClaimed("ana has decided")
+            raise ConflictError("ana has decided")
 
     conversation = MemoryConversation(messages, on_call=store)
     end = await bank.chat(ScriptedProvider("done"), Policy(Reject("too late"))).complete(conversation)
@@ -558,10 +558,10 @@ async def test_a_call_that_another_run_has_moved_on_is_not_looked_at_again() -> 
     def store(call: Call) -> None:
         if str(call) == "write_tool call_1 Rejected":
             messages.tool("call_1").adopt(elsewhere)
-            raise AlreadyClaimed("another run is at it")
+            raise ConflictError("another run is at it")
 
     conversation = MemoryConversation(messages, on_call=store)
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ConflictError):
         await bank.chat(ScriptedProvider(), Policy(Reject("too late"))).complete(conversation)
     assert bank.paid == []
     assert isinstance(messages.tool("call_1").status, Running)
@@ -575,7 +575,7 @@ async def test_what_was_resolved_is_told_before_interrupted_calls_are_an_error()
     messages = left_running(bank)
     messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
     results: list[str] = []
-    with pytest.raises(InterruptedTools):
+    with pytest.raises(InterruptedToolsError):
         async with bank.chat(ScriptedProvider(), Policy(Execute())).stream(messages) as stream:
             async for event in stream:
                 if isinstance(event, ToolResult):
@@ -588,7 +588,7 @@ async def test_what_was_resolved_is_told_before_a_broken_promise_is_an_error() -
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
     results: list[str] = []
-    with pytest.raises(PendingTools):
+    with pytest.raises(PendingToolsError):
         async with bank.chat(ScriptedProvider(), Policy(Execute())).stream(messages) as stream:
             async for event in stream:
                 if isinstance(event, ToolResult):
@@ -601,7 +601,7 @@ async def test_an_edit_that_was_refused_is_promised_to_a_person_too() -> None:
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"cents": "many"})
     await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
-    with pytest.raises(PendingTools):
+    with pytest.raises(PendingToolsError):
         await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
     assert isinstance(messages.tool("call_1").status, Pending)
 

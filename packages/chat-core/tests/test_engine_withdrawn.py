@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from chat_core import ChatBuilder, FunctionCall, Messages, ToolCollection
-from chat_core.errors import Refused
+from chat_core.errors import RefusalError
 from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +69,6 @@ async def test_a_stored_answer_that_was_withdrawn_is_the_answer_of_the_next_run(
 async def test_a_structured_answer_that_was_refused_says_so() -> None:
     model = ScriptedProvider(Answer([CALL], finish_reason="refusal"))
     chat = ChatBuilder().with_model(model).with_tools(payer([])).with_structured_output(int).build()
-    with pytest.raises(Refused):
+    with pytest.raises(RefusalError):
         await chat.complete(Messages.from_user("Pay."))
     assert len(model.asked) == 1

@@ -8,30 +8,30 @@ import re
 import pytest
 from chat_core import errors
 from chat_core.errors import (
-    AlreadyClaimed,
-    Authentication,
+    AuthenticationError,
     ChatError,
-    ContentFiltered,
-    ContextLength,
-    IllegalTransition,
-    InterruptedTools,
-    InvalidDocument,
-    InvalidResponse,
-    LeaseLost,
-    MaxStepsExceeded,
-    Network,
-    NewerVersion,
-    NotFound,
-    Overloaded,
-    PendingTools,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    Refused,
-    ServerFault,
-    StreamTruncated,
-    Timeout,
+    ConflictError,
+    ContentFilteredError,
+    ContextLengthError,
+    IllegalTransitionError,
+    InterruptedToolsError,
+    InvalidDocumentError,
+    InvalidResponseError,
+    LeaseLostError,
+    MaxStepsExceededError,
+    NetworkError,
+    NewerVersionError,
+    NotFoundError,
+    OverloadedError,
+    PendingToolsError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RefusalError,
+    RequestTimeoutError,
+    ServerError,
+    StreamTruncatedError,
     TransportError,
     UsageError,
 )
@@ -46,7 +46,7 @@ CLASSES = [
 
 
 def make(kind: type[ChatError]) -> ChatError:
-    if issubclass(kind, (PendingTools, InterruptedTools)):
+    if issubclass(kind, (PendingToolsError, InterruptedToolsError)):
         return kind("it went wrong", ["a", "b"])
     return kind("it went wrong")
 
@@ -74,57 +74,57 @@ def test_an_error_crosses_processes_with_all_that_it_carries(kind: type[ChatErro
 
 def test_what_may_succeed_later_says_so() -> None:
     retryable = {kind.__name__ for kind in CLASSES if make(kind).retryable}
-    assert retryable == {"Network", "Timeout", "StreamTruncated", "RateLimited", "Overloaded", "ServerFault"}
+    assert retryable == {"Network", "Timeout", "StreamTruncatedError", "RateLimitedError", "Overloaded", "ServerError"}
 
 
 def test_a_provider_may_know_better_whether_to_try_again() -> None:
-    assert Provider("odd", retryable=True).retryable
-    assert not RateLimited("for ever", retryable=False).retryable
-    assert RateLimited("later", retry_after=3.5).retry_after == 3.5
+    assert ProviderError("odd", retryable=True).retryable
+    assert not RateLimitedError("for ever", retryable=False).retryable
+    assert RateLimitedError("later", retry_after=3.5).retry_after == 3.5
 
 
 def test_a_refused_request_says_what_the_provider_said() -> None:
-    error = Provider("no", status=400, code="bad", request_id="req_1", body=b"{}", metadata=Metadata("openai"))
+    error = ProviderError("no", status=400, code="bad", request_id="req_1", body=b"{}", metadata=Metadata("openai"))
     assert (error.status, error.code, error.request_id, error.body) == (400, "bad", "req_1", b"{}")
     assert error.metadata == Metadata("openai")
 
 
 def test_errors_of_a_kind_are_caught_together() -> None:
     refusals: list[type] = [
-        RateLimited,
-        Overloaded,
-        ServerFault,
-        QuotaExceeded,
-        Authentication,
-        PermissionDenied,
-        NotFound,
+        RateLimitedError,
+        OverloadedError,
+        ServerError,
+        QuotaExceededError,
+        AuthenticationError,
+        PermissionDeniedError,
+        NotFoundError,
     ]
-    assert all(issubclass(kind, Provider) for kind in refusals)
-    assert issubclass(ContextLength, errors.InvalidRequest)
-    assert issubclass(ContentFiltered, errors.InvalidRequest)
-    assert issubclass(Timeout, Network)
-    assert issubclass(NewerVersion, InvalidDocument)
-    with pytest.raises(RateLimited) as caught:
-        raise RateLimited(retry_after=1)
+    assert all(issubclass(kind, ProviderError) for kind in refusals)
+    assert issubclass(ContextLengthError, errors.InvalidRequestError)
+    assert issubclass(ContentFilteredError, errors.InvalidRequestError)
+    assert issubclass(RequestTimeoutError, NetworkError)
+    assert issubclass(NewerVersionError, InvalidDocumentError)
+    with pytest.raises(RateLimitedError) as caught:
+        raise RateLimitedError(retry_after=1)
     assert caught.value.retryable
 
 
 def test_the_callers_own_mistakes_are_type_errors_and_bad_documents_value_errors() -> None:
     assert issubclass(UsageError, TypeError)
-    assert issubclass(IllegalTransition, UsageError)
-    assert issubclass(InvalidDocument, ValueError)
+    assert issubclass(IllegalTransitionError, UsageError)
+    assert issubclass(InvalidDocumentError, ValueError)
 
 
 def test_an_error_about_calls_names_them() -> None:
-    assert PendingTools("wait", ["a", "b"]).tool_ids == ("a", "b")
-    assert InterruptedTools("unknown", ["a"]).tool_ids == ("a",)
+    assert PendingToolsError("wait", ["a", "b"]).tool_ids == ("a", "b")
+    assert InterruptedToolsError("unknown", ["a"]).tool_ids == ("a",)
 
 
 def test_an_error_about_a_place_says_where() -> None:
-    assert str(InvalidDocument("missing", path="contents[0].role")) == "contents[0].role: missing"
-    assert str(InvalidDocument("not JSON")) == "not JSON"
+    assert str(InvalidDocumentError("missing", path="contents[0].role")) == "contents[0].role: missing"
+    assert str(InvalidDocumentError("not JSON")) == "not JSON"
     partial = Turn([Text("half")])
-    error = InvalidResponse("missing", path="choices[0]", raw="{}", partial=partial)
+    error = InvalidResponseError("missing", path="choices[0]", raw="{}", partial=partial)
     assert (error.path, error.raw, error.partial) == ("choices[0]", "{}", partial)
 
 
@@ -141,7 +141,9 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [StreamTruncated, Refused, MaxStepsExceeded, AlreadyClaimed, LeaseLost], ids=lambda kind: str(kind.__name__)
+    "kind",
+    [StreamTruncatedError, RefusalError, MaxStepsExceededError, ConflictError, LeaseLostError],
+    ids=lambda kind: str(kind.__name__),
 )
 def test_what_came_so_far_is_in_the_error(kind: type[ChatError]) -> None:
     partial = Turn([Text("half")])

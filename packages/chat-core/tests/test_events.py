@@ -6,8 +6,8 @@ import pytest
 from chat_core.events import (
     AttemptReset,
     Done,
-    Nested,
-    Progress,
+    NestedEvent,
+    ProgressEvent,
     ReasoningDelta,
     StructuredDelta,
     TextDelta,
@@ -16,7 +16,7 @@ from chat_core.events import (
 
 
 def test_events_are_small_slotted_positional_and_not_frozen() -> None:
-    kinds: list[type] = [*get_args(Progress), Done]
+    kinds: list[type] = [*get_args(ProgressEvent), Done]
     for kind in kinds:
         assert "__slots__" in vars(kind), kind
         assert vars(kind)["__match_args__"], kind
@@ -25,10 +25,10 @@ def test_events_are_small_slotted_positional_and_not_frozen() -> None:
 
 def test_events_are_matched_by_position() -> None:
     seen: list[object] = []
-    events: list[TextDelta | ToolCallDelta | Nested | Done[int]] = [
+    events: list[TextDelta | ToolCallDelta | NestedEvent | Done[int]] = [
         TextDelta("a"),
         ToolCallDelta("{", 1, "f"),
-        Nested(("x",), ReasoningDelta("hm")),
+        NestedEvent(("x",), ReasoningDelta("hm")),
         Done(7),
     ]
     for event in events:
@@ -37,7 +37,7 @@ def test_events_are_matched_by_position() -> None:
                 seen.append(text)
             case ToolCallDelta(arguments, index, name):
                 seen.append((arguments, index, name))
-            case Nested(path, ReasoningDelta(text)):
+            case NestedEvent(path, ReasoningDelta(text)):
                 seen.append((path, text))
             case Done(response):
                 seen.append(response)

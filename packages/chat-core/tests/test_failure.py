@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 from chat_core.errors import (
-    Authentication,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    AuthenticationError,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.failure import (
@@ -35,25 +35,25 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, InvalidRequest),
-        (401, Authentication),
-        (402, QuotaExceeded),
-        (403, PermissionDenied),
-        (404, NotFound),
-        (408, ServerFault),
-        (409, ServerFault),
-        (422, InvalidRequest),
-        (429, RateLimited),
-        (498, Overloaded),
-        (500, ServerFault),
-        (502, ServerFault),
-        (503, Overloaded),
-        (504, ServerFault),
-        (529, Overloaded),
-        (302, ServerFault),
+        (400, InvalidRequestError),
+        (401, AuthenticationError),
+        (402, QuotaExceededError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (408, ServerError),
+        (409, ServerError),
+        (422, InvalidRequestError),
+        (429, RateLimitedError),
+        (498, OverloadedError),
+        (500, ServerError),
+        (502, ServerError),
+        (503, OverloadedError),
+        (504, ServerError),
+        (529, OverloadedError),
+        (302, ServerError),
     ],
 )
-def test_a_status_tells_a_class(status: int, kind: type[Provider]) -> None:
+def test_a_status_tells_a_class(status: int, kind: type[ProviderError]) -> None:
     assert class_of(status) is kind
 
 
@@ -151,16 +151,21 @@ def test_the_id_of_a_request_stands_in_one_of_several_headers() -> None:
 
 def test_a_refusal_carries_what_its_headers_say() -> None:
     headers = {"retry-after": "3", "x-request-id": "a", "x-should-retry": "false"}
-    error = refused(RateLimited, "slow down", status=429, headers=headers, body=b"{}", code="c")
+    error = refused(RateLimitedError, "slow down", status=429, headers=headers, body=b"{}", code="c")
     assert (error.status, error.code, error.request_id, error.retry_after) == (429, "c", "a", 3.0)
     assert error.body == b"{}"
     assert not error.retryable
-    assert refused(RateLimited, "slow down", status=429, headers={}).retryable
+    assert refused(RateLimitedError, "slow down", status=429, headers={}).retryable
 
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("connect", Network), ("stream", Network), ("timeout", Timeout), ("protocol", InvalidResponse)],
+    [
+        ("connect", NetworkError),
+        ("stream", NetworkError),
+        ("timeout", RequestTimeoutError),
+        ("protocol", InvalidResponseError),
+    ],
 )
 def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, error: type[Exception]) -> None:
     failure = unreachable(TransportError(kind, "no route"), "p")

@@ -16,9 +16,9 @@ import pytest
 from anyio import to_thread
 from chat_core._journal import Disk, Journal
 from chat_core.errors import (
-    AlreadyClaimed,
-    InvalidDocument,
-    NewerVersion,
+    ConflictError,
+    InvalidDocumentError,
+    NewerVersionError,
     UsageError,
 )
 from chat_core.file_conversation import FileConversation
@@ -129,7 +129,7 @@ async def test_creating_does_not_overwrite(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"notes\n", b"{}\n", b'{"format":"other"}', b"\xff\xfe"])
 async def test_another_file_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     overwrite(path, content)
-    with pytest.raises(InvalidDocument):
+    with pytest.raises(InvalidDocumentError):
         await stored(path)
     assert content_of(path) == content
 
@@ -137,7 +137,7 @@ async def test_another_file_is_refused_and_left_as_it_is(path: Path, content: by
 async def test_a_later_version_is_refused_whatever_its_checksum(path: Path) -> None:
     content = b'{"format":"chat-conversation","version":2,"n":1,"sha":"?"}\n'
     overwrite(path, content)
-    with pytest.raises(NewerVersion, match="version 2"):
+    with pytest.raises(NewerVersionError, match="version 2"):
         await stored(path)
     assert content_of(path) == content
 
@@ -196,7 +196,7 @@ async def test_of_two_decisions_on_one_call_the_first_holds_and_the_second_is_to
         ben.messages.tool("one").reject("no", by="ben")
         ben.messages.tool("two").reject("no", by="ben")
         before = content_of(path)
-        with pytest.raises(AlreadyClaimed, match="one"):
+        with pytest.raises(ConflictError, match="one"):
             await ben.save()
         assert content_of(path) == before
         assert ben.messages.tool("one") == ana.messages.tool("one")
@@ -206,7 +206,7 @@ async def test_of_two_decisions_on_one_call_the_first_holds_and_the_second_is_to
 
 async def test_a_conflict_is_raised_on_leaving_the_block_too(path: Path) -> None:
     await store(path, waiting("one"))
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ConflictError):
         async with FileConversation.open(path) as ana:
             ana.messages.tool("one").approve(by="ana")
             async with FileConversation.open(path) as ben:
@@ -216,12 +216,12 @@ async def test_a_conflict_is_raised_on_leaving_the_block_too(path: Path) -> None
 
 async def test_turns_that_were_added_in_two_places_are_not_shuffled(path: Path) -> None:
     await store(path, Messages.from_user("Hello."))
-    with pytest.raises(AlreadyClaimed, match="order"):
+    with pytest.raises(ConflictError, match="order"):
         async with FileConversation.open(path) as one, FileConversation.open(path) as two:
             one.messages.append("model", Turn([Text("Hi.")]))
             two.messages.append("model", Turn([Text("Ho.")]))
             await one.save()
-            with pytest.raises(AlreadyClaimed, match="added"):
+            with pytest.raises(ConflictError, match="added"):
                 await two.save()
     assert [content.text for content in await stored(path)] == ["Hello.", "Hi."]
 
@@ -388,6 +388,6 @@ async def test_a_call_that_was_refused_here_and_approved_elsewhere_waits_again_h
             elsewhere.messages.tool("a").approve()
         here.messages.tool("a").reject()
         assert [tool.id for tool in here.messages.pending()] == ["b"]
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             await here.save()
         assert [tool.id for tool in here.messages.pending()] == ["a", "b"]

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from chat_core import _journal, _lock
 from chat_core._journal import Disk, Journal
-from chat_core._ledger import Ledger
+from chat_core._ledger import ConversationLog
 from chat_core.errors import (
-    AlreadyClaimed,
-    InvalidDocument,
+    ConflictError,
+    InvalidDocumentError,
 )
 from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
@@ -95,7 +95,7 @@ async def journal_of_every_kind(path: Path) -> None:
 
 def read_at_once(path: Path) -> Messages:
     """As `stored()`, but in this thread: for thousands of files."""
-    ledger = Ledger(path, timedelta(seconds=30), Clock())
+    ledger = ConversationLog(path, timedelta(seconds=30), Clock())
     try:
         return FileConversation(ledger, ledger.open("any"), 30).messages
     finally:
@@ -141,10 +141,10 @@ async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
     start = sum(map(len, lines[:-1]))
     for place in [*range(30, len(lines[0]), 41), *range(start, len(data) - 1, 7)]:
         overwrite(path, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        with pytest.raises(InvalidDocument):
+        with pytest.raises(InvalidDocumentError):
             await stored(path)
     overwrite(path, b"".join([*lines[:2], *lines[3:]]))
-    with pytest.raises(InvalidDocument, match="missing"):
+    with pytest.raises(InvalidDocumentError, match="missing"):
         await stored(path)
 
 
@@ -158,19 +158,19 @@ async def test_a_line_that_follows_from_nothing_is_refused(path: Path) -> None:
     ]
     for entry in entries:
         overwrite(path, content_of(path).splitlines(keepends=True)[0] + _journal.encode(entry))
-        with pytest.raises(InvalidDocument, match="line 2"):
+        with pytest.raises(InvalidDocumentError, match="line 2"):
             await stored(path)
 
 
 async def test_a_file_that_was_replaced_or_removed_is_noticed(path: Path) -> None:
     await store(path, waiting("one"))
     data = content_of(path)
-    with pytest.raises(InvalidDocument, match="replaced"):
+    with pytest.raises(InvalidDocumentError, match="replaced"):
         async with FileConversation.open(path) as conversation:
             conversation.messages.tool("one").approve()
             remove(path)
             overwrite(path, data)
-    with pytest.raises(InvalidDocument, match="removed"):
+    with pytest.raises(InvalidDocumentError, match="removed"):
         async with FileConversation.open(path):
             remove(path)
 
@@ -210,7 +210,7 @@ async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) 
         before = content_of(path)
         tool.status = Running("", attempt=0)
         tool.revision += 1
-        with pytest.raises(InvalidDocument):
+        with pytest.raises(InvalidDocumentError):
             await conversation.write_tool(tool)
         assert content_of(path) == before
         tool.status = Running("x")
@@ -232,7 +232,7 @@ async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(
             _lock.unlock(fd)
             await conversation.release()
             assert _lock.try_lock(fd)
-            with pytest.raises(AlreadyClaimed, match="stopped"):
+            with pytest.raises(ConflictError, match="stopped"):
                 await conversation.claim()
         finally:
             os.close(fd)

@@ -9,22 +9,22 @@ from pathlib import Path
 import anyio
 import pytest
 from chat_core.errors import (
-    AlreadyClaimed,
-    ConversationBusy,
-    LeaseLost,
+    ConflictError,
+    ConversationBusyError,
+    LeaseLostError,
     UsageError,
 )
 from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Completed,
     FunctionCall,
+    Interrupted,
     Messages,
     Rejected,
     Running,
     Text,
     Tool,
     Turn,
-    Unknown,
 )
 
 pytestmark = pytest.mark.anyio
@@ -99,9 +99,9 @@ async def test_a_live_run_keeps_others_from_running_until_it_is_released(path: P
     async with FileConversation.open(path) as mine, FileConversation.open(path) as yours:
         await mine.claim()
         before = content_of(path)
-        with pytest.raises(AlreadyClaimed, match="live run"):
+        with pytest.raises(ConflictError, match="live run"):
             await yours.claim()
-        with pytest.raises(AlreadyClaimed, match="already"):
+        with pytest.raises(ConflictError, match="already"):
             await mine.claim()
         assert content_of(path) == before
         await mine.release()
@@ -199,7 +199,7 @@ async def test_a_call_that_was_decided_meanwhile_does_not_start(path: Path) -> N
         await person.save()
         one = run.messages.tool("one")
         one.start()
-        with pytest.raises(AlreadyClaimed, match="one"):
+        with pytest.raises(ConflictError, match="one"):
             await run.write_tool(one)
         assert isinstance(one.status, Rejected)
         await run.renew()
@@ -224,10 +224,10 @@ async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, sta
             person.messages.tool("due" if state == "due" else "new").approve(by="ana", arguments={"cents": 5})
         else:
             person.messages.append("user", Turn([Text("And?")]))
-        with pytest.raises(AlreadyClaimed, match="live run"):
+        with pytest.raises(ConflictError, match="live run"):
             await person.save()
         person.messages.tool("two").reject(by="ana")
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             await person.save()
         await run.release()
         await person.save()
@@ -235,7 +235,7 @@ async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, sta
 
 async def test_saving_beside_a_run_on_the_same_messages_is_refused(path: Path) -> None:
     async with FileConversation.create(path, waiting("one")) as conversation:
-        with conversation.messages.lend(), pytest.raises(ConversationBusy):
+        with conversation.messages.lend(), pytest.raises(ConversationBusyError):
             await conversation.save()
 
 
@@ -256,22 +256,22 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         one.start()
         await old.write_tool(one)
         clock.advance(29.9)
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             await new.claim()
         clock.advance(0.2)
         await new.claim()
         assert isinstance(new.messages.tool("one").status, Running)
         one.complete("paid")
-        with pytest.raises(LeaseLost, match="stood still"):
+        with pytest.raises(LeaseLostError, match="stood still"):
             await old.write_tool(one)
         assert isinstance(one.status, Running)
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await old.renew()
         turn = Turn([Text("All done.")])
         old.messages.append("model", turn)
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await old.write_turn("model", turn)
-        with pytest.raises(LeaseLost, match="open it again"):
+        with pytest.raises(LeaseLostError, match="open it again"):
             await old.save()
         await old.release()
         new.messages.tool("one").lost("its process was gone")
@@ -281,7 +281,7 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         assert len([entry for entry in history if entry.event == "claimed"]) == 2
         old.messages.contents[-1].turns.remove(turn)
     messages = await stored(path)
-    assert isinstance(messages.tool("one").status, Unknown)
+    assert isinstance(messages.tool("one").status, Interrupted)
     assert len(messages) == 2
 
 
@@ -294,7 +294,7 @@ async def test_an_overtaken_object_may_run_again_when_it_added_nothing(path: Pat
         await new.claim()
         new.messages.tool("one").reject()
         await new.write_tool(new.messages.tool("one"))
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await old.renew()
         await new.release()
         await old.claim()
@@ -314,7 +314,7 @@ async def test_renewing_and_writing_prolong_the_lease(path: Path, how: str) -> N
             else:
                 run.messages.tool(id).approve()
                 await run.write_tool(run.messages.tool(id))
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             await other.claim()
 
 
@@ -324,7 +324,7 @@ async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path:
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
         remove(path.with_name("chat.jsonl.run-1"))
-        with pytest.raises(AlreadyClaimed, match="may hold"):
+        with pytest.raises(ConflictError, match="may hold"):
             await other.claim()
         clock.advance(31)
         await other.claim()
@@ -342,5 +342,5 @@ async def test_an_object_from_before_a_fork_is_refused_and_ends_nothing(
             await parent.renew()
         monkeypatch.setattr(os, "getpid", lambda: pid)
         async with FileConversation.open(path) as other:
-            with pytest.raises(AlreadyClaimed):
+            with pytest.raises(ConflictError):
                 await other.claim()

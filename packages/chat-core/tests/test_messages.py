@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from chat_core.errors import ConversationBusy, IllegalTransition, PendingTools, UsageError
+from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.messages import (
     Approved,
     Completed,
     Content,
     File,
     FunctionCall,
+    Interrupted,
     Messages,
     Pending,
     Rejected,
@@ -19,7 +20,6 @@ from chat_core.messages import (
     Tool,
     ToolStatus,
     Turn,
-    Unknown,
 )
 from chat_core.usage import Metadata, Usage
 
@@ -112,7 +112,7 @@ def test_a_push_while_something_waits_is_refused_and_names_what_waits() -> None:
     messages = paused("a", "b")
     messages.tool("b").reject()
     before = messages.to_json()
-    with pytest.raises(PendingTools, match=r"messages\.cancel_pending") as caught:
+    with pytest.raises(PendingToolsError, match=r"messages\.cancel_pending") as caught:
         messages.user("never mind")
     assert caught.value.tool_ids == ("a",)
     assert messages.to_json() == before
@@ -136,7 +136,7 @@ def test_cancelling_while_a_call_runs_changes_nothing() -> None:
     messages = paused("a", "b", "c")
     messages.tool("b").start()
     before = messages.to_json()
-    with pytest.raises(IllegalTransition, match=r"'b' is Running and cannot be cancelled; nothing was changed"):
+    with pytest.raises(IllegalTransitionError, match=r"'b' is Running and cannot be cancelled; nothing was changed"):
         messages.cancel_pending("no")
     assert messages.to_json() == before
     messages.tool("b").lost("its process is gone")
@@ -153,7 +153,7 @@ def test_what_waits_is_found_everywhere_and_not_only_in_the_last_content() -> No
 
 
 def test_everything_that_is_not_resolved_is_pending() -> None:
-    statuses: list[ToolStatus] = [Pending(), Approved(), Suspended(Messages()), Unknown("a")]
+    statuses: list[ToolStatus] = [Pending(), Approved(), Suspended(Messages()), Interrupted("a")]
     messages = Messages()
     for status in statuses:
         messages.append("model", answer(Tool(FunctionCall("f"), status=status)))
@@ -235,11 +235,11 @@ def test_messages_in_a_live_run_refuse_a_second_one_and_a_push() -> None:
     assert not messages.busy
     with messages.lend():
         assert messages.busy
-        with pytest.raises(ConversationBusy, match="a second run came while"), messages.lend():
+        with pytest.raises(ConversationBusyError, match="a second run came while"), messages.lend():
             pass
-        with pytest.raises(ConversationBusy, match=r"push\(\) came while"):
+        with pytest.raises(ConversationBusyError, match=r"push\(\) came while"):
             messages.user("more")
-        with pytest.raises(ConversationBusy, match=r"cancel_pending\(\) came while"):
+        with pytest.raises(ConversationBusyError, match=r"cancel_pending\(\) came while"):
             messages.cancel_pending()
         messages.append("model", answer(Text("the loop's own")))
     messages.user("more")

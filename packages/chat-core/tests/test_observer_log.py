@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 from chat_core import ChatBuilder, FunctionCall, Messages, RequireApproval, ScopedCollection, ToolCollection
-from chat_core.errors import RateLimited
+from chat_core.errors import RateLimitedError
 from chat_core.observer import LoggingObserver
 from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 
@@ -93,17 +93,17 @@ async def test_what_failed_is_a_warning_that_names_the_class_of_the_error(lines:
     async def pay() -> None:
         raise ZeroDivisionError(SECRET)
 
-    busy = Answer(error=RateLimited(SECRET, status=429, retry_after=0.0))
+    busy = Answer(error=RateLimitedError(SECRET, status=429, retry_after=0.0))
     model = ScriptedProvider([FunctionCall("pay", {}, id="p1")], busy, busy)
     chat = ChatBuilder().with_model(model).with_tools(tools).with_retry(1).with_observer(observer()).build()
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         await chat.complete(Messages.from_user("hi"))
 
     assert [record.levelno for record in lines.records] == [logging.INFO, *[logging.WARNING] * 3]
     _, tool, failed, run = lines.facts()
     assert (tool["error"], tool["status"]) == ("ZeroDivisionError", "failed")
-    assert (failed["error"], failed["failures"]) == ("RateLimited", 2)
-    assert (run["error"], run["outcome"]) == ("RateLimited", "failed")
+    assert (failed["error"], failed["failures"]) == ("RateLimitedError", 2)
+    assert (run["error"], run["outcome"]) == ("RateLimitedError", "failed")
     assert SECRET not in str([vars(record) for record in lines.records])
 
 

@@ -12,11 +12,11 @@ import pytest
 from chat_core import (
     ChatResponse,
     FinishReason,
-    InvalidResponse,
+    InvalidResponseError,
     Part,
     ProviderPart,
     Reasoning,
-    Refused,
+    RefusalError,
     Structured,
     StructuredOutput,
     Text,
@@ -74,8 +74,8 @@ def answer(*parts: Part | str, finish_reason: FinishReason = "stop") -> ChatResp
     return ChatResponse(turn, Usage(3, 4))
 
 
-def rejected(form: Any, *parts: Part | str, finish_reason: FinishReason = "stop") -> InvalidResponse:
-    with pytest.raises(InvalidResponse) as caught:
+def rejected(form: Any, *parts: Part | str, finish_reason: FinishReason = "stop") -> InvalidResponseError:
+    with pytest.raises(InvalidResponseError) as caught:
         StructuredOutput(form).decode(answer(*parts, finish_reason=finish_reason))
     return caught.value
 
@@ -228,10 +228,10 @@ def test_a_value_that_the_provider_emitted_as_such_is_read() -> None:
 
 
 def test_a_refusal_is_refused_in_the_models_own_words() -> None:
-    with pytest.raises(Refused, match="refused to give a structured answer: I will not") as caught:
+    with pytest.raises(RefusalError, match="refused to give a structured answer: I will not") as caught:
         StructuredOutput(City).decode(answer(ProviderPart("openai", "refusal", {"refusal": "I will not"})))
     assert caught.value.partial is not None
-    with pytest.raises(Refused, match="answer: No, thanks"):
+    with pytest.raises(RefusalError, match="answer: No, thanks"):
         StructuredOutput(City).decode(answer("No, thanks", finish_reason="refusal"))
 
 

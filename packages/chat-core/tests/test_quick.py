@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from chat_core.errors import InvalidDocument
+from chat_core.errors import InvalidDocumentError
 from chat_core.messages import (
     Completed,
     Content,
@@ -103,7 +103,7 @@ def outcome(text: str) -> object:
     """What reading comes to: all there is to see of the conversation, or the refusal."""
     try:
         messages = Messages.from_json(text)
-    except InvalidDocument as error:
+    except InvalidDocumentError as error:
         return type(error), str(error), error.path
     waiting = [tool.id for tool in messages.pending()]
     parts = [(type(part), part.extra, vars_of(part)) for content in messages for part in content.parts]
@@ -217,7 +217,7 @@ def test_conversations_inside_one_another_without_end_are_refused() -> None:
     for _ in range(110):
         tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": value}}
         value = {"version": 1, "contents": [{"role": "model", "turns": [turn(parts=[tool])]}]}
-    with pytest.raises(InvalidDocument, match="conversations are nested too deeply"):
+    with pytest.raises(InvalidDocumentError, match="conversations are nested too deeply"):
         Messages.from_json(json.dumps(value))
 
 

@@ -63,14 +63,14 @@ def test_a_mixed_pause_keeps_the_time_of_every_call() -> None:
 
 def test_a_pause_inside_another_chat_is_reached_by_its_path() -> None:
     inner = Paused((wait("approval", "x"), wait("approval", "y")))
-    outer = inner.inside("middle").inside("outer")
+    outer = inner.prefixed("middle").prefixed("outer")
     assert [item.path for item in outer.waiting] == [("outer", "middle", "x"), ("outer", "middle", "y")]
     assert [item.tool_id for item in outer.waiting] == ["x", "y"]
     assert inner.waiting[0].path == ("x",)
 
 
 def test_a_pause_carries_the_usage_of_its_run() -> None:
-    assert Paused(()).costing(Usage(5, 6)).usage == Usage(5, 6)
+    assert Paused(()).with_usage(Usage(5, 6)).usage == Usage(5, 6)
 
 
 def test_a_wait_can_be_kept_in_a_set() -> None:

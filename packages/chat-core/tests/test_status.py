@@ -9,6 +9,7 @@ from chat_core.messages import (
     Approved,
     Completed,
     Failed,
+    Interrupted,
     Messages,
     Pending,
     Rejected,
@@ -16,7 +17,6 @@ from chat_core.messages import (
     Suspended,
     ToolEvent,
     ToolStatus,
-    Unknown,
 )
 from chat_core.messages.status import tool_life
 
@@ -42,12 +42,12 @@ PROMISED = {
     "Running": {
         "complete": "Completed",
         "fail": "Failed",
-        "lost": "Unknown",
+        "lost": "Interrupted",
         "again": "Running",
         "suspend": "Suspended",
     },
     "Suspended": {"start": "Running", "cancel": "Rejected"},
-    "Unknown": {"complete": "Completed", "retry": "Approved", "fail": "Failed", "cancel": "Rejected"},
+    "Interrupted": {"complete": "Completed", "retry": "Approved", "fail": "Failed", "cancel": "Rejected"},
     "Completed": {},
     "Failed": {},
     "Rejected": {},
@@ -83,7 +83,7 @@ def test_the_page_of_the_reference_is_the_table() -> None:
         Approved(),
         Running("a"),
         Suspended(Messages()),
-        Unknown(),
+        Interrupted(),
         Completed(1),
         Failed("no"),
         Rejected("no"),

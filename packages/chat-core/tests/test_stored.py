@@ -11,7 +11,7 @@ import anyio
 import hypothesis.strategies as st
 import pytest
 from chat_core.errors import (
-    AlreadyClaimed,
+    ConflictError,
 )
 from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
@@ -86,13 +86,13 @@ async def test_decisions_inside_a_chat_that_is_a_tool_come_together_by_path(path
         history = await ben.history()
         assert [entry.path for entry in history if entry.event == "tool"] == [("outer", "left"), ("outer", "right")]
         ana.messages.tool("outer").cancel("enough")
-        with pytest.raises(AlreadyClaimed, match="outer"):
+        with pytest.raises(ConflictError, match="outer"):
             await ana.save()
         assert isinstance(ana.messages.tool("outer", "right").status, Rejected)
         ana.messages.tool("outer").cancel("enough")
         await ana.save()
         ben.messages.tool("outer", "left").reject()
-        with pytest.raises(AlreadyClaimed, match="outer"):
+        with pytest.raises(ConflictError, match="outer"):
             await ben.save()
         assert isinstance(ben.messages.tool("outer").status, Rejected)
     assert isinstance((await stored(path)).tool("outer").status, Rejected)
@@ -162,7 +162,7 @@ class TwoWriters:
         step()
         try:
             await writer.write_tool(tool)
-        except AlreadyClaimed:
+        except ConflictError:
             return False
         return True
 
@@ -171,7 +171,7 @@ class TwoWriters:
         before = content_of(self.path)
         try:
             await (writer.claim() if action == "claim" else writer.save())
-        except AlreadyClaimed:
+        except ConflictError:
             assert content_of(self.path) == before
             return
         if action == "claim":

@@ -3,13 +3,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
-from chat_core import Authentication, FunctionCall, RateLimited, Text, Tool, Usage, UsageError
+from chat_core import AuthenticationError, FunctionCall, RateLimitedError, Text, Tool, Usage, UsageError
 from chat_core.testing import Capabilities, ProviderTapes, Refusal, Reply, Tape
 from chat_core.testing.conformance.claims import BUILT_ON, CLAIMS, NEEDED, unfounded
 
 REFUSALS = (
-    Refusal(reply=Reply(status=429), error=RateLimited, retryable=True),
-    Refusal(reply=Reply(status=401), error=Authentication, retryable=False),
+    Refusal(reply=Reply(status=429), error=RateLimitedError, retryable=True),
+    Refusal(reply=Reply(status=401), error=AuthenticationError, retryable=False),
 )
 TEXT = ProviderTapes(text=Tape(whole=Reply(), text="Yes.", usage=Usage(1, 1)), refusals=REFUSALS)
 

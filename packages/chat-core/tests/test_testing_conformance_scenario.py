@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core import ChatError, UsageError
-from chat_core.testing import Capabilities, Nonconforming, ProviderTapes, ScriptedProvider, Subject
+from chat_core.testing import Capabilities, NonconformingError, ProviderTapes, ScriptedProvider, Subject
 from chat_core.testing.conformance.scenario import Run, Scenario, scenario
 from chat_core.testing.conformance.subject import fault
 
@@ -48,13 +48,13 @@ async def test_a_promise_that_is_kept_says_nothing() -> None:
 
 
 async def test_a_fault_is_told_with_the_name_of_its_scenario() -> None:
-    with pytest.raises(Nonconforming, match=r"^polite: it never said please$"):
+    with pytest.raises(NonconformingError, match=r"^polite: it never said please$"):
         await of(_breaks)(SUBJECT)
 
 
 async def test_an_error_of_the_provider_is_a_fault_that_names_the_promise() -> None:
     with pytest.raises(
-        Nonconforming, match=r"polite: the promise is “A provider says please”; .* ChatError: rude"
+        NonconformingError, match=r"polite: the promise is “A provider says please”; .* ChatError: rude"
     ) as e:
         await of(_raises)(SUBJECT)
 

@@ -6,11 +6,20 @@ from chat_core import (
     File,
     FunctionCall,
     Messages,
-    Network,
+    NetworkError,
     Text,
     TextDelta,
 )
-from chat_core.testing import Answer, Capabilities, Nonconforming, ProviderTapes, Reply, ScriptedProvider, Subject, Tape
+from chat_core.testing import (
+    Answer,
+    Capabilities,
+    NonconformingError,
+    ProviderTapes,
+    Reply,
+    ScriptedProvider,
+    Subject,
+    Tape,
+)
 from chat_core.testing.conformance.subject import (
     AnyProvider,
     Question,
@@ -27,7 +36,7 @@ from chat_core.testing.conformance.subject import (
 from jsonschema import ValidationError, validate
 
 pytestmark = pytest.mark.anyio
-NO = Network("no")
+NO = NetworkError("no")
 
 
 class Mute:
@@ -51,7 +60,7 @@ async def test_a_provider_is_asked_either_way_and_an_error_is_kept() -> None:
     assert (whole.said.text, heard.said.text, heard.deltas) == ("Yes.", "Yes.", [TextDelta("Yes.")])
     assert failed.turn is None
     assert str(failed.error) == "no"
-    with pytest.raises(Network):
+    with pytest.raises(NetworkError):
         failed.said  # noqa: B018 - it raises
 
 
@@ -63,7 +72,7 @@ async def test_vectors_are_heard_as_parts() -> None:
 
 def test_a_provider_that_lacks_what_it_claims_is_told_so() -> None:
     for look, word in ((completing, "complete"), (streaming, "stream"), (embedding, "embed")):
-        with pytest.raises(Nonconforming, match=rf"Mute has no {word}\(\)"):
+        with pytest.raises(NonconformingError, match=rf"Mute has no {word}\(\)"):
             look(mute())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.errors import AlreadyClaimed, LeaseLost, UsageError
+from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Approved, Completed, FunctionCall, Messages, Pending, Text, Tool, Turn
 from chat_core.testing.memory_conversation import Call, MemoryConversation
 
@@ -70,7 +70,7 @@ async def test_a_hook_may_fail_any_call_before_it_takes_effect() -> None:
 async def test_a_claimed_conversation_in_memory_cannot_be_claimed_again() -> None:
     conversation = MemoryConversation(asked())
     await conversation.claim()
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ConflictError):
         await conversation.claim()
     await conversation.release()
     await conversation.claim()
@@ -84,9 +84,9 @@ async def test_an_overtaken_run_writes_late_and_not_the_truth() -> None:
     await conversation.write_tool(tool)
     conversation.overtake()
     tool.complete("paid")
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         await conversation.write_tool(tool)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         await conversation.renew()
     assert [call.status for call in conversation.late if call.tool_id] == [Completed("paid")]
     assert not conversation.resting().tool("one").resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages
-from chat_core.errors import Network, StreamTruncated, UsageError
+from chat_core.errors import NetworkError, StreamTruncatedError, UsageError
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Reasoning, Text, Tool, Turn
 from chat_core.provider import NO_TOOLS, ChatProvider, Delta, EmbeddingsProvider, ProviderMeta
@@ -42,10 +42,10 @@ async def test_every_kind_of_part_is_streamed_and_stands_in_the_turn() -> None:
 
 
 async def test_the_nth_question_gets_the_nth_answer_and_one_too_many_is_a_mistake() -> None:
-    model = ScriptedProvider("a", Network("down"), "b")
+    model = ScriptedProvider("a", NetworkError("down"), "b")
     messages = Messages.from_user("hi")
     assert (await model.complete(messages, NO_TOOLS, ChatOptions(), None)).text == "a"
-    with pytest.raises(Network):
+    with pytest.raises(NetworkError):
         await model.complete(messages, NO_TOOLS, ChatOptions(), None)
     assert (await model.complete(messages, NO_TOOLS, ChatOptions(), None)).text == "b"
     with pytest.raises(UsageError, match="3 answer"):
@@ -71,13 +71,13 @@ async def test_what_was_asked_is_kept_as_it_was() -> None:
 
 
 async def test_a_stream_may_end_too_early_or_fail_under_way() -> None:
-    with pytest.raises(StreamTruncated) as cut:
+    with pytest.raises(StreamTruncatedError) as cut:
         await streamed(ScriptedProvider(Answer(["one two three"], fail_after=1)))
     assert cut.value.partial is not None
     assert cut.value.partial.text == "one "
-    with pytest.raises(Network):
-        await streamed(ScriptedProvider(Answer(["one two three"], fail_after=1, error=Network("broken"))))
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(NetworkError):
+        await streamed(ScriptedProvider(Answer(["one two three"], fail_after=1, error=NetworkError("broken"))))
+    with pytest.raises(StreamTruncatedError):
         await ScriptedProvider(Answer(["x"], fail_after=0)).complete(Messages(), NO_TOOLS, ChatOptions(), None)
 
 

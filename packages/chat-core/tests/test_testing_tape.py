@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from chat_core.errors import InvalidDocument, NewerVersion, TransportError, UsageError
+from chat_core.errors import InvalidDocumentError, NewerVersionError, TransportError, UsageError
 from chat_core.testing import MockTransport, RecordingTransport, TapeTransport
 from chat_core.transport import Event, Headers, Request, Transport
 
@@ -363,12 +363,12 @@ async def test_half_a_character_survives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        ("{", InvalidDocument, "no tape, nor any other JSON"),
-        ("[]", InvalidDocument, 'an object with "tape": 1'),
-        ('{"tape": "1"}', InvalidDocument, 'an object with "tape": 1'),
-        ('{"tape": 2, "exchanges": []}', NewerVersion, "upgrade it"),
-        ('{"tape": 1, "exchanges": [{}]}', InvalidDocument, "not as it was written"),
-        ('{"tape": 1}', InvalidDocument, "not as it was written"),
+        ("{", InvalidDocumentError, "no tape, nor any other JSON"),
+        ("[]", InvalidDocumentError, 'an object with "tape": 1'),
+        ('{"tape": "1"}', InvalidDocumentError, 'an object with "tape": 1'),
+        ('{"tape": 2, "exchanges": []}', NewerVersionError, "upgrade it"),
+        ('{"tape": 1, "exchanges": [{}]}', InvalidDocumentError, "not as it was written"),
+        ('{"tape": 1}', InvalidDocumentError, "not as it was written"),
     ],
 )
 def test_what_is_no_tape_is_refused(text: str, kind: type[Exception], says: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from chat_core.errors import IllegalTransition, UsageError
+from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.messages import (
     TRANSITIONS,
     Approved,
@@ -14,6 +14,7 @@ from chat_core.messages import (
     Failed,
     File,
     FunctionCall,
+    Interrupted,
     Messages,
     Pending,
     Rejected,
@@ -22,7 +23,6 @@ from chat_core.messages import (
     Tool,
     ToolEvent,
     ToolStatus,
-    Unknown,
     tool_to_dict,
 )
 from chat_core.tools.context import CallContext
@@ -40,7 +40,7 @@ STATUSES: list[ToolStatus] = [
     Approved(),
     Running("a", 2, NOON),
     Suspended(Messages(), "a", 2),
-    Unknown("a", 2, "gone"),
+    Interrupted("a", 2, "gone"),
     Completed(1),
     Failed("no"),
     Rejected("no"),
@@ -88,7 +88,7 @@ def test_an_event_leads_where_the_table_says_and_anything_else_is_refused_and_ch
     before = snapshot(subject)
     target = TRANSITIONS[type(status)].get(event)
     if target is None:
-        with pytest.raises(IllegalTransition, match=f"is {type(status).__name__} and cannot {event.value}"):
+        with pytest.raises(IllegalTransitionError, match=f"is {type(status).__name__} and cannot {event.value}"):
             CALLS[event](subject)
         assert snapshot(subject) == before
         assert subject.revision == 0
@@ -114,7 +114,7 @@ class Life(RuleBasedStateMachine):
         target = TRANSITIONS[type(old)].get(event)
         try:
             CALLS[event](self.subject)
-        except IllegalTransition:
+        except IllegalTransitionError:
             assert target is None
             assert snapshot(self.subject) == before
         else:
@@ -129,7 +129,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def an_attempt_is_counted(self) -> None:
         status = self.subject.status
-        if isinstance(status, (Running, Suspended, Unknown)):
+        if isinstance(status, (Running, Suspended, Interrupted)):
             assert status.attempt == self.subject.attempts > 0
         assert bool(self.subject.attempts) == bool(self.subject.idempotency_key)
 
@@ -249,7 +249,7 @@ def test_a_decision_records_who_when_why_and_with_what() -> None:
 
 
 def test_every_decision_of_a_person_is_recorded_in_order() -> None:
-    subject = tool(Unknown("a", 1, "gone"))
+    subject = tool(Interrupted("a", 1, "gone"))
     subject.retry(by="ops", note="nothing arrived", at=NOON)
     subject.start()
     subject.lost("gone again")
@@ -258,7 +258,7 @@ def test_every_decision_of_a_person_is_recorded_in_order() -> None:
         ("retry", "ops", NOON),
         ("complete", "bank", LATER),
     ]
-    rejected, cancelled, failed = tool(), tool(), tool(Unknown())
+    rejected, cancelled, failed = tool(), tool(), tool(Interrupted())
     rejected.reject("no", by="ana", note="why", at=NOON)
     cancelled.cancel("moved on", by="ana", at=NOON)
     failed.fail("lost for good", at=NOON)
@@ -280,7 +280,7 @@ def test_what_the_loop_itself_does_is_no_decision() -> None:
 def test_approving_twice_is_an_error() -> None:
     subject = tool()
     subject.approve(by="ana")
-    with pytest.raises(IllegalTransition, match="is Approved and cannot approve"):
+    with pytest.raises(IllegalTransitionError, match="is Approved and cannot approve"):
         subject.approve(by="bob", arguments={"cents": 1})
     assert subject.edited is None
     assert [item.by for item in subject.decisions] == ["ana"]
@@ -288,7 +288,7 @@ def test_approving_twice_is_an_error() -> None:
 
 @pytest.mark.parametrize("status", [Completed(1), Failed("no"), Rejected("no")], ids=repr)
 def test_approving_what_is_final_is_an_error(status: ToolStatus) -> None:
-    with pytest.raises(IllegalTransition, match="it can: nothing: it is final"):
+    with pytest.raises(IllegalTransitionError, match="it can: nothing: it is final"):
         tool(status).approve()
 
 
@@ -314,7 +314,7 @@ def test_an_approval_that_expired_cannot_be_given_and_nothing_changes() -> None:
     subject = tool()
     subject.await_approval(LATER)
     before = snapshot(subject)
-    with pytest.raises(IllegalTransition, match="expired at 2026-03-01T13:00:00"):
+    with pytest.raises(IllegalTransitionError, match="expired at 2026-03-01T13:00:00"):
         subject.approve(at=LATER)
     assert snapshot(subject) == before
     subject.approve(at=LATER - timedelta(microseconds=1))
@@ -325,7 +325,7 @@ def test_times_of_other_zones_are_compared_as_instants() -> None:
     subject = tool()
     subject.await_approval(LATER)
     tokyo = timezone(timedelta(hours=9))
-    with pytest.raises(IllegalTransition, match="expired"):
+    with pytest.raises(IllegalTransitionError, match="expired"):
         subject.approve(at=LATER.astimezone(tokyo))
 
 
@@ -351,7 +351,7 @@ def test_an_edit_that_is_not_accepted_is_shown_again_with_the_error_and_under_th
     subject.reconsider("cents: must be more than 0")
     assert subject.status == Pending("approval", LATER, None, "cents: must be more than 0")
     assert subject.effective_arguments == {"cents": -1}
-    with pytest.raises(IllegalTransition, match="expired"):
+    with pytest.raises(IllegalTransitionError, match="expired"):
         subject.approve(at=LATER)
 
 
@@ -400,7 +400,7 @@ USES: list[tuple[ToolStatus, Callable[[Tool], object]]] = [
     (Running("a"), lambda tool: tool.again(NAIVE)),
     (Running("a"), lambda tool: tool.complete(1, at=NAIVE)),
     (Running("a"), lambda tool: tool.fail("no", at=NAIVE)),
-    (Unknown(), lambda tool: tool.retry(at=NAIVE)),
+    (Interrupted(), lambda tool: tool.retry(at=NAIVE)),
 ]
 
 
@@ -450,7 +450,7 @@ def test_what_was_lost_says_which_attempt_and_why() -> None:
     subject = tool()
     running = subject.start()
     subject.lost("the process is gone")
-    assert subject.status == Unknown(running.attempt_id, 1, "the process is gone")
+    assert subject.status == Interrupted(running.attempt_id, 1, "the process is gone")
 
 
 def test_a_chat_that_waited_goes_on_in_the_same_attempt_and_keeps_its_conversation() -> None:
@@ -523,7 +523,7 @@ def test_a_rejection_by_policy_never_says_that_a_person_did_it() -> None:
 def test_what_is_not_resolved_has_no_result(status: ToolStatus) -> None:
     subject = tool(status)
     assert not subject.resolved
-    with pytest.raises(IllegalTransition, match="has no result yet"):
+    with pytest.raises(IllegalTransitionError, match="has no result yet"):
         subject.result_text()
 
 

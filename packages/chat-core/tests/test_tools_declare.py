@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import File
-from chat_core.tools import InvalidArguments, ToolContext, ToolDefinition, ToolOptions, declare, require_name
+from chat_core.tools import InvalidArgumentsError, ToolContext, ToolDefinition, ToolOptions, declare, require_name
 from pydantic import Field
 
 CONTEXT = ToolContext("call_1", attempt=2, idempotency_key="key")
@@ -71,9 +71,9 @@ def test_arguments_that_another_tool_has_validated_are_read_by_the_one_that_runs
 
     arguments = declare(loose, ToolOptions()).validate({"to": "bo", "cents": -1})
     tool = declare(transfer, ToolOptions())
-    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+    with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.validate(arguments)
-    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+    with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.run(arguments, CONTEXT)
 
 
@@ -82,7 +82,7 @@ def test_validated_arguments_that_were_changed_are_validated_again() -> None:
     arguments = tool.validate({"to": "bo", "cents": 5})
     assert isinstance(arguments, dict)
     arguments["cents"] = -1
-    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+    with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.validate(arguments)
 
 
@@ -94,7 +94,7 @@ def test_a_copy_of_validated_arguments_is_read_again() -> None:
     for copied in copies:
         assert copied == {"to": "bo", "cents": 5}
         copied["cents"] = -1
-        with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+        with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
             tool.run(copied, CONTEXT)
 
 
@@ -118,9 +118,9 @@ async def test_a_coroutine_function_gives_an_awaitable() -> None:
 
 def test_arguments_that_do_not_fit_are_refused_before_the_body() -> None:
     tool = declare(transfer, ToolOptions())
-    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+    with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.validate({"to": "bo", "cents": -1})
-    with pytest.raises(InvalidArguments, match="cents: should be greater than 0, not -1"):
+    with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.run({"to": "bo", "cents": -1}, CONTEXT)
 
 

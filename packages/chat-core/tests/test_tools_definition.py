@@ -9,7 +9,7 @@ from chat_core.messages import FunctionCall
 from chat_core.tools import (
     Action,
     Execute,
-    InvalidArguments,
+    InvalidArgumentsError,
     ToolCollection,
     ToolDefinition,
     ToolScope,
@@ -40,4 +40,4 @@ def test_the_names_of_a_scope_are_those_of_its_definitions_in_order() -> None:
 
 
 def test_invalid_arguments_are_an_error_of_values() -> None:
-    assert issubclass(InvalidArguments, ValueError)
+    assert issubclass(InvalidArgumentsError, ValueError)

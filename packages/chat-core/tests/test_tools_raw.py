@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import File
-from chat_core.tools import InvalidArguments, SchemaChecker, ToolContext, ToolDefinition, ToolOptions, declare_raw
+from chat_core.tools import InvalidArgumentsError, SchemaChecker, ToolContext, ToolDefinition, ToolOptions, declare_raw
 
 CONTEXT = ToolContext("call_1")
 SCHEMA: dict[str, object] = {
@@ -41,7 +41,7 @@ def raw(schema: dict[str, object], handler: Any = echo) -> ToolDefinition:
 
 
 def problems_of(arguments: dict[str, object]) -> list[str]:
-    with pytest.raises(InvalidArguments) as caught:
+    with pytest.raises(InvalidArgumentsError) as caught:
         raw(SCHEMA).validate(arguments)
     return [line.removeprefix("- ") for line in str(caught.value).splitlines()[1:]]
 
@@ -84,7 +84,7 @@ def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
 
 def test_many_and_long_problems_are_cut() -> None:
     schema: dict[str, object] = {"type": "object", "additionalProperties": {"type": "integer"}}
-    with pytest.raises(InvalidArguments) as caught:
+    with pytest.raises(InvalidArgumentsError) as caught:
         raw(schema).validate({f"key_{index}": "x" * 1000 for index in range(50)})
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[-1]) == (7, "- and 45 more")
@@ -93,7 +93,7 @@ def test_many_and_long_problems_are_cut() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, object(), {1}])
 def test_what_is_no_json_is_no_argument(value: object) -> None:
-    with pytest.raises(InvalidArguments, match="The arguments are not JSON"):
+    with pytest.raises(InvalidArgumentsError, match="The arguments are not JSON"):
         raw({"type": "object"}).validate({"a": value})
 
 
@@ -190,9 +190,9 @@ def test_references_within_the_schema_and_to_the_drafts_are_followed() -> None:
         }
     )
     tool.validate({"node": {"next": {"next": {"n": 5}}}, "schema": {"type": "string"}})
-    with pytest.raises(InvalidArguments, match=r"node\.next\.next\.n: 'x' is not of type 'integer'"):
+    with pytest.raises(InvalidArgumentsError, match=r"node\.next\.next\.n: 'x' is not of type 'integer'"):
         tool.validate({"node": {"next": {"next": {"n": "x"}}}})
-    with pytest.raises(InvalidArguments, match=r"schema\.type"):
+    with pytest.raises(InvalidArgumentsError, match=r"schema\.type"):
         tool.validate({"schema": {"type": "strange"}})
 
 
@@ -203,7 +203,7 @@ def test_an_older_draft_is_followed_where_the_schema_names_it() -> None:
     }
     seventh = raw({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
     seventh.validate({"pair": [1, "a"]})
-    with pytest.raises(InvalidArguments, match=r"pair\[1\]: 2 is not of type 'string'"):
+    with pytest.raises(InvalidArgumentsError, match=r"pair\[1\]: 2 is not of type 'string'"):
         seventh.validate({"pair": [1, 2]})
     with pytest.raises(UsageError, match=r"not valid at properties\.pair\.items"):
         raw(schema)

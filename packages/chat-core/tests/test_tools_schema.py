@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, cast
 
 import pytest
 from chat_core.errors import UsageError
-from chat_core.tools import InvalidArguments, ToolContext
+from chat_core.tools import InvalidArgumentsError, ToolContext
 from chat_core.tools.schema import Arguments, read_docstring
 from chat_core.tools.signature import read_signature
 from hypothesis import HealthCheck, given, settings
@@ -37,7 +37,7 @@ def properties_of(function: Callable[..., object]) -> dict[str, Any]:
 
 
 def problems_of(function: Callable[..., object], arguments: Mapping[str, object]) -> list[str]:
-    with pytest.raises(InvalidArguments) as caught:
+    with pytest.raises(InvalidArgumentsError) as caught:
         arguments_of(function).values(arguments)
     head, *problems = str(caught.value).splitlines()
     assert head == "The arguments are not valid:"
@@ -364,7 +364,7 @@ def test_many_and_long_problems_are_cut() -> None:
 def test_what_is_no_json_is_no_argument(value: object) -> None:
     def tool(value: Any) -> None: ...
 
-    with pytest.raises(InvalidArguments, match=r"not JSON|not valid"):
+    with pytest.raises(InvalidArgumentsError, match=r"not JSON|not valid"):
         arguments_of(tool).values({"value": value})
 
 
@@ -384,7 +384,7 @@ def test_a_validator_that_breaks_is_a_problem_of_the_arguments() -> None:
 
     def tool(fussy: Fussy) -> None: ...
 
-    with pytest.raises(InvalidArguments, match="LookupError: no such row"):
+    with pytest.raises(InvalidArgumentsError, match="LookupError: no such row"):
         arguments_of(tool).canonical({"fussy": {"n": 1}})
 
 

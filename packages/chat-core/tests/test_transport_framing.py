@@ -283,20 +283,20 @@ async def test_an_error_of_the_chunks_passes_and_closes_them() -> None:
 
 
 async def test_errors_of_the_chunks_are_translated_where_the_author_says_how() -> None:
-    class Foreign(Exception):
+    class ForeignError(Exception):
         pass
 
     class Broken(Chunks):
         async def __anext__(self) -> bytes:
             if self.chunks:
                 return self.chunks.pop(0)
-            raise Foreign
+            raise ForeignError
 
     @contextmanager
     def translated() -> Generator[None]:
         try:
             yield
-        except Foreign as exc:
+        except ForeignError as exc:
             msg = "reset"
             raise TransportError("stream", msg) from exc
 
@@ -305,7 +305,7 @@ async def test_errors_of_the_chunks_are_translated_where_the_author_says_how() -
         assert await anext(batches) == [Event("message", b"a")]
         with pytest.raises(TransportError, match="reset") as caught:
             await anext(batches)
-    assert isinstance(caught.value.__cause__, Foreign)
+    assert isinstance(caught.value.__cause__, ForeignError)
     assert chunks.closed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import pytest
-from chat_core.errors import ChatError, Network, Overloaded, TransportError
+from chat_core.errors import ChatError, NetworkError, OverloadedError, TransportError
 from chat_core.events import TextDelta
 from chat_core.messages import Text, Turn
 from chat_core.provider import Delta
@@ -32,7 +32,7 @@ class Words:
         for event in events:
             word = event.data.decode()
             if word == "!":
-                self.failure = Overloaded("too many")
+                self.failure = OverloadedError("too many")
             elif word == ".":
                 self.done = True
             else:
@@ -69,7 +69,7 @@ class Arriving:
 
 def stream(*batches: Sequence[str] | TransportError, seal: Callable[[Turn], Turn] | None = None) -> DecodedStream:
     events = EventStream(200, Headers(), Arriving(batches))
-    return DecodedStream(events, Words(), lambda error: Network(f"test: {error}"), seal)
+    return DecodedStream(events, Words(), lambda error: NetworkError(f"test: {error}"), seal)
 
 
 async def heard(source: DecodedStream) -> list[list[str]]:
@@ -87,14 +87,14 @@ async def test_behind_the_end_of_an_answer_nothing_is_read() -> None:
 async def test_what_came_before_a_failure_is_told_before_the_failure() -> None:
     source = stream(["a", "!"], ["b"])
     assert await anext(source) == [TextDelta("a")]
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         await anext(source)
 
 
 async def test_a_connection_that_breaks_carries_what_has_come_and_what_it_cost() -> None:
     source = stream(["a", "b"], BROKEN)
     await anext(source)
-    with pytest.raises(Network, match="test: reset") as caught:
+    with pytest.raises(NetworkError, match="test: reset") as caught:
         await anext(source)
     partial = caught.value.partial
     assert partial is not None
@@ -114,7 +114,7 @@ async def test_what_was_read_ahead_is_not_lost() -> None:
 
 
 async def test_reading_ahead_raises_what_the_server_says() -> None:
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         await stream(["!"]).begin()
 
 

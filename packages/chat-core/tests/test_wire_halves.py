@@ -1,34 +1,34 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.wire.halves import Halves
+from chat_core.wire.halves import SurrogateBuffer
 
 OWL = "\U0001f989"
 HIGH, LOW = "\ud83e", "\udd89"
 
 
 def test_the_first_half_of_a_character_waits_for_its_second_one_in_the_same_place() -> None:
-    halves = Halves()
+    halves = SurrogateBuffer()
 
-    assert halves.mend({"a": f"an {HIGH}", "b": "x"}) == {"a": "an ", "b": "x"}
-    assert halves.mend({"b": "y"}) == {"b": "y"}
-    assert halves.mend({"a": f"{LOW}, and {OWL}"}) == {"a": f"{OWL}, and {OWL}"}
+    assert halves.feed({"a": f"an {HIGH}", "b": "x"}) == {"a": "an ", "b": "x"}
+    assert halves.feed({"b": "y"}) == {"b": "y"}
+    assert halves.feed({"a": f"{LOW}, and {OWL}"}) == {"a": f"{OWL}, and {OWL}"}
     assert not halves.held
 
 
 def test_a_half_that_is_followed_by_something_else_stays_in_its_place() -> None:
-    halves = Halves()
+    halves = SurrogateBuffer()
 
-    assert halves.mend([HIGH]) == [""]
-    assert halves.mend(["a"]) == [f"{HIGH}a"]
-    assert halves.mend([f"{LOW}a"]) == [f"{LOW}a"]
+    assert halves.feed([HIGH]) == [""]
+    assert halves.feed(["a"]) == [f"{HIGH}a"]
+    assert halves.feed([f"{LOW}a"]) == [f"{LOW}a"]
 
 
 @pytest.mark.parametrize("value", [None, 1, True, [], {"a": [{"b": "c"}]}])
 def test_what_holds_no_half_is_left_alone(value: object) -> None:
-    halves = Halves()
+    halves = SurrogateBuffer()
 
-    assert halves.mend(value) == value
+    assert halves.feed(value) == value
     assert not halves.held
 
 
@@ -36,15 +36,15 @@ def test_what_is_nested_too_deeply_to_be_an_answer_is_left_alone() -> None:
     deep: object = HIGH
     for _ in range(5000):
         deep = [deep]
-    halves = Halves()
+    halves = SurrogateBuffer()
 
-    assert halves.mend(deep) is not None
+    assert halves.feed(deep) is not None
     assert not halves.held
 
 
 @pytest.mark.parametrize("name", ["finish_reason", "finishReason"])
 def test_a_half_at_the_end_of_an_answer_is_not_held_back(name: str) -> None:
-    halves = Halves()
+    halves = SurrogateBuffer()
 
-    assert halves.mend({name: "stop", "text": f"a{HIGH}"}) == {name: "stop", "text": f"a{HIGH}"}
+    assert halves.feed({name: "stop", "text": f"a{HIGH}"}) == {name: "stop", "text": f"a{HIGH}"}
     assert not halves.held

@@ -4,25 +4,25 @@ import json
 
 import pytest
 from chat_core.errors import (
-    Authentication,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    AuthenticationError,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
     TransportError,
 )
 from chat_core.wire.refusals import failure_in_body, read_body, refusal, translate
 
 
-def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> Provider:
+def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     return refusal(status, headers or {}, raw, "p")
 
@@ -30,40 +30,40 @@ def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (400, {"error": {"message": "bad", "type": "invalid_request_error"}}, InvalidRequest),
-        (400, {"error": {"message": "long", "code": "context_length_exceeded"}}, ContextLength),
-        (400, {"error": {"message": "This model's maximum context length is 4 tokens."}}, ContextLength),
-        (400, {"error": {"message": "the request exceeds the available context size"}}, ContextLength),
-        (400, {"error": {"message": "filtered", "code": "content_filter"}}, ContentFiltered),
+        (400, {"error": {"message": "bad", "type": "invalid_request_error"}}, InvalidRequestError),
+        (400, {"error": {"message": "long", "code": "context_length_exceeded"}}, ContextLengthError),
+        (400, {"error": {"message": "This model's maximum context length is 4 tokens."}}, ContextLengthError),
+        (400, {"error": {"message": "the request exceeds the available context size"}}, ContextLengthError),
+        (400, {"error": {"message": "filtered", "code": "content_filter"}}, ContentFilteredError),
         (
             400,
             {"error": {"message": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
-            ContentFiltered,
+            ContentFilteredError,
         ),
-        (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, Authentication),
-        (401, {"error": {"message": "no", "code": "invalid_api_key"}}, Authentication),
-        (401, {"detail": "Unauthorized"}, Authentication),
-        (402, {"error": {"message": "Insufficient Balance"}}, QuotaExceeded),
-        (403, {"error": {"message": "not for you"}}, PermissionDenied),
-        (403, {"error": {"message": "Insufficient credits"}}, QuotaExceeded),
-        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, NotFound),
-        (408, {}, ServerFault),
-        (409, {}, ServerFault),
-        (413, {}, InvalidRequest),
-        (422, {"detail": [{"loc": ["body", "model"], "msg": "field required"}]}, InvalidRequest),
-        (429, {"error": {"message": "slow down", "type": "rate_limit_error"}}, RateLimited),
-        (429, {"error": {"message": "pay", "code": "insufficient_quota"}}, QuotaExceeded),
-        (429, {"error": {"message": "You exceeded your current quota, please check your plan"}}, QuotaExceeded),
-        (500, {"error": {"message": "oops", "type": "server_error"}}, ServerFault),
-        (500, {"error": {"message": "busy", "type": "overloaded_error"}}, Overloaded),
-        (502, b"<html>bad gateway</html>", ServerFault),
-        (503, b"", Overloaded),
-        (529, {"error": "overloaded"}, Overloaded),
-        (400, {"error": {"message": "x", "type": "server_error"}}, InvalidRequest),
+        (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, AuthenticationError),
+        (401, {"error": {"message": "no", "code": "invalid_api_key"}}, AuthenticationError),
+        (401, {"detail": "Unauthorized"}, AuthenticationError),
+        (402, {"error": {"message": "Insufficient Balance"}}, QuotaExceededError),
+        (403, {"error": {"message": "not for you"}}, PermissionDeniedError),
+        (403, {"error": {"message": "Insufficient credits"}}, QuotaExceededError),
+        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, NotFoundError),
+        (408, {}, ServerError),
+        (409, {}, ServerError),
+        (413, {}, InvalidRequestError),
+        (422, {"detail": [{"loc": ["body", "model"], "msg": "field required"}]}, InvalidRequestError),
+        (429, {"error": {"message": "slow down", "type": "rate_limit_error"}}, RateLimitedError),
+        (429, {"error": {"message": "pay", "code": "insufficient_quota"}}, QuotaExceededError),
+        (429, {"error": {"message": "You exceeded your current quota, please check your plan"}}, QuotaExceededError),
+        (500, {"error": {"message": "oops", "type": "server_error"}}, ServerError),
+        (500, {"error": {"message": "busy", "type": "overloaded_error"}}, OverloadedError),
+        (502, b"<html>bad gateway</html>", ServerError),
+        (503, b"", OverloadedError),
+        (529, {"error": "overloaded"}, OverloadedError),
+        (400, {"error": {"message": "x", "type": "server_error"}}, InvalidRequestError),
     ],
 )
 def test_a_refusal_is_told_by_its_code_its_words_and_its_status(
-    status: int, body: object, kind: type[Provider]
+    status: int, body: object, kind: type[ProviderError]
 ) -> None:
     error = refuse(status, body)
     assert type(error) is kind
@@ -124,21 +124,22 @@ def test_a_long_page_is_cut() -> None:
 
 
 def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:
-    assert type(failure_in_body({"message": "no", "code": 429}, "p")) is RateLimited
-    assert type(failure_in_body({"message": "no", "code": "400"}, "p")) is InvalidRequest
+    assert type(failure_in_body({"message": "no", "code": 429}, "p")) is RateLimitedError
+    assert type(failure_in_body({"message": "no", "code": "400"}, "p")) is InvalidRequestError
     assert (
-        type(failure_in_body({"message": "no", "status_code": 400, "code": "tool_use_failed"}, "p")) is InvalidRequest
+        type(failure_in_body({"message": "no", "status_code": 400, "code": "tool_use_failed"}, "p"))
+        is InvalidRequestError
     )
-    assert type(failure_in_body("just words", "p")) is ServerFault
+    assert type(failure_in_body("just words", "p")) is ServerError
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (TransportError("connect", "no route"), Network),
-        (TransportError("stream", "reset"), Network),
-        (TransportError("timeout", "silence"), Timeout),
-        (TransportError("status", "429", status=429, body=b"{}"), RateLimited),
+        (TransportError("connect", "no route"), NetworkError),
+        (TransportError("stream", "reset"), NetworkError),
+        (TransportError("timeout", "silence"), RequestTimeoutError),
+        (TransportError("status", "429", status=429, body=b"{}"), RateLimitedError),
     ],
 )
 def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 from chat_core.wire.shapes import (
-    WrongShape,
+    WrongShapeError,
     is_list,
     is_mapping,
     is_object,
@@ -39,6 +39,6 @@ def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
     want: Callable[[object, str], object], value: object, expected: str
 ) -> None:
     assert want(value, "a.b") is value
-    with pytest.raises(WrongShape, match=r"a\.b is not") as error:
+    with pytest.raises(WrongShapeError, match=r"a\.b is not") as error:
         want(None, "a.b")
     assert (error.value.path, error.value.expected) == ("a.b", expected)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.errors import ContextLength, Provider, RateLimited
+from chat_core.errors import ContextLengthError, ProviderError, RateLimitedError
 from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
 
 
 @pytest.mark.parametrize("name", ["rate_limit_error", "RateLimitError", "rate-limit", "RATE_LIMIT", "rate limit error"])
 def test_a_name_is_one_however_it_is_written(name: str) -> None:
-    assert MEANINGS[plain(name)] is RateLimited
+    assert MEANINGS[plain(name)] is RateLimitedError
 
 
 def test_no_name_is_compared_in_another_form() -> None:
@@ -15,19 +15,19 @@ def test_no_name_is_compared_in_another_form() -> None:
     assert "" not in MEANINGS
 
 
-def meaning(message: str, place: type[Provider] | None) -> type[Provider] | None:
+def meaning(message: str, place: type[ProviderError] | None) -> type[ProviderError] | None:
     return next((kind for words, kind, places in WORDS if place in places and words.search(message)), None)
 
 
 def test_words_alone_tell_what_no_name_tells() -> None:
-    assert meaning("Too many requests", None) is RateLimited
-    assert meaning("Too many requests", Provider) is None
+    assert meaning("Too many requests", None) is RateLimitedError
+    assert meaning("Too many requests", ProviderError) is None
 
 
 @pytest.mark.parametrize("per", ["minute", "hour", "day"])
 def test_a_limit_for_a_time_is_none_of_the_model(per: str) -> None:
-    assert meaning("too many tokens", None) is ContextLength
-    assert meaning(f"too many tokens per {per}", None) is not ContextLength
+    assert meaning("too many tokens", None) is ContextLengthError
+    assert meaning(f"too many tokens per {per}", None) is not ContextLengthError
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from chat_core import (
 from chat_core.messages import Messages
 from chat_core.testing import ScriptedProvider
 from chat_core.testing.scripted import Scripted
-from chat_dbos import DurableChats, Patience, launched
+from chat_dbos import DurableChats, WorkflowTiming, launched
 from chat_store import ConversationStore
 from dbos import DBOSConfig
 
@@ -84,7 +84,7 @@ class Shop:
         return builder.with_interrupted(RequireApproval()).build() if interrupted else builder.build()
 
     def durable(self, chat: AnyChat | None = None, *, queue: str | None = None, attempts: int = 3) -> DurableChats:
-        patience = Patience(attempts=attempts, first=0.01, busy=0.05)
+        patience = WorkflowTiming(attempts=attempts, first=0.01, busy=0.05)
         return DurableChats(self.store, {"shop": chat or self.chat()}, queue=queue, patience=patience)
 
     async def say(self, text: str) -> None:

@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 from chat_core import ChatBuilder
-from chat_core.errors import Authentication, Overloaded, UsageError
+from chat_core.errors import AuthenticationError, OverloadedError, UsageError
 from chat_core.messages import Completed
 from chat_core.testing import ScriptedProvider
-from chat_dbos import ConversationFailed, DurableChats, Patience, launched
+from chat_dbos import ConversationFailedError, DurableChats, WorkflowTiming, launched
 from chat_dbos._running import Busy, Failed, Halted
-from chat_store import UnknownConversation
+from chat_store import UnknownConversationError
 from dbos import DBOS, DBOSClient
 from dbos_world import Shop, running, wait_until
 
@@ -87,7 +87,7 @@ async def test_an_unknown_chat_and_an_unknown_conversation_are_refused_by_name(s
     async with running(shop, shop.durable()) as durable:
         with pytest.raises(UsageError, match="no chat 'shoe' here; there are: 'shop'"):
             await durable.start("c", chat="shoe")
-        with pytest.raises(UnknownConversation):
+        with pytest.raises(UnknownConversationError):
             await durable.start("nobody", chat="shop")
         assert await DBOS.list_workflows_async() == []
 
@@ -105,7 +105,7 @@ async def test_a_queue_takes_what_is_started(shop: Shop) -> None:
 
 
 async def test_a_failure_that_may_pass_is_tried_again(shop: Shop) -> None:
-    durable = shop.durable(shop.chat(Overloaded("full"), Overloaded("full"), "Hello."))
+    durable = shop.durable(shop.chat(OverloadedError("full"), OverloadedError("full"), "Hello."))
     async with running(shop, durable):
         handle = await durable.start("c", chat="shop")
         assert (await handle.get_result())["runs"] == 3
@@ -114,10 +114,10 @@ async def test_a_failure_that_may_pass_is_tried_again(shop: Shop) -> None:
 async def test_a_failure_that_does_not_pass_is_told_in_the_end_and_the_conversation_can_be_started_again(
     shop: Shop,
 ) -> None:
-    durable = shop.durable(shop.chat(*[Overloaded("full")] * 3, "Hello."))
+    durable = shop.durable(shop.chat(*[OverloadedError("full")] * 3, "Hello."))
     async with running(shop, durable):
         first = await durable.start("c", chat="shop")
-        with pytest.raises(ConversationFailed, match="Overloaded: full"):
+        with pytest.raises(ConversationFailedError, match="Overloaded: full"):
             await first.get_result()
         client = DBOSClient(system_database_url=shop.url)
         (status,) = await client.list_workflows_async()
@@ -131,10 +131,10 @@ async def test_a_failure_that_does_not_pass_is_told_in_the_end_and_the_conversat
 
 
 async def test_a_failure_that_cannot_pass_is_not_tried_again(shop: Shop) -> None:
-    durable = shop.durable(shop.chat(Authentication("who are you?"), "Hello."))
+    durable = shop.durable(shop.chat(AuthenticationError("who are you?"), "Hello."))
     async with running(shop, durable):
         handle = await durable.start("c", chat="shop")
-        with pytest.raises(ConversationFailed, match="who are you"):
+        with pytest.raises(ConversationFailedError, match="who are you"):
             await handle.get_result()
         status = await handle.get_status()
         assert vars(status.error)["data"]["failures"] == 1
@@ -301,7 +301,7 @@ def until(seconds: float) -> Halted:
 
 
 async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
-    patience = Patience(first=2, longest=60, busy=7, look_every=3_600)
+    patience = WorkflowTiming(first=2, longest=60, busy=7, look_every=3_600)
     assert patience.after(until(100), 0, NOW) == 100
     assert patience.after(until(10**9), 0, NOW) == 3_600
     assert patience.after(until(-10), 0, NOW) == 1
@@ -314,7 +314,7 @@ async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
 async def test_patience_is_made_of_numbers_above_zero(wrong: float) -> None:
     with pytest.raises(UsageError, match=r"Patience\(busy=...\) needs a number above 0"):
-        Patience(busy=wrong)
+        WorkflowTiming(busy=wrong)
 
 
 async def test_a_chat_that_cannot_pause_is_taken_as_well(shop: Shop) -> None:

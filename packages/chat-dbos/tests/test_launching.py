@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from chat_core.errors import UsageError
-from chat_core.messages import Completed, Unknown
+from chat_core.messages import Completed, Interrupted
 from chat_dbos import WORKFLOW_VERSION, launched, launching
 from chat_dbos._leaving import Tasks
 from dbos import DBOS, DBOSConfig
@@ -79,7 +79,7 @@ async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: 
         await shop.approve()
         await durable.decided("c")
         await shop.begun.wait()
-    assert isinstance((await shop.messages()).tool("call_pay").status, Unknown)
+    assert isinstance((await shop.messages()).tool("call_pay").status, Interrupted)
     shop.gate.set()
     async with launched(shop.config):
         await shop.until_waiting("interrupted")

@@ -6,7 +6,7 @@ import pytest
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
-from chat_core.wire.shapes import WrongShape
+from chat_core.wire.shapes import WrongShapeError
 from chat_gemini.answer import Answer
 
 
@@ -141,7 +141,7 @@ def test_further_fields_of_a_call_are_kept() -> None:
 
 def test_arguments_of_a_call_without_a_name_are_a_wrong_shape() -> None:
     for call in ({"args": {"a": 1}}, {"partialArgs": [{"jsonPath": "$.a"}]}, {"name": 7}):
-        with pytest.raises(WrongShape, match=r"parts\[0\]\.functionCall\.name"):
+        with pytest.raises(WrongShapeError, match=r"parts\[0\]\.functionCall\.name"):
             read([{"functionCall": call}])
 
 
@@ -232,7 +232,7 @@ def test_a_part_that_holds_nothing_is_none() -> None:
     ],
 )
 def test_a_known_field_of_a_wrong_shape_says_where_it_is(part: object, path: str) -> None:
-    with pytest.raises(WrongShape, match=path):
+    with pytest.raises(WrongShapeError, match=path):
         read([part])
 
 
@@ -254,7 +254,7 @@ def test_a_call_that_is_named_again_by_its_id_goes_on() -> None:
 
 
 def test_a_call_without_a_name_is_not_passed_over() -> None:
-    with pytest.raises(WrongShape, match=r"functionCall\.name"):
+    with pytest.raises(WrongShapeError, match=r"functionCall\.name"):
         read([{"functionCall": {"id": "c1"}}])
     parts, _ = read([{"functionCall": {"name": "f", "id": "c1"}}], [{"functionCall": {"id": "c1"}}])
     assert len(tools(parts)) == 1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.wire.shapes import Json, WrongShape
+from chat_core.wire.shapes import Json, WrongShapeError
 from chat_gemini.calls import Call
 
 
@@ -60,13 +60,13 @@ def test_a_call_that_was_cut_cannot_run() -> None:
 
 @pytest.mark.parametrize("path", ["", "$", "a", "$.a..", "$.a[x]", "$.a[999999]", "$a", None, 7])
 def test_a_path_that_leads_nowhere_is_a_wrong_shape(path: object) -> None:
-    with pytest.raises(WrongShape, match="jsonPath"):
+    with pytest.raises(WrongShapeError, match="jsonPath"):
         grown({"partialArgs": [{"jsonPath": path, "stringValue": "x"}]})
 
 
 @pytest.mark.parametrize("path", ["$.a.b", "$.a[0]", "$[0]"])
 def test_a_path_through_something_else_is_a_wrong_shape(path: str) -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(WrongShapeError):
         grown({"partialArgs": [piece("$.a", stringValue="x"), piece(path, stringValue="y")]})
 
 
@@ -74,7 +74,7 @@ def test_a_path_through_something_else_is_a_wrong_shape(path: str) -> None:
     "call", [{"args": [1]}, {"args": "{}"}, {"partialArgs": {"a": 1}}, {"partialArgs": [1]}, {"id": 7}]
 )
 def test_what_is_no_call_is_a_wrong_shape(call: Json) -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(WrongShapeError):
         grown(call)
 
 

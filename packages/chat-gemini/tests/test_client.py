@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, RequireApproval, Retry, ScopedCollection, ToolCollection
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    ContentFiltered,
-    InvalidResponse,
-    Network,
-    Overloaded,
-    RateLimited,
-    StreamTruncated,
+    ContentFilteredError,
+    InvalidResponseError,
+    NetworkError,
+    OverloadedError,
+    RateLimitedError,
+    StreamTruncatedError,
     TransportError,
 )
 from chat_core.events import AttemptReset, Done, FilePart, TextDelta, ToolCall, ToolCallDelta
@@ -119,7 +119,7 @@ async def test_an_array_that_is_cut_is_never_an_answer() -> None:
     builder = GeminiBuilder().with_model("m").with_api_key("k").with_json_array_streams()
     provider = builder.with_transport(transport).build()
     async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
-        with pytest.raises(Network) as failure:
+        with pytest.raises(NetworkError) as failure:
             async for _ in stream:
                 pass
     assert failure.value.retryable
@@ -151,7 +151,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.4s"}]
     error = {"code": 429, "message": "You exceeded your current quota", "status": "RESOURCE_EXHAUSTED"}
     transport.answer(429, body={"error": {**error, "details": details}})
-    with pytest.raises(RateLimited) as failure:
+    with pytest.raises(RateLimitedError) as failure:
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
     assert (failure.value.retry_after, failure.value.retryable) == (34.4, True)
     assert failure.value.code == "RESOURCE_EXHAUSTED"
@@ -162,7 +162,7 @@ async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
     reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
     error = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [reason]}
     transport.answer(400, body=json.dumps([{"error": error}]))
-    with pytest.raises(Authentication):
+    with pytest.raises(AuthenticationError):
         async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None):
             pass
 
@@ -172,7 +172,7 @@ async def test_a_connection_that_breaks_in_mid_stream_keeps_what_came() -> None:
     first = f"data: {json.dumps(chunk(text('Hel'), usageMetadata=USAGE))}\n\n".encode()
     transport.answer(200, body=[first, TransportError("stream", "reset")])
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
-        with pytest.raises(Network) as failure:
+        with pytest.raises(NetworkError) as failure:
             async for _ in stream:
                 pass
         assert stream.partial().text == "Hel"
@@ -186,21 +186,21 @@ async def test_a_failure_is_raised_however_often_one_asks() -> None:
     streamed(transport, {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}})
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
         for _ in range(2):
-            with pytest.raises(Overloaded):
+            with pytest.raises(OverloadedError):
                 await anext(stream)
 
 
 async def test_a_status_that_a_transport_passes_on_is_refused() -> None:
     transport = MockTransport()
     transport.answer(503, body={"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}})
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 
 async def test_an_unreachable_server_is_a_network_error() -> None:
     transport = MockTransport()
     transport.fail(TransportError("connection", "no route"))
-    with pytest.raises(Network):
+    with pytest.raises(NetworkError):
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 
@@ -343,7 +343,7 @@ async def test_an_error_in_mid_stream_is_raised_behind_what_came() -> None:
     streamed(transport, chunk(text("Hel"), usageMetadata=USAGE), error)
     chat = ChatBuilder().with_model(built(transport)).with_retry(Retry(times=0)).build()
     seen = list[str]()
-    with pytest.raises(Overloaded) as failure:
+    with pytest.raises(OverloadedError) as failure:
         async with chat.stream(Messages.from_user("Hi")) as stream:
             seen += [event.text async for event in stream if isinstance(event, TextDelta)]
     assert failure.value.partial is not None
@@ -357,7 +357,7 @@ async def test_a_stream_without_a_finish_reason_is_truncated_and_runs_no_tool() 
     retry = Retry(times=0)
     chat = ChatBuilder().with_model(built(transport)).with_tools(weather(ran)).with_retry(retry).build()
     messages = Messages.from_user("Weather?")
-    with pytest.raises(StreamTruncated) as failure:
+    with pytest.raises(StreamTruncatedError) as failure:
         async with chat.stream(messages) as stream:
             async for _ in stream:
                 pass
@@ -378,7 +378,7 @@ async def test_a_blocked_prompt_is_not_tried_again() -> None:
     transport = MockTransport()
     transport.answer(body={"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4}})
     chat = ChatBuilder().with_model(built(transport)).with_retry(NO_WAIT).build()
-    with pytest.raises(ContentFiltered, match="SAFETY") as failure:
+    with pytest.raises(ContentFilteredError, match="SAFETY") as failure:
         await chat.complete(Messages.from_user("Hi"))
     assert failure.value.usage.input_tokens == 4
     assert not failure.value.retryable
@@ -432,7 +432,7 @@ async def test_a_retry_after_the_first_words_begins_with_a_reset() -> None:
 async def test_an_answer_of_nothing_is_told_apart_from_one_of_no_words() -> None:
     transport = MockTransport()
     transport.answer(body={"candidates": []})
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
     transport.answer(body={"candidates": [{"finishReason": "SAFETY", "index": 0}]})
     turn = await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)

@@ -4,7 +4,14 @@ import json
 from typing import cast
 
 import pytest
-from chat_core.errors import ContentFiltered, InvalidResponse, Overloaded, Provider, ServerFault, StreamTruncated
+from chat_core.errors import (
+    ContentFilteredError,
+    InvalidResponseError,
+    OverloadedError,
+    ProviderError,
+    ServerError,
+    StreamTruncatedError,
+)
 from chat_core.events import ReasoningDelta, TextDelta
 from chat_core.messages import FinishReason, Pending, Text, Turn
 from chat_core.provider import Delta
@@ -234,7 +241,7 @@ def test_a_blocked_prompt_is_an_error_that_says_why() -> None:
         "modelVersion": "m-1",
     }
     for read in (whole, stream):
-        with pytest.raises(ContentFiltered, match=r"PROHIBITED_CONTENT \(No\.\)") as failure:
+        with pytest.raises(ContentFilteredError, match=r"PROHIBITED_CONTENT \(No\.\)") as failure:
             read(blocked)
         assert failure.value.code == "PROHIBITED_CONTENT"
         assert failure.value.usage == Usage(4)
@@ -243,12 +250,12 @@ def test_a_blocked_prompt_is_an_error_that_says_why() -> None:
 
 
 def test_a_reason_that_nobody_knows_yet_blocks_too() -> None:
-    with pytest.raises(ContentFiltered, match="BRAND_NEW"):
+    with pytest.raises(ContentFilteredError, match="BRAND_NEW"):
         whole({"promptFeedback": {"blockReason": "BRAND_NEW"}})
 
 
 def test_words_without_a_reason_block_too() -> None:
-    with pytest.raises(ContentFiltered, match="Sorry") as failure:
+    with pytest.raises(ContentFilteredError, match="Sorry") as failure:
         whole({"candidates": [], "promptFeedback": {"blockReasonMessage": "Sorry"}})
     assert failure.value.code is None
 
@@ -256,12 +263,12 @@ def test_words_without_a_reason_block_too() -> None:
 def test_feedback_on_a_prompt_that_passed_is_no_error() -> None:
     turn = whole({**say("a", "STOP"), "promptFeedback": {"safetyRatings": [{"category": "X"}]}})
     assert turn.text == "a"
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         whole({"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}})
 
 
 def test_a_prompt_may_be_blocked_in_mid_answer() -> None:
-    with pytest.raises(ContentFiltered, match="PROHIBITED_CONTENT") as failure:
+    with pytest.raises(ContentFilteredError, match="PROHIBITED_CONTENT") as failure:
         stream(say("Hel"), say("lo"), {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     assert failure.value.partial is not None
     assert failure.value.partial.text == "Hello"
@@ -273,7 +280,7 @@ def test_a_prompt_may_be_blocked_in_mid_answer() -> None:
 
 def test_a_stream_without_a_finish_reason_is_truncated() -> None:
     _, decoder = listen(say("Hel", usageMetadata={"promptTokenCount": 3}), chunk({"functionCall": {"name": "f"}}))
-    with pytest.raises(StreamTruncated, match=r"1 call was not run; usage so far: 3 in, 0 out") as failure:
+    with pytest.raises(StreamTruncatedError, match=r"1 call was not run; usage so far: 3 in, 0 out") as failure:
         decoder.close()
     assert failure.value.retryable
     partial = failure.value.partial
@@ -283,18 +290,18 @@ def test_a_stream_without_a_finish_reason_is_truncated() -> None:
 
 
 def test_nothing_at_all_is_truncated() -> None:
-    with pytest.raises(StreamTruncated, match="after 0 bytes"):
+    with pytest.raises(StreamTruncatedError, match="after 0 bytes"):
         StreamDecoder("p").close()
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         stream({"something": "else"})
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         stream({"candidates": [{"content": None, "index": 0}]})
 
 
 def test_what_goes_on_after_a_finish_reason_was_not_over() -> None:
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         stream(say("a", "STOP"), say("b"))
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         stream(say("a", "STOP"), chunk({"functionCall": {"name": "f"}}))
     assert stream(say("a", "STOP"), say("b"), say("c", "RECITATION")).finish_reason == "content_filter"
 
@@ -312,7 +319,7 @@ def test_an_error_in_mid_stream_is_raised_behind_what_came_with_it() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([event(say("Hel")), event(error)]) == [TextDelta("Hel")]
     for again in (decoder.close, lambda: decoder.feed([])):
-        with pytest.raises(Overloaded) as failure:
+        with pytest.raises(OverloadedError) as failure:
             again()
         assert failure.value.partial is not None
         assert failure.value.partial.text == "Hel"
@@ -321,13 +328,13 @@ def test_an_error_in_mid_stream_is_raised_behind_what_came_with_it() -> None:
 def test_an_error_may_be_in_a_list() -> None:
     error = [{"error": {"code": 499, "message": "The operation was cancelled.", "status": "CANCELLED"}}]
     for read in (whole, stream):
-        with pytest.raises(ServerFault, match="cancelled") as failure:
+        with pytest.raises(ServerError, match="cancelled") as failure:
             read(error)
         assert failure.value.status == 499
 
 
 def test_an_error_after_the_finish_reason_is_an_error() -> None:
-    with pytest.raises(Provider):
+    with pytest.raises(ProviderError):
         stream(say("a", "STOP"), {"error": {"code": 500, "message": "x", "status": "INTERNAL"}})
 
 
@@ -352,7 +359,7 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("body", "path"), WRONG)
 def test_a_known_field_of_a_wrong_shape_is_told_by_its_path(body: object, path: str) -> None:
-    with pytest.raises(InvalidResponse) as failure:
+    with pytest.raises(InvalidResponseError) as failure:
         whole(body)
     assert path in f"{failure.value} {failure.value.path}"
 
@@ -372,19 +379,19 @@ def test_a_known_field_of_a_wrong_shape_is_told_by_its_path(body: object, path: 
 )
 def test_a_chunk_of_a_wrong_shape_is_no_crash(chunk: object) -> None:
     for before in ([], [say("a"), say("b")]):
-        with pytest.raises(InvalidResponse) as failure:
+        with pytest.raises(InvalidResponseError) as failure:
             stream(*before, chunk)
         assert failure.value.partial is not None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
 def test_what_is_not_json_is_invalid(body: bytes) -> None:
-    with pytest.raises(InvalidResponse, match="not JSON"):
+    with pytest.raises(InvalidResponseError, match="not JSON"):
         decode(body, "p")
 
 
 def test_an_event_that_is_not_json_is_invalid() -> None:
-    with pytest.raises(InvalidResponse, match="not JSON"):
+    with pytest.raises(InvalidResponseError, match="not JSON"):
         stream(b"<html>")
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from chat_core.errors import Authentication, InvalidResponse, UnsupportedOption
+from chat_core.errors import AuthenticationError, InvalidResponseError, UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
@@ -63,7 +63,7 @@ def test_predictions_have_instances_and_parameters() -> None:
 def test_one_text_at_a_time_is_one() -> None:
     dialect = EmbeddingDialect(model="e", method="embedContent")
     assert body("a", dialect=dialect) == {"content": {"parts": [{"text": "a"}]}}
-    with pytest.raises(UnsupportedOption, match="one text at a time, not 2"):
+    with pytest.raises(UnsupportedOptionError, match="one text at a time, not 2"):
         body("a", "b", dialect=dialect)
 
 
@@ -83,7 +83,7 @@ def test_vertex_takes_what_vectors_are_for_apart_from_the_text() -> None:
 
 
 def test_options_about_answers_are_refused() -> None:
-    with pytest.raises(UnsupportedOption, match=r"gemini \(embeddings\).*temperature"):
+    with pytest.raises(UnsupportedOptionError, match=r"gemini \(embeddings\).*temperature"):
         encode_embeddings(["a"], ChatOptions(temperature=0.5), dialect=PLAIN)
 
 
@@ -114,7 +114,7 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("answer", "path"), WRONG)
 def test_what_holds_no_vector_for_each_text_is_invalid(answer: object, path: str) -> None:
-    with pytest.raises(InvalidResponse) as error:
+    with pytest.raises(InvalidResponseError) as error:
         read(answer)
     assert error.value.path == path
 
@@ -132,9 +132,9 @@ def test_the_cost_may_stand_with_each_text() -> None:
 
 def test_an_error_in_the_place_of_vectors_is_that_error() -> None:
     reason = {"reason": "API_KEY_INVALID"}
-    with pytest.raises(Authentication):
+    with pytest.raises(AuthenticationError):
         read({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "x", "details": [reason]}})
-    with pytest.raises(InvalidResponse, match="not JSON"):
+    with pytest.raises(InvalidResponseError, match="not JSON"):
         decode_embeddings(b"<html>", 1, "p")
 
 
@@ -163,11 +163,11 @@ def test_a_count_is_a_number() -> None:
     assert decode_count(b'{"totalTokens":12,"cachedContentTokenCount":3}', "p") == 12
     assert decode_count(b"{}", "p") == 0
     for body in (b'{"totalTokens":"12"}', b'{"totalTokens":null}', b'{"other":1}', b"[]"):
-        with pytest.raises(InvalidResponse):
+        with pytest.raises(InvalidResponseError):
             decode_count(body, "p")
 
 
 @pytest.mark.parametrize("count", [True, 5.5, "5", None])
 def test_what_is_no_number_is_no_count(count: object) -> None:
-    with pytest.raises(InvalidResponse, match="totalTokens"):
+    with pytest.raises(InvalidResponseError, match="totalTokens"):
         decode_count(json.dumps({"totalTokens": count}).encode(), "p")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
 from chat_core.options import ChatOptions, NamedTool, ReasoningEffort
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -77,7 +77,7 @@ def test_sequential_calls_stay_sequential() -> None:
 def test_a_call_that_waits_is_never_sent() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Tool(FunctionCall("f"))], finish_reason="tool_calls"))
-    with pytest.raises(PendingTools) as error:
+    with pytest.raises(PendingToolsError) as error:
         body(messages)
     assert error.value.tool_ids == (messages.pending()[0].id,)
 
@@ -109,15 +109,15 @@ def test_a_property_called_title_is_a_property_in_both_forms() -> None:
 def test_what_the_older_fields_cannot_say_is_refused_by_the_name_of_the_tool_and_the_keyword() -> None:
     recursive = {"$ref": "#/$defs/N", "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}}}
     dialect = Dialect(model="m", schemas="openapi")
-    with pytest.raises(UnsupportedOption, match=r"tool 'f': `\$ref` at n"):
+    with pytest.raises(UnsupportedOptionError, match=r"tool 'f': `\$ref` at n"):
         body(tools=ToolDeclarations([ToolDeclaration("f", "", recursive)]), dialect=dialect)
-    with pytest.raises(UnsupportedOption, match=r"schema 'answer': `\$ref`"):
+    with pytest.raises(UnsupportedOptionError, match=r"schema 'answer': `\$ref`"):
         body(output=OutputSchema("answer", recursive), dialect=dialect)
 
 
 @pytest.mark.parametrize("name", ["", "1st", "my tool", "a" * 129, "naïve"])
 def test_a_name_that_the_server_refuses_is_refused_first(name: str) -> None:
-    with pytest.raises(UnsupportedOption, match="name"):
+    with pytest.raises(UnsupportedOptionError, match="name"):
         body(tools=ToolDeclarations([ToolDeclaration(name, "", SCHEMA)]))
 
 
@@ -142,20 +142,20 @@ def test_modes_that_other_providers_do_not_have_are_options_of_this_one() -> Non
         "allowedFunctionNames": ["f", "g"],
         "streamFunctionCallArguments": True,
     }
-    with pytest.raises(UnsupportedOption, match="two ways"):
+    with pytest.raises(UnsupportedOptionError, match="two ways"):
         calling(extras, tool_choice="auto")
 
 
 def test_a_choice_needs_tools() -> None:
     for choice in ("required", NamedTool("f")):
-        with pytest.raises(UnsupportedOption, match="needs tools"):
+        with pytest.raises(UnsupportedOptionError, match="needs tools"):
             calling(tools=NO_TOOLS, tool_choice=choice)
     assert calling(tools=NO_TOOLS, tool_choice="auto") is None
 
 
 def test_parallel_calls_cannot_be_forbidden() -> None:
     assert calling(parallel_tool_calls=True) is None
-    with pytest.raises(UnsupportedOption, match="parallel_tool_calls"):
+    with pytest.raises(UnsupportedOptionError, match="parallel_tool_calls"):
         calling(parallel_tool_calls=False)
 
 
@@ -234,9 +234,9 @@ def test_the_options_of_a_request_come_before_those_of_the_provider() -> None:
 @pytest.mark.parametrize("name", ["contents", "tools", "generationConfig", "safetySettings"])
 def test_further_fields_replace_none_of_the_librarys(name: str) -> None:
     extras = GeminiOptions(extra_body={name: {}}, safety=(SafetySetting("X", "OFF"),))
-    with pytest.raises(UnsupportedOption, match=name):
+    with pytest.raises(UnsupportedOptionError, match=name):
         body(extras=extras)
-    with pytest.raises(UnsupportedOption, match="topK"):
+    with pytest.raises(UnsupportedOptionError, match="topK"):
         body(extras=GeminiOptions(top_k=1, generation_config={"topK": 2}))
 
 
@@ -257,7 +257,7 @@ def test_an_effort_is_a_level_or_a_budget(effort: ReasoningEffort, level: str | 
         (Dialect(model="m", thinking="budget"), "thinkingBudget", budget),
     ):
         if value is None:
-            with pytest.raises(UnsupportedOption, match="choose one of"):
+            with pytest.raises(UnsupportedOptionError, match="choose one of"):
                 body(dialect=dialect, options=ChatOptions(reasoning=effort))
         else:
             sent = body(dialect=dialect, options=ChatOptions(reasoning=effort))
@@ -282,7 +282,7 @@ def test_a_structured_answer_is_asked_for_in_either_form() -> None:
 
 
 def test_options_of_another_provider_are_refused() -> None:
-    with pytest.raises(UnsupportedOption, match="gemini"):
+    with pytest.raises(UnsupportedOptionError, match="gemini"):
         body(options=ChatOptions(extras=(_Foreign(),)))
 
 

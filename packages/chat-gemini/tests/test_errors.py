@@ -5,19 +5,19 @@ from collections.abc import Mapping
 
 import pytest
 from chat_core.errors import (
-    Authentication,
-    ContextLength,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    AuthenticationError,
+    ContextLengthError,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.types import Headers
@@ -42,7 +42,7 @@ def wait(delay: object) -> dict[str, object]:
     return {"@type": f"{TYPE}RetryInfo", "retryDelay": delay}
 
 
-def refused(code: int, body: object, headers: Mapping[str, str] | None = None) -> Provider:
+def refused(code: int, body: object, headers: Mapping[str, str] | None = None) -> ProviderError:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return refusal(code, headers or {}, data, "p")
 
@@ -55,46 +55,50 @@ DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 @pytest.mark.parametrize(
     ("code", "body", "kind"),
     [
-        (400, status(400, "INVALID_ARGUMENT"), InvalidRequest),
-        (400, status(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID")), Authentication),
-        (400, [status(400, "INVALID_ARGUMENT", "API key expired.", info("API_KEY_INVALID"))], Authentication),
-        (400, status(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), PermissionDenied),
-        (400, status(400, "FAILED_PRECONDITION", "Enable billing"), InvalidRequest),
+        (400, status(400, "INVALID_ARGUMENT"), InvalidRequestError),
+        (400, status(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID")), AuthenticationError),
+        (400, [status(400, "INVALID_ARGUMENT", "API key expired.", info("API_KEY_INVALID"))], AuthenticationError),
+        (
+            400,
+            status(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
+            PermissionDeniedError,
+        ),
+        (400, status(400, "FAILED_PRECONDITION", "Enable billing"), InvalidRequestError),
         (
             400,
             status(
                 400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."
             ),
-            ContextLength,
+            ContextLengthError,
         ),
-        (401, status(401, "UNAUTHENTICATED", "No token", info("ACCESS_TOKEN_EXPIRED")), Authentication),
-        (403, status(403, "PERMISSION_DENIED", "Not enabled", info("SERVICE_DISABLED")), PermissionDenied),
-        (403, status(403, "PERMISSION_DENIED", "No billing", info("BILLING_DISABLED")), QuotaExceeded),
-        (404, status(404, "NOT_FOUND"), NotFound),
-        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED), RateLimited),
-        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE)), RateLimited),
-        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE, DAY)), QuotaExceeded),
-        (429, status(429, "RESOURCE_EXHAUSTED", f"{EXHAUSTED} limit: 0, model: x"), QuotaExceeded),
-        (429, status(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), QuotaExceeded),
-        (429, status(429, "RESOURCE_EXHAUSTED", "x", info("RATE", quota_limit="RequestsPerDay")), QuotaExceeded),
-        (429, status(429, "RESOURCE_EXHAUSTED", "Resource exhausted, please try again later."), RateLimited),
-        (499, status(499, "CANCELLED"), ServerFault),
-        (500, status(500, "INTERNAL"), ServerFault),
-        (503, status(503, "UNAVAILABLE", "The model is overloaded."), Overloaded),
-        (504, status(504, "DEADLINE_EXCEEDED"), ServerFault),
-        (409, status(409, "ABORTED"), ServerFault),
-        (502, b"<html>Bad gateway</html>", ServerFault),
-        (400, b"", InvalidRequest),
-        (400, {"error": "no"}, InvalidRequest),
-        (400, [], InvalidRequest),
-        (400, {"error": {"message": "x", "details": "none"}}, InvalidRequest),
+        (401, status(401, "UNAUTHENTICATED", "No token", info("ACCESS_TOKEN_EXPIRED")), AuthenticationError),
+        (403, status(403, "PERMISSION_DENIED", "Not enabled", info("SERVICE_DISABLED")), PermissionDeniedError),
+        (403, status(403, "PERMISSION_DENIED", "No billing", info("BILLING_DISABLED")), QuotaExceededError),
+        (404, status(404, "NOT_FOUND"), NotFoundError),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED), RateLimitedError),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE)), RateLimitedError),
+        (429, status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(MINUTE, DAY)), QuotaExceededError),
+        (429, status(429, "RESOURCE_EXHAUSTED", f"{EXHAUSTED} limit: 0, model: x"), QuotaExceededError),
+        (429, status(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), QuotaExceededError),
+        (429, status(429, "RESOURCE_EXHAUSTED", "x", info("RATE", quota_limit="RequestsPerDay")), QuotaExceededError),
+        (429, status(429, "RESOURCE_EXHAUSTED", "Resource exhausted, please try again later."), RateLimitedError),
+        (499, status(499, "CANCELLED"), ServerError),
+        (500, status(500, "INTERNAL"), ServerError),
+        (503, status(503, "UNAVAILABLE", "The model is overloaded."), OverloadedError),
+        (504, status(504, "DEADLINE_EXCEEDED"), ServerError),
+        (409, status(409, "ABORTED"), ServerError),
+        (502, b"<html>Bad gateway</html>", ServerError),
+        (400, b"", InvalidRequestError),
+        (400, {"error": "no"}, InvalidRequestError),
+        (400, [], InvalidRequestError),
+        (400, {"error": {"message": "x", "details": "none"}}, InvalidRequestError),
     ],
 )
-def test_a_refusal_is_of_the_class_that_its_details_tell(code: int, body: object, kind: type[Provider]) -> None:
+def test_a_refusal_is_of_the_class_that_its_details_tell(code: int, body: object, kind: type[ProviderError]) -> None:
     error = refused(code, body)
     assert type(error) is kind, str(error)
     assert error.status == code
-    assert error.retryable is (kind in {RateLimited, Overloaded, ServerFault})
+    assert error.retryable is (kind in {RateLimitedError, OverloadedError, ServerError})
 
 
 def test_a_refusal_keeps_its_words_its_name_and_its_body() -> None:
@@ -155,7 +159,7 @@ def test_a_wait_in_words_may_have_hours_and_milliseconds(words: str, seconds: fl
 def test_a_country_without_a_plan_is_no_mistake_of_the_request() -> None:
     message = "Gemini API free tier is not available in your country. Please enable billing."
     body = json.dumps(status(400, "FAILED_PRECONDITION", message)).encode()
-    assert type(refusal(400, {}, body, "p")) is PermissionDenied
+    assert type(refusal(400, {}, body, "p")) is PermissionDeniedError
 
 
 def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
@@ -165,7 +169,7 @@ def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
 
 def test_an_error_in_an_answer_has_its_own_status() -> None:
     error = failure_in_body(status(503, "UNAVAILABLE", "busy", wait("3s")), "p")
-    assert (type(error), error.status, error.retry_after) == (Overloaded, 503, 3.0)
+    assert (type(error), error.status, error.retry_after) == (OverloadedError, 503, 3.0)
 
 
 def test_what_an_answer_says_of_an_error_is_found() -> None:
@@ -181,11 +185,11 @@ def test_what_an_answer_says_of_an_error_is_found() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (TransportError("connection", "no"), Network),
-        (TransportError("stream", "no"), Network),
-        (TransportError("timeout", "no"), Timeout),
-        (TransportError("protocol", "no"), InvalidResponse),
-        (TransportError("status", "no", status=404, headers=Headers({}), body=b"{}"), NotFound),
+        (TransportError("connection", "no"), NetworkError),
+        (TransportError("stream", "no"), NetworkError),
+        (TransportError("timeout", "no"), RequestTimeoutError),
+        (TransportError("protocol", "no"), InvalidResponseError),
+        (TransportError("status", "no", status=404, headers=Headers({}), body=b"{}"), NotFoundError),
     ],
 )
 def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ChatOptions
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions, SafetySetting
 
@@ -11,7 +11,7 @@ from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, Gem
 def test_options_belong_to_their_provider() -> None:
     options = ChatOptions(extras=(GeminiOptions(top_k=3),))
     assert options.extra(GeminiOptions, "gemini") == GeminiOptions(top_k=3)  # noqa: S610 - not Django
-    with pytest.raises(UnsupportedOption, match="GeminiOptions"):
+    with pytest.raises(UnsupportedOptionError, match="GeminiOptions"):
         options.extra(EmbeddingOptions, "gemini")  # noqa: S610 - not Django
 
 

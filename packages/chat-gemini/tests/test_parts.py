@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
     Embedding,
@@ -105,14 +105,14 @@ def test_further_fields_of_a_part_go_with_it() -> None:
 
 def test_instructions_are_words_alone() -> None:
     assert system_parts(Turn([Text("Be brief."), Text("")]), DIALECT) == [{"text": "Be brief."}]
-    with pytest.raises(UnsupportedPart, match=r"File\(mime='image/png'\).*words alone"):
+    with pytest.raises(UnsupportedPartError, match=r"File\(mime='image/png'\).*words alone"):
         system_parts(Turn([File("image/png", data=b"x")]), DIALECT)
 
 
 def test_what_has_no_place_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedPart, match="Embedding of 2 numbers"):
+    with pytest.raises(UnsupportedPartError, match="Embedding of 2 numbers"):
         said(Embedding((0.0, 1.0)))
-    with pytest.raises(UnsupportedPart, match="Tool"):
+    with pytest.raises(UnsupportedPartError, match="Tool"):
         said(tool())
 
 
@@ -159,7 +159,7 @@ def test_a_file_travels_by_its_bytes_or_by_its_uri(file: File, part: object) -> 
     ],
 )
 def test_a_file_that_cannot_be_sent_is_refused_with_what_to_do(file: File, words: str) -> None:
-    with pytest.raises(UnsupportedPart, match=words) as error:
+    with pytest.raises(UnsupportedPartError, match=words) as error:
         said(file)
     assert f"File(mime={file.mime!r})" in str(error.value)
 
@@ -175,7 +175,7 @@ def test_what_the_model_made_goes_back_whatever_it_is() -> None:
     odd = File("application/octet-stream", data=b"\x89PNG", opaque=Opaque("p", {"blob": {"displayName": "a"}}))
     blob = {"mimeType": "application/octet-stream", "data": PNG, "displayName": "a"}
     assert answered(odd)[0]["parts"] == [{"inlineData": blob}]
-    with pytest.raises(UnsupportedPart):
+    with pytest.raises(UnsupportedPartError):
         answered(odd, provider="q")
     link = File("image/png", url="gs://b/a", opaque=Opaque("p", {"blob": {"displayName": "a"}}))
     assert said(link)[0]["fileData"]["displayName"] == "a"

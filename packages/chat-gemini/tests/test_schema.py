@@ -4,7 +4,7 @@ import copy
 
 import pytest
 from chat_core.wire.shapes import Json, mapping
-from chat_gemini.schema import Inexpressible, json_form, openapi_form
+from chat_gemini.schema import InexpressibleError, json_form, openapi_form
 
 TEXT: Json = {"type": "string"}
 NUMBER: Json = {"type": "number"}
@@ -245,7 +245,7 @@ NODE: Json = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}
     ],
 )
 def test_what_cannot_be_said_is_refused_by_name_and_place(schema: Json, keyword: str, path: str) -> None:
-    with pytest.raises(Inexpressible) as error:
+    with pytest.raises(InexpressibleError) as error:
         openapi_form(schema)
     assert (error.value.keyword, error.value.path) == (keyword, path)
     assert f"`{keyword}` at {path or 'its root'}" in str(error.value)
@@ -261,5 +261,5 @@ def test_a_reference_may_be_written_as_part_of_a_url() -> None:
 
 
 def test_a_list_of_items_is_refused_by_its_name() -> None:
-    with pytest.raises(Inexpressible, match="`items` at a"):
+    with pytest.raises(InexpressibleError, match="`items` at a"):
         openapi_form({"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}})

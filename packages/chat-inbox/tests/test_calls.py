@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from chat_core import FunctionCall
-from chat_core.messages import Messages, Pending, Running, Suspended, Tool, Unknown
+from chat_core.messages import Interrupted, Messages, Pending, Running, Suspended, Tool
 from chat_core.messages.content import Content
 from chat_inbox.calls import (
     call_document,
@@ -46,7 +46,7 @@ def test_what_a_call_waits_for() -> None:
     assert (waits_for(one), status_of(one)) == ("approval", "waits for approval")
     one.status = Pending("schedule", at=NOW)
     assert (waits_for(one), status_of(one)) == ("schedule", "waits for its time")
-    one.status = Unknown("a", reason="gone")
+    one.status = Interrupted("a", reason="gone")
     assert (waits_for(one), status_of(one)) == ("interrupted", "was interrupted")
     one.status = Suspended(Messages())
     assert (waits_for(one), status_of(one)) == (None, "waits inside")

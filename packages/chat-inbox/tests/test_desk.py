@@ -11,18 +11,18 @@ from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
 from chat_inbox.calls import version_of
-from chat_inbox.desk import Choice, Desk
+from chat_inbox.desk import ApprovalService, Choice
 from chat_inbox.inbox import everybody
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_store import MemoryStore, SqliteStore
 from inbox_world import CALL, Bank, messages_of
 
 pytestmark = pytest.mark.anyio
 
 
-def desk(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> Desk:
+def desk(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> ApprovalService:
     """A desk that decides, and leaves running to others."""
-    return Desk(store, lambda _: None if bank is None else bank.chat, everybody, lambda: datetime.now(UTC))
+    return ApprovalService(store, lambda _: None if bank is None else bank.chat, everybody, lambda: datetime.now(UTC))
 
 
 async def seen(store: MemoryStore | SqliteStore, *path: str) -> str:
@@ -40,15 +40,15 @@ async def test_a_decision_is_stored_with_who_made_it(store: MemoryStore) -> None
 
 
 async def test_of_many_who_decide_at_once_one_is_heard_and_the_others_hear_of_it(tmp_path: object) -> None:
-    told: list[Problem] = []
+    told: list[ProblemError] = []
     async with SqliteStore(f"{tmp_path}/chats.db") as store, SqliteStore(f"{tmp_path}/chats.db") as other:
         await Bank().ask(store)
         version = await seen(store, "call_1")
 
-        async def decide(person: str, desk: Desk) -> None:
+        async def decide(person: str, desk: ApprovalService) -> None:
             try:
                 await desk.decide(person, "chat-17", ("call_1",), version, Choice("reject"), go_on=False)
-            except Problem as problem:
+            except ProblemError as problem:
                 told.append(problem)
 
         async with anyio.create_task_group() as group:
@@ -62,7 +62,7 @@ async def test_of_many_who_decide_at_once_one_is_heard_and_the_others_hear_of_it
 
 
 async def test_a_version_that_is_old_decides_nothing(store: MemoryStore) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(ProblemError) as caught:
         await desk(store).decide("ana", "chat-17", ("call_1",), "1-old", Choice("approve"))
 
     assert caught.value.status == 409
@@ -77,14 +77,14 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
     async with store.open("chat-17") as conversation:
         conversation.messages.user("Please pay Maria.")
         await chat.complete(conversation)
-    at_work = Desk(store, lambda _: chat, everybody, lambda: datetime.now(UTC))
+    at_work = ApprovalService(store, lambda _: chat, everybody, lambda: datetime.now(UTC))
     path, snapshot = ("outer", "call_1"), await at_work.snapshot("ana", "chat-17")
     assert at_work.definition("chat-17", snapshot.messages, path) is not None
 
     async with anyio.create_task_group() as group:
         at_work.runs.open(group)
         version = await seen(store, *path)
-        with pytest.raises(Problem, match="does not take these arguments"):
+        with pytest.raises(ProblemError, match="does not take these arguments"):
             wrong = Choice("approve", arguments={"to": "Maria", "cents": 0})
             await at_work.decide("ana", "chat-17", path, version, wrong)
         await at_work.decide("ana", "chat-17", path, version, Choice("approve", arguments={"to": "Ben", "cents": 5}))
@@ -97,15 +97,15 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
 async def test_what_is_not_there_is_a_problem(store: MemoryStore) -> None:
     one = desk(store)
     for conversation in ("none", "a\0b", "\ud800"):
-        with pytest.raises(Problem, match="There is no such conversation"):
+        with pytest.raises(ProblemError, match="There is no such conversation"):
             await one.snapshot("ana", conversation)
     for path in ((), ("none",), ("call_1", "none")):
-        with pytest.raises(Problem, match="There is no such call"):
+        with pytest.raises(ProblemError, match="There is no such call"):
             one.find(await one.snapshot("ana", "chat-17"), path)
 
 
 async def test_a_conversation_goes_on_only_where_there_is_a_chat(store: MemoryStore) -> None:
-    with pytest.raises(Problem, match="has no chat to go on with"):
+    with pytest.raises(ProblemError, match="has no chat to go on with"):
         await desk(store).resume("ana", "chat-17")
 
 
@@ -120,7 +120,7 @@ async def test_only_what_a_person_may_see_waits_for_them() -> None:
     store = MemoryStore()
     for number in range(3):
         await Bank(CALL).ask(store, f"chat-{number}", f"person-{number % 2}")
-    one = Desk(store, lambda _: None, lambda person, owner: person == owner, lambda: datetime.now(UTC))
+    one = ApprovalService(store, lambda _: None, lambda person, owner: person == owner, lambda: datetime.now(UTC))
 
     assert [item.conversation for item in await one.waiting("person-1")] == ["chat-1"]
     assert len(await one.waiting("person-0", 1)) == 1
@@ -139,7 +139,7 @@ async def test_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, ban
 async def test_only_what_was_interrupted_is_told_how_it_ended(store: MemoryStore, choice: Choice) -> None:
     version = await seen(store, "call_1")
 
-    with pytest.raises(Problem, match="transfer was not interrupted; approve or reject it") as caught:
+    with pytest.raises(ProblemError, match="transfer was not interrupted; approve or reject it") as caught:
         await desk(store).decide("ana", "chat-17", ("call_1",), version, choice, go_on=False)
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from chat_core.tools import SchemaChecker
 from chat_inbox.api import Api
-from chat_inbox.desk import Desk
+from chat_inbox.desk import ApprovalService
 from chat_inbox.inbox import everybody
 from chat_inbox.openapi import document
 from chat_inbox.runs import Runs
@@ -32,7 +32,7 @@ def api() -> Api:
         return "ana"
 
     runs = Runs(store, lambda _: None)
-    return Api(Desk(store, lambda _: None, everybody, later), Streams(Watch(store, runs), "boot"), who)
+    return Api(ApprovalService(store, lambda _: None, everybody, later), Streams(Watch(store, runs), "boot"), who)
 
 
 def test_the_description_has_every_route_and_no_other() -> None:

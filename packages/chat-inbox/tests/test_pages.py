@@ -9,7 +9,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 from chat_core import FunctionCall
-from chat_core.errors import Overloaded
+from chat_core.errors import OverloadedError
 from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
 from chat_inbox import Inbox
 from chat_inbox.guard import COOKIE
@@ -290,7 +290,7 @@ async def test_calls_of_one_answer_are_decided_one_by_one(store: MemoryStore) ->
 
 
 async def test_an_error_of_the_model_is_said_in_words_and_the_conversation_goes_on(store: MemoryStore) -> None:
-    bank = Bank(CALL, Overloaded("the model has no room for now"))
+    bank = Bank(CALL, OverloadedError("the model has no room for now"))
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 
 
 def test_a_problem_is_a_document() -> None:
-    assert Problem(409, "ana was faster.").document == {
+    assert ProblemError(409, "ana was faster.").document == {
         "type": "about:blank",
         "title": "Conflict",
         "status": 409,
         "detail": "ana was faster.",
     }
-    assert Problem(422, "no.", errors={"cents": "too few"}).document["errors"] == {"cents": "too few"}
+    assert ProblemError(422, "no.", errors={"cents": "too few"}).document["errors"] == {"cents": "too few"}

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import anyio
 import pytest
 from chat_core import ChatBuilder, ScopedCollection
-from chat_core.errors import StreamTruncated, UsageError
-from chat_core.events import AttemptReset, Nested, StepFinished, TextDelta, ToolStarted
+from chat_core.errors import StreamTruncatedError, UsageError
+from chat_core.events import AttemptReset, NestedEvent, StepFinished, TextDelta, ToolStarted
 from chat_core.messages import Messages, Tool, Turn
 from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
@@ -99,8 +99,8 @@ def test_what_a_chat_within_says_is_not_the_answer() -> None:
     channel = Channel()
     channel.begin(Messages.from_user("hello"))
     place = channel.number
-    channel.take(Nested(("outer",), TextDelta("inner")))
-    channel.take(Nested(("outer",), ToolStarted(Tool(CALL))))
+    channel.take(NestedEvent(("outer",), TextDelta("inner")))
+    channel.take(NestedEvent(("outer",), ToolStarted(Tool(CALL))))
 
     assert channel.live == ""
     assert names(channel, place) == ["changed"]
@@ -163,7 +163,7 @@ async def test_what_is_decided_while_a_run_ends_is_not_forgotten() -> None:
 
 
 async def test_an_error_ends_a_run_in_words_and_the_next_one_goes_on(store: MemoryStore) -> None:
-    bank = Bank(CALL, Answer((ANSWER,), error=StreamTruncated("the line broke"), fail_after=1))
+    bank = Bank(CALL, Answer((ANSWER,), error=StreamTruncatedError("the line broke"), fail_after=1))
     await approved(store)
     async with running(store, bank) as runs:
         runs.start("chat-17")

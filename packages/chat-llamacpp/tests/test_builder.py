@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from chat_core import ChatBuilder
-from chat_core.errors import UnsupportedPart, UsageError
+from chat_core.errors import UnsupportedPartError, UsageError
 from chat_core.messages import File, Messages
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, StreamProvider
 from chat_llamacpp import LlamaCppBuilder, ReadyLlamaCppBuilder
@@ -104,5 +104,5 @@ def test_a_picture_is_refused_before_anything_is_loaded(weights: Path) -> None:
     chat = ChatBuilder().with_model(LlamaCppBuilder().with_model_path(weights).build()).build()
     picture = Messages.from_user("What is this?").file(File("image/png", data=b"\x89PNG"))
 
-    with pytest.raises(UnsupportedPart, match="it takes no files"):
+    with pytest.raises(UnsupportedPartError, match="it takes no files"):
         chat.blocking.complete(picture)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from chat_llamacpp.constrained import Constrained, constrain
-from chat_llamacpp.schema import Unconstrainable
+from chat_llamacpp.schema import UnconstrainableError
 from pydantic import BaseModel
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello."}]
@@ -139,7 +139,7 @@ def test_schemas_with_references_stand_aside_each_in_a_place_of_its_own() -> Non
     ],
 )
 def test_what_cannot_be_done_is_refused_in_words(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(Unconstrainable, match=said):
+    with pytest.raises(UnconstrainableError, match=said):
         asked(**fields)
 
 

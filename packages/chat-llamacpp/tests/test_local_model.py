@@ -21,7 +21,7 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
-from chat_core.errors import ContextLength, InvalidRequest
+from chat_core.errors import ContextLengthError, InvalidRequestError
 from chat_core.events import Done, TextDelta, ToolCallDelta
 from chat_core.messages import Completed, Failed
 from chat_llamacpp import LlamaCppBuilder
@@ -150,7 +150,7 @@ async def test_a_call_that_is_cut_is_never_run(model: CompletionsProvider) -> No
 async def test_a_conversation_that_is_too_long_is_refused_as_such(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).build()
 
-    with pytest.raises(ContextLength, match=r"exceeds the available context size \(1024 tokens\)"):
+    with pytest.raises(ContextLengthError, match=r"exceeds the available context size \(1024 tokens\)"):
         await chat.complete(Messages.from_user("word " * 1100))
 
 
@@ -160,7 +160,7 @@ async def test_a_schema_that_cannot_be_enforced_names_its_tool(model: Completion
     tools.register("odd", odd, lambda _arguments: "")
     chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(tools).build()
 
-    with pytest.raises(InvalidRequest, match=r"the tool 'odd' .* \$ref '#a' leads nowhere"):
+    with pytest.raises(InvalidRequestError, match=r"the tool 'odd' .* \$ref '#a' leads nowhere"):
         await chat.complete(Messages.from_user("Hi."))
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_llamacpp.schema import Unconstrainable, enforceable, refers, resolved
+from chat_llamacpp.schema import UnconstrainableError, enforceable, refers, resolved
 from pydantic import BaseModel
 
 TEXT = {"type": "string"}
@@ -134,7 +134,9 @@ def test_references_are_told_from_where_the_schema_will_stand() -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_owner_and_keyword(rules: dict[str, object], said: str) -> None:
-    with pytest.raises(Unconstrainable, match=f"the schema of the tool 'pay' cannot be enforced by llama.cpp: {said}"):
+    with pytest.raises(
+        UnconstrainableError, match=f"the schema of the tool 'pay' cannot be enforced by llama.cpp: {said}"
+    ):
         one(**rules)
 
 
@@ -143,7 +145,7 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
     for _ in range(100):
         schema = {"type": "array", "items": schema}
 
-    with pytest.raises(Unconstrainable, match="nested too deeply"):
+    with pytest.raises(UnconstrainableError, match="nested too deeply"):
         enforceable(schema, "x")
 
 

@@ -14,9 +14,9 @@ import anyio
 import pytest
 from chat_core import ChatBuilder, ChatResponse, ChatStream, File, FunctionCall, Paused, ToolProgress
 from chat_core.errors import UsageError
-from chat_core.messages import Completed, Failed, Messages, Rejected, Unknown
+from chat_core.messages import Completed, Failed, Interrupted, Messages, Rejected
 from chat_core.testing import ScriptedProvider
-from chat_mcp import HttpServer, McpAnnotations, McpProgress, McpServer, ServerUnavailable, StdioServer, mcp_tools
+from chat_mcp import HttpServer, McpAnnotations, McpProgress, McpServer, ServerUnavailableError, StdioServer, mcp_tools
 from mcp_world import PATIENCE, Toolbox, chat_of, http, kill, odd, run, stdio, until_noted
 
 pytestmark = [
@@ -84,11 +84,11 @@ async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_lef
         # The server has no answer, and says so: it refuses the call.
         status = (await run(tools, [FunctionCall("good", {"n": 1})])).tools["good"].status
         assert isinstance(status, Failed)
-        assert status.error.startswith("ToolRefused: ")
+        assert status.error.startswith("ToolRefusedError: ")
 
 
 async def test_a_server_that_does_not_tell_its_tools_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(ServerUnavailable, match="the MCP server 'odd' does not tell its tools: MCPError"):
+    with pytest.raises(ServerUnavailableError, match="the MCP server 'odd' does not tell its tools: MCPError"):
         async with mcp_tools(odd(tmp_path, wrong={"type": "string"})):
             pass
 
@@ -157,7 +157,7 @@ async def test_results_are_values_texts_and_files(by_http: Toolbox) -> None:
     assert isinstance(drawn, Completed)
     assert drawn.result == ["a picture:", "[file, image/png]"]
     assert drawn.files == (File("image/png", data=b"\x89PNG\r\n\x1a\n"),)
-    assert called.tools["fail"].status == Failed("ToolRefused: Error executing tool fail: the disk is full")
+    assert called.tools["fail"].status == Failed("ToolRefusedError: Error executing tool fail: the disk is full")
 
 
 async def test_a_file_s_text_that_a_server_also_structures_is_told_once(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_arguments_that_the_schema_does_not_allow_do_not_reach_the_server(
         called = await run(tools, [FunctionCall("wipe", {"disc": disk})])
     status = called.tools["wipe"].status
     assert isinstance(status, Failed)
-    assert not status.error.startswith("ToolRefused")
+    assert not status.error.startswith("ToolRefusedError")
 
 
 async def test_progress_reaches_the_stream(toolbox: Toolbox) -> None:
@@ -198,7 +198,7 @@ async def test_leaving_the_stream_cancels_the_request_at_the_server(toolbox: Too
             await until_noted(toolbox.folder, f"begun {mark}")
             group.cancel_scope.cancel()
         await until_noted(toolbox.folder, f"cancelled {mark}")
-        assert isinstance(messages.tool("call").status, Unknown)
+        assert isinstance(messages.tool("call").status, Interrupted)
         # The connection is as good as before.
         assert (await run(tools, [ADD])).tools["add"].status == Completed(3)
 
@@ -230,7 +230,7 @@ async def dies(server: StdioServer | HttpServer, folder: Path) -> None:
                 group.start_soon(chat_of(tools, [first], [second]).complete, messages)
                 await until_noted(folder, "begun here")
                 kill(folder)
-    gone = "ServerGone: the MCP server 'toolbox'"
+    gone = "ServerGoneError: the MCP server 'toolbox'"
     assert messages.tool("first").status == Failed(f"{gone} went away during this call, which may have taken effect")
     assert messages.tool("second").status == Failed(
         f"{gone} has gone away; this was not run, and nothing more can be run there"
@@ -286,14 +286,14 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         taken.bind(("127.0.0.1", 0))
         nobody = HttpServer(f"http://127.0.0.1:{taken.getsockname()[1]}/mcp", name="nobody")
         for server, words in [*wrong, (nobody, "'nobody' is not available: Connect")]:
-            with pytest.raises(ServerUnavailable, match=words):
+            with pytest.raises(ServerUnavailableError, match=words):
                 async with mcp_tools(server):
                     pass
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
     silent = StdioServer(sys.executable, ["-c", "import sys; sys.stdin.read()"], name="silent")
-    with pytest.raises(ServerUnavailable, match=r"'silent' is not available: it did not answer within 0\.05 s"):
+    with pytest.raises(ServerUnavailableError, match=r"'silent' is not available: it did not answer within 0\.05 s"):
         async with mcp_tools(silent, connect_timeout=0.05):
             pass
 

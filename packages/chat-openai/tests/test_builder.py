@@ -11,7 +11,7 @@ import chat_completions
 import pytest
 from chat_completions import CompletionsBuilder, ReadyCompletionsBuilder
 from chat_core import ChatBuilder, ChatOptions, ChatProvider, EmbeddingsProvider, Messages, NamedTool, StreamingChat
-from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.errors import UnsupportedOptionError, UsageError
 from chat_core.provider import NO_TOOLS
 from chat_core.response import ChatResponse
 from chat_core.testing import MockTransport
@@ -465,5 +465,5 @@ def test_without_a_transport_of_its_own_or_another_ones_nothing_is_built(monkeyp
 
 async def test_options_of_another_wire_are_refused() -> None:
     provider = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_transport(MockTransport()).build()
-    with pytest.raises(UnsupportedOption, match="ResponsesOptions"):
+    with pytest.raises(UnsupportedOptionError, match="ResponsesOptions"):
         await ask(provider, ChatOptions(extras=(ResponsesOptions(verbosity="low"),)))

@@ -19,7 +19,7 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
-from chat_core.errors import StreamTruncated
+from chat_core.errors import StreamTruncatedError
 from chat_core.testing import MockTransport
 from chat_core.wire.shapes import Json
 from chat_openai import OpenAIBuilder, OpenAIProvider, WebSearch
@@ -129,7 +129,7 @@ async def test_a_stream_that_is_cut_is_no_answer_and_runs_no_tool() -> None:
     transport = MockTransport()
     transport.events(json.dumps({"type": "response.output_item.done", "output_index": 0, "item": CITY}))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(ScopedCollection(rains(), policy)).build()
-    with pytest.raises(StreamTruncated):
+    with pytest.raises(StreamTruncatedError):
         async with chat.stream(Messages.from_user("Does it rain?")) as stream:
             async for _ in stream:
                 pass

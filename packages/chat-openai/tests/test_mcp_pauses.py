@@ -22,7 +22,7 @@ from chat_core import (
     StreamingChat,
     ToolCollection,
 )
-from chat_core.errors import IllegalTransition
+from chat_core.errors import IllegalTransitionError
 from chat_core.testing import Exchange, LoopbackServer, MockTransport
 from chat_core.wire.shapes import Json
 from chat_openai import AzureBuilder, McpApprovals, McpRequest, OpenAIBuilder, ReadyOpenAIBuilder, RemoteMcp
@@ -173,7 +173,7 @@ async def test_several_requests_beside_a_call_are_decided_one_by_one_and_told_to
 
             messages = Messages.from_json(messages.to_json())
             clock.now = NOON + timedelta(hours=2)
-            with pytest.raises(IllegalTransition, match="expired"):
+            with pytest.raises(IllegalTransitionError, match="expired"):
                 messages.tool(third).approve(at=clock.now)
             assert (await talk(messages)).text == "A three."
             messages = Messages.from_json(messages.to_json())

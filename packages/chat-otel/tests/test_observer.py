@@ -31,7 +31,7 @@ from chat_core import (
     Text,
     ToolCollection,
 )
-from chat_core.errors import PendingTools, Provider, RateLimited
+from chat_core.errors import PendingToolsError, ProviderError, RateLimitedError
 from chat_core.provider import ProviderMeta
 from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 from chat_otel import OpenTelemetry, _names
@@ -213,7 +213,7 @@ async def test_a_result_that_cannot_be_told_is_an_error_of_the_tool(sdk: Any) ->
 
     desk = Desk(sdk, [FunctionCall("odd_one", {}, id="o1")], "Done.")
     await desk.builder.with_tools(odd).build().complete(Messages.from_user(SAID))
-    assert named(sdk.spans(), "execute_tool odd_one").attributes["error.type"] == "InvalidResult"
+    assert named(sdk.spans(), "execute_tool odd_one").attributes["error.type"] == "InvalidResultError"
 
 
 async def test_a_tool_that_exits_has_failed(sdk: Any) -> None:
@@ -231,7 +231,7 @@ async def test_a_tool_that_exits_has_failed(sdk: Any) -> None:
 
 
 async def test_a_call_that_is_tried_again_is_one_span(sdk: Any) -> None:
-    busy = Answer(error=RateLimited(SECRET, status=429, retry_after=0.0))
+    busy = Answer(error=RateLimitedError(SECRET, status=429, retry_after=0.0))
     chat = ChatBuilder().with_model(ScriptedProvider(busy, busy, "Done.")).with_observer(OpenTelemetry(**sdk.providers))
     await chat.with_retry(2).build().complete(Messages.from_user(SAID))
     call = named(sdk.spans(), "chat script")
@@ -241,21 +241,23 @@ async def test_a_call_that_is_tried_again_is_one_span(sdk: Any) -> None:
 
 
 async def test_a_call_that_fails_for_good_fails_its_run(sdk: Any) -> None:
-    busy = Answer(error=RateLimited(SECRET, status=429, retry_after=0.0))
+    busy = Answer(error=RateLimitedError(SECRET, status=429, retry_after=0.0))
     chat = ChatBuilder().with_model(ScriptedProvider(busy, busy)).with_observer(OpenTelemetry(**sdk.providers))
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         await chat.with_retry(Retry(times=1)).build().complete(Messages.from_user(SAID))
     for span in sdk.spans():
         assert (span.status.status_code, span.status.description) == (trace.StatusCode.ERROR, None)
-        assert span.attributes["error.type"] == "RateLimited"
+        assert span.attributes["error.type"] == "RateLimitedError"
     assert named(sdk.spans(), "chat script").attributes["chat.call.attempts"] == 2
     assert named(sdk.spans(), "invoke_agent").attributes["chat.run.outcome"] == "failed"
-    assert sdk.points("gen_ai.client.operation.duration")[0].attributes["error.type"] == "RateLimited"
+    assert sdk.points("gen_ai.client.operation.duration")[0].attributes["error.type"] == "RateLimitedError"
     assert SECRET not in sdk.everything()
 
 
 async def test_a_stream_that_breaks_and_begins_anew_is_one_span(sdk: Any) -> None:
-    cut = Answer(["one two three"], fail_after=2, error=Provider(SECRET, status=503, retryable=True, retry_after=0.0))
+    cut = Answer(
+        ["one two three"], fail_after=2, error=ProviderError(SECRET, status=503, retryable=True, retry_after=0.0)
+    )
     chat = ChatBuilder().with_model(ScriptedProvider(cut, "Done.")).with_observer(OpenTelemetry(**sdk.providers))
     async with chat.with_retry(Retry(times=1, after_delivery=True)).build().stream(Messages.from_user(SAID)) as stream:
         async for _ in stream:
@@ -421,9 +423,9 @@ async def test_a_run_that_finds_what_it_must_not_run_fails(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=asks)
     messages = await paused(desk, "p1")
     lax = Desk(sdk, pays("p1"), "Done.")
-    with pytest.raises(PendingTools):
+    with pytest.raises(PendingToolsError):
         await lax.run(messages)
-    assert sdk.spans()[-1].attributes["error.type"] == "PendingTools"
+    assert sdk.spans()[-1].attributes["error.type"] == "PendingToolsError"
 
 
 # Where spans stand
@@ -550,22 +552,22 @@ async def test_what_was_said_is_recorded_where_that_is_asked_for(sdk: Any) -> No
 
 
 async def test_half_a_character_and_an_error_without_words_lose_no_span(sdk: Any) -> None:
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self) -> str:
             raise ZeroDivisionError
 
     def refuse(_: Messages) -> None:
-        raise Mute
+        raise MuteError
 
     model = ScriptedProvider("half: \ud83d")
     builder = ChatBuilder().with_model(model).with_observer(OpenTelemetry(**sdk.providers, record_content=True))
     await builder.build().complete(Messages.from_user("\ud83d"))
-    with pytest.raises(Mute):
+    with pytest.raises(MuteError):
         await builder.with_before(refuse).build().complete(Messages.from_user(SAID))
     call, _, failed = sdk.spans()
     assert json.loads(call.attributes["gen_ai.output.messages"])[0]["parts"][0]["content"] == "half: ?"
     assert call.attributes["gen_ai.input.messages"].isascii()
-    assert failed.status.description == Mute.__qualname__
+    assert failed.status.description == MuteError.__qualname__
 
 
 async def test_system_instructions_and_files_are_recorded_by_the_conventions(sdk: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque
 from chat_core.provider import Delta
-from chat_core.wire.shapes import WrongShape
+from chat_core.wire.shapes import WrongShapeError
 from chat_responses.answer import EVENTS, Answer
 
 PNG = base64.b64encode(b"\x89PNG").decode()
@@ -269,7 +269,7 @@ def test_a_known_field_of_a_wrong_shape_is_named(event: dict[str, Any], path: st
     if not path:
         assert heard(event) == []
         return
-    with pytest.raises(WrongShape) as error:
+    with pytest.raises(WrongShapeError) as error:
         heard(event)
     assert error.value.path == path
 

@@ -21,12 +21,12 @@ from chat_core import (
     Retry,
     ScopedCollection,
     StepFinished,
-    StreamTruncated,
+    StreamTruncatedError,
     TextDelta,
     ToolCollection,
     ToolResult,
 )
-from chat_core.errors import ServerFault
+from chat_core.errors import ServerError
 from chat_core.messages import Failed, Text
 from chat_core.testing import MockTransport
 from chat_responses import ResponsesBuilder, ResponsesOptions, ResponsesProvider
@@ -207,7 +207,7 @@ async def test_a_stream_that_breaks_off_runs_nothing_and_leaves_the_history_as_i
     tools, ran = collected()
     chat = ChatBuilder().with_model(built(transport)).with_tools(tools).build()
     messages = Messages.from_user("1 + 2?")
-    with pytest.raises(StreamTruncated) as error:
+    with pytest.raises(StreamTruncatedError) as error:
         async with chat.stream(messages) as stream:
             async for _ in stream:
                 pass
@@ -260,7 +260,7 @@ async def test_a_server_that_fails_for_good_is_an_error() -> None:
     transport = MockTransport()
     transport.answer(body=response(status="failed", error={"code": "server_error", "message": "Sorry"}))
     chat = ChatBuilder().with_model(built(transport)).with_retry(0).build()
-    with pytest.raises(ServerFault, match="Sorry"):
+    with pytest.raises(ServerError, match="Sorry"):
         await chat.complete(Messages.from_user("Hi"))
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import anyio
 import pytest
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    Overloaded,
-    RateLimited,
-    ServerFault,
-    StreamTruncated,
-    Timeout,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    OverloadedError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
+    StreamTruncatedError,
     TransportError,
 )
 from chat_core.events import TextDelta
@@ -101,7 +101,7 @@ async def test_a_model_is_asked_and_answers() -> None:
 async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after": "2", "x-request-id": "r1"}, {"error": {"message": "slow down"}})
-    with pytest.raises(RateLimited) as error:
+    with pytest.raises(RateLimitedError) as error:
         await complete(transport)
     assert (error.value.retry_after, error.value.request_id, error.value.retryable) == (2.0, "r1", True)
 
@@ -109,10 +109,10 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("met", "kind"),
     [
-        (TransportError("connect", "no route"), Network),
-        (TransportError("timeout", "silence"), Timeout),
-        (TransportError("stream", "reset"), Network),
-        (TransportError("protocol", "no HTTP"), InvalidResponse),
+        (TransportError("connect", "no route"), NetworkError),
+        (TransportError("timeout", "silence"), RequestTimeoutError),
+        (TransportError("stream", "reset"), NetworkError),
+        (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
 async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
@@ -129,14 +129,14 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
 async def test_a_page_of_html_with_status_200_is_an_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         await complete(transport)
 
 
 async def test_the_key_is_sent_and_in_no_error() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no", "code": "invalid_api_key"}})
-    with pytest.raises(Authentication) as error:
+    with pytest.raises(AuthenticationError) as error:
         await complete(transport)
     assert transport.last.headers["authorization"] == "Bearer hunter2"
     assert "hunter2" not in str(error.value)
@@ -161,7 +161,7 @@ async def test_an_answer_is_heard_as_it_comes() -> None:
 async def test_a_refused_stream_fails_on_entering() -> None:
     transport = MockTransport()
     transport.answer(503, {}, {"error": {"message": "busy"}})
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         await listen(transport)
 
 
@@ -171,7 +171,7 @@ async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> Non
     async with streaming(transport) as stream:
         assert [delta async for batch in stream for delta in batch] == [TextDelta("Hel")]
         assert stream.partial().text == "Hel"
-        with pytest.raises(StreamTruncated) as error:
+        with pytest.raises(StreamTruncatedError) as error:
             stream.close()
     assert error.value.partial is not None
     assert error.value.partial.text == "Hel"
@@ -182,7 +182,7 @@ async def test_a_connection_that_breaks_says_what_came() -> None:
     met = TransportError("stream", "reset")
     created = json.dumps({"type": "response.created", "response": {"model": "m-1", "usage": USAGE}})
     transport.answer(body=[f"data: {created}\n\ndata: {delta('Hel')}\n\n", met])
-    with pytest.raises(Network) as error:
+    with pytest.raises(NetworkError) as error:
         await listen(transport)
     assert error.value.__cause__ is met
     assert error.value.usage == Usage(3, 1)
@@ -200,7 +200,7 @@ async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> N
     said: list[Delta] = []
     async with streaming(transport) as stream:
         said += await anext(stream)
-        with pytest.raises(ServerFault, match="gone"):
+        with pytest.raises(ServerError, match="gone"):
             await anext(stream)
     assert said == [TextDelta("Hel")]
 
@@ -329,9 +329,9 @@ async def test_any_other_refusal_of_a_request_that_goes_on_is_one() -> None:
     provider, messages = start(transport)
     await ask(provider, messages)
     messages.user("Really?")
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequestError):
         await ask(provider, messages)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequestError):
         async with provider.stream(messages, NO_TOOLS, ChatOptions(), None):
             pass
     assert transport.unused == 0
@@ -435,7 +435,7 @@ async def test_what_is_read_ahead_of_a_stream_that_goes_on_is_not_lost() -> None
     assert transport.last.json()["previous_response_id"] == "resp_1"
     async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:
         assert [delta async for batch in stream for delta in batch] == []
-        with pytest.raises(StreamTruncated):
+        with pytest.raises(StreamTruncatedError):
             stream.close()
 
 
@@ -443,6 +443,6 @@ async def test_an_error_event_in_the_place_of_an_answer_is_read_like_one_in_a_st
     transport = MockTransport()
     code = "websocket_connection_limit_reached"
     transport.answer(400, {}, {"type": "error", "status": 400, "error": {"code": code, "message": "60 minutes"}})
-    with pytest.raises(ServerFault, match="60 minutes") as caught:
+    with pytest.raises(ServerError, match="60 minutes") as caught:
         await complete(transport)
     assert caught.value.retryable

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from chat_core.errors import InvalidResponse, RateLimited
+from chat_core.errors import InvalidResponseError, RateLimitedError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -31,10 +31,10 @@ def test_a_number_of_tokens_is_read() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"input_tokens":null}', b'{"input_tokens":-1}'])
 def test_what_holds_no_number_of_tokens_is_no_answer(body: bytes) -> None:
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         codec.decode_count(body, "p")
 
 
 def test_an_error_in_the_place_of_a_number_is_one() -> None:
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimitedError):
         codec.decode_count(b'{"error":{"code":"rate_limit_exceeded","message":"Slow"}}', "p")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
 from chat_responses import ResponsesDialect, ResponsesOptions
@@ -116,16 +116,16 @@ def test_a_choice_in_the_servers_words_goes_over_as_it_is() -> None:
 def test_without_tools_there_is_nothing_to_choose() -> None:
     assert chosen(ChatOptions(tool_choice="auto", parallel_tool_calls=True), tools=False) == {}
     for options in (ChatOptions(tool_choice="required"), ChatOptions(tool_choice=NamedTool("f"))):
-        with pytest.raises(UnsupportedOption, match="needs tools"):
+        with pytest.raises(UnsupportedOptionError, match="needs tools"):
             chosen(options, tools=False)
-    with pytest.raises(UnsupportedOption, match="needs tools"):
+    with pytest.raises(UnsupportedOptionError, match="needs tools"):
         chosen(ChatOptions(), tools=False, allowed_tools=("f",))
 
 
 def test_two_choices_contradict_each_other() -> None:
-    with pytest.raises(UnsupportedOption, match="two choices"):
+    with pytest.raises(UnsupportedOptionError, match="two choices"):
         chosen(ChatOptions(tool_choice="auto"), tool_choice={"type": "mcp"})
-    with pytest.raises(UnsupportedOption, match="allowed_tools"):
+    with pytest.raises(UnsupportedOptionError, match="allowed_tools"):
         chosen(ChatOptions(tool_choice=NamedTool("f")), allowed_tools=("f",))
-    with pytest.raises(UnsupportedOption, match="allowed_tools"):
+    with pytest.raises(UnsupportedOptionError, match="allowed_tools"):
         chosen(ChatOptions(), allowed_tools=("f",), tool_choice={"type": "mcp"})

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    ContentFiltered,
-    InvalidRequest,
-    InvalidResponse,
-    Overloaded,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    StreamTruncated,
+    ContentFilteredError,
+    InvalidRequestError,
+    InvalidResponseError,
+    OverloadedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
+    StreamTruncatedError,
 )
 from chat_core.events import TextDelta
 from chat_core.messages import Reasoning, Text, Tool, Turn
@@ -133,16 +133,19 @@ def test_log_probabilities_are_kept_beside_the_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        ({"status": "failed", "output": [], "error": {"code": "server_error", "message": "Sorry"}}, ServerFault),
-        ({"status": "failed", "output": [], "error": {"code": "rate_limit_exceeded", "message": "Slow"}}, RateLimited),
-        ({"status": "failed", "output": [], "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequest),
-        ({"status": "failed", "output": [], "error": None}, ServerFault),
-        ({"status": "cancelled", "output": []}, ServerFault),
-        ({"error": {"code": "insufficient_quota", "message": "Pay"}}, QuotaExceeded),
-        ({"error": "overloaded"}, Overloaded),
-        ({"detail": "no such path"}, Provider),
-        ([{"error": {"code": 429, "message": "Later"}}], RateLimited),
-        ({"status": "failed", "id": "resp_1"}, ServerFault),
+        ({"status": "failed", "output": [], "error": {"code": "server_error", "message": "Sorry"}}, ServerError),
+        (
+            {"status": "failed", "output": [], "error": {"code": "rate_limit_exceeded", "message": "Slow"}},
+            RateLimitedError,
+        ),
+        ({"status": "failed", "output": [], "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequestError),
+        ({"status": "failed", "output": [], "error": None}, ServerError),
+        ({"status": "cancelled", "output": []}, ServerError),
+        ({"error": {"code": "insufficient_quota", "message": "Pay"}}, QuotaExceededError),
+        ({"error": "overloaded"}, OverloadedError),
+        ({"detail": "no such path"}, ProviderError),
+        ([{"error": {"code": 429, "message": "Later"}}], RateLimitedError),
+        ({"status": "failed", "id": "resp_1"}, ServerError),
     ],
 )
 def test_a_response_that_failed_is_an_error_and_never_an_empty_answer(body: object, kind: type[ChatError]) -> None:
@@ -166,7 +169,7 @@ def test_a_response_that_failed_is_an_error_and_never_an_empty_answer(body: obje
     ],
 )
 def test_what_is_no_response_is_named_by_its_place(body: bytes, path: str) -> None:
-    with pytest.raises(InvalidResponse) as error:
+    with pytest.raises(InvalidResponseError) as error:
         decode(body, "p")
     assert error.value.path == path
     assert error.value.raw == body.decode() or error.value.raw == body
@@ -174,7 +177,7 @@ def test_what_is_no_response_is_named_by_its_place(body: bytes, path: str) -> No
 
 def test_a_failure_of_a_response_knows_what_it_cost() -> None:
     body = response(message("Hal"), status="failed", error={"code": "server_error", "message": "Sorry"})
-    with pytest.raises(ServerFault) as error:
+    with pytest.raises(ServerError) as error:
         decode(json.dumps(body).encode(), "p")
     assert error.value.usage == Usage(3, 2, reasoning_tokens=1)
     assert error.value.metadata is not None
@@ -218,7 +221,7 @@ def test_a_type_may_be_said_by_the_event_alone() -> None:
 def test_what_says_nothing_ends_nothing(blank: bytes) -> None:
     _, turn = streamed(blank, delta("Hi"), blank, completed(message("Hi")))
     assert turn.text == "Hi"
-    assert isinstance(failed(delta("Hi"), b"[DONE]"), StreamTruncated)
+    assert isinstance(failed(delta("Hi"), b"[DONE]"), StreamTruncatedError)
 
 
 def test_what_follows_the_end_is_not_heard() -> None:
@@ -252,7 +255,7 @@ def test_events_without_framing_are_taken_as_they_are() -> None:
     assert decoder.close().text == "Hi"
     assert StreamDecoder("p").feed_json([delta("Hi")]) == [TextDelta("Hi")]
     broken = StreamDecoder("p")
-    with pytest.raises(InvalidResponse) as error:
+    with pytest.raises(InvalidResponseError) as error:
         broken.feed_json([delta(7)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert (error.value.path, json.loads(error.value.raw)) == ("delta", delta(7))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
@@ -278,7 +281,7 @@ def test_half_a_character_waits_for_the_other_half() -> None:
 )
 def test_a_stream_that_ends_before_its_response_is_truncated(said: list[Any]) -> None:
     error = failed(*said)
-    assert isinstance(error, StreamTruncated)
+    assert isinstance(error, StreamTruncatedError)
     assert error.retryable
     assert error.partial is not None
     assert error.partial.finish_reason is None
@@ -310,23 +313,23 @@ def test_a_truncated_stream_tells_what_came_and_what_was_not_run() -> None:
 @pytest.mark.parametrize(
     ("event", "kind"),
     [
-        ({"type": "error", "code": "server_error", "message": "Sorry", "param": None}, ServerFault),
-        ({"type": "error", "error": {"type": "insufficient_quota", "code": "insufficient_quota"}}, QuotaExceeded),
-        ({"type": "error", "status": 400, "error": {"code": "previous_response_not_found"}}, InvalidRequest),
-        ({"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, RateLimited),
-        ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Sorry"}}}, ServerFault),
-        ({"type": "response.failed", "response": {"error": {"code": "bio_policy"}}}, ContentFiltered),
-        ({"type": "response.failed", "response": {}}, ServerFault),
-        ({"type": "response.cancelled", "response": {"status": "cancelled"}}, ServerFault),
-        (completed(status="failed"), ServerFault),
-        (completed(kind="done", status="failed"), ServerFault),
-        ({"type": "response.error", "error": {"code": "rate_limit_exceeded", "message": "Slow"}}, RateLimited),
-        ({"type": "response.failed", "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequest),
-        ({"type": "error", "status": 429, "error": {"message": "Later"}}, RateLimited),
-        ({"type": "error", "status_code": 401, "error": {"message": "Who?"}}, Authentication),
-        ({"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}}, ServerFault),
-        ({"type": "error", "code": "server_is_overloaded", "message": "Later"}, Overloaded),
-        ({"type": "error", "status_code": 429, "error": {"type": "usage_limit_reached"}}, QuotaExceeded),
+        ({"type": "error", "code": "server_error", "message": "Sorry", "param": None}, ServerError),
+        ({"type": "error", "error": {"type": "insufficient_quota", "code": "insufficient_quota"}}, QuotaExceededError),
+        ({"type": "error", "status": 400, "error": {"code": "previous_response_not_found"}}, InvalidRequestError),
+        ({"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, RateLimitedError),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Sorry"}}}, ServerError),
+        ({"type": "response.failed", "response": {"error": {"code": "bio_policy"}}}, ContentFilteredError),
+        ({"type": "response.failed", "response": {}}, ServerError),
+        ({"type": "response.cancelled", "response": {"status": "cancelled"}}, ServerError),
+        (completed(status="failed"), ServerError),
+        (completed(kind="done", status="failed"), ServerError),
+        ({"type": "response.error", "error": {"code": "rate_limit_exceeded", "message": "Slow"}}, RateLimitedError),
+        ({"type": "response.failed", "error": {"code": "invalid_prompt", "message": "No"}}, InvalidRequestError),
+        ({"type": "error", "status": 429, "error": {"message": "Later"}}, RateLimitedError),
+        ({"type": "error", "status_code": 401, "error": {"message": "Who?"}}, AuthenticationError),
+        ({"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}}, ServerError),
+        ({"type": "error", "code": "server_is_overloaded", "message": "Later"}, OverloadedError),
+        ({"type": "error", "status_code": 429, "error": {"type": "usage_limit_reached"}}, QuotaExceededError),
     ],
 )
 def test_an_error_in_a_stream_is_one_and_never_an_answer(event: dict[str, Any], kind: type[ChatError]) -> None:
@@ -338,7 +341,7 @@ def test_an_error_in_a_stream_is_one_and_never_an_answer(event: dict[str, Any], 
 
 def test_an_error_in_words_is_one() -> None:
     decoder = StreamDecoder("p")
-    with pytest.raises(Provider, match="out of order"):
+    with pytest.raises(ProviderError, match="out of order"):
         decoder.feed([Event("error", b"out of order")])
 
 
@@ -346,9 +349,9 @@ def test_what_came_before_a_failure_is_heard_before_it() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed(events(delta("Hal"), {"type": "error", "message": "Sorry"})) == [TextDelta("Hal")]
     assert decoder.failure is not None
-    with pytest.raises(ServerFault):
+    with pytest.raises(ServerError):
         decoder.feed(events(delta("lo")))
-    with pytest.raises(ServerFault):
+    with pytest.raises(ServerError):
         decoder.close()
 
 
@@ -371,14 +374,14 @@ def test_what_came_before_a_failure_is_heard_before_it() -> None:
 )
 def test_an_event_of_a_wrong_shape_is_named_by_its_place(event: Any, path: str) -> None:
     error = failed(event)
-    assert isinstance(error, InvalidResponse)
+    assert isinstance(error, InvalidResponseError)
     assert error.path == path
 
 
 def test_words_in_an_event_of_an_unknown_kind_are_no_failure() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([Event("comment", b"hello")]) == []
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         decoder.feed([Event("response.completed", b"hello")])
 
 
@@ -386,12 +389,12 @@ def test_words_in_an_event_of_an_unknown_kind_are_no_failure() -> None:
 def test_data_that_is_no_object_in_an_event_of_an_unknown_kind_is_no_failure(data: bytes) -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([Event("ping", data)]) == []
-    with pytest.raises(InvalidResponse):
+    with pytest.raises(InvalidResponseError):
         decoder.feed([Event("response.completed", data)])
 
 
 def test_an_error_whose_words_are_json_is_one() -> None:
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         StreamDecoder("p").feed([Event("error", b'"overloaded"')])
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Reasoning, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -89,7 +89,7 @@ def test_the_options_that_several_providers_know_have_their_names_here() -> None
 
 @pytest.mark.parametrize("options", [ChatOptions(stop=("x",)), ChatOptions(seed=1), ChatOptions(reasoning=100)])
 def test_an_option_that_this_wire_does_not_know_is_refused(options: ChatOptions) -> None:
-    with pytest.raises(UnsupportedOption):
+    with pytest.raises(UnsupportedOptionError):
         body(options=options)
 
 
@@ -147,12 +147,12 @@ def test_reasoning_is_summed_up_as_it_is_asked_for() -> None:
 def test_further_fields_of_the_body_are_sent_and_replace_nothing() -> None:
     assert body(options=extra(extra_body={"provider": {"only": ["openai"]}}))["provider"] == {"only": ["openai"]}
     for name in ("model", "input", "tools", "stream", "store"):
-        with pytest.raises(UnsupportedOption, match=name):
+        with pytest.raises(UnsupportedOptionError, match=name):
             body(options=extra(extra_body={name: 1}, store=True))
 
 
 def test_options_of_another_provider_are_refused() -> None:
-    with pytest.raises(UnsupportedOption):
+    with pytest.raises(UnsupportedOptionError):
         body(options=ChatOptions(extras=(ResponsesOptions(provider="q"), ResponsesDialect(model="m"))))
 
 
@@ -235,7 +235,7 @@ def test_a_schema_without_a_strict_form_is_sent_as_it_is() -> None:
 def test_nothing_is_sent_while_a_call_waits() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Tool(FunctionCall("f"), call_id="a")]))
-    with pytest.raises(PendingTools) as error:
+    with pytest.raises(PendingToolsError) as error:
         body(messages)
     assert error.value.tool_ids == ("a",)
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from chat_core.errors import (
-    ContentFiltered,
-    InvalidRequest,
-    Network,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    ContentFilteredError,
+    InvalidRequestError,
+    NetworkError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_responses.errors import failure, forgotten, refusal, told, translate
@@ -20,17 +20,17 @@ from chat_responses.errors import failure, forgotten, refusal, told, translate
 @pytest.mark.parametrize(
     ("code", "kind", "retryable"),
     [
-        ("server_error", ServerFault, True),
-        ("rate_limit_exceeded", RateLimited, True),
-        ("insufficient_quota", QuotaExceeded, False),
-        ("vector_store_timeout", ServerFault, True),
-        ("invalid_prompt", InvalidRequest, False),
-        ("failed_to_download_image", InvalidRequest, False),
-        ("image_content_policy_violation", ContentFiltered, False),
-        ("previous_response_not_found", InvalidRequest, False),
+        ("server_error", ServerError, True),
+        ("rate_limit_exceeded", RateLimitedError, True),
+        ("insufficient_quota", QuotaExceededError, False),
+        ("vector_store_timeout", ServerError, True),
+        ("invalid_prompt", InvalidRequestError, False),
+        ("failed_to_download_image", InvalidRequestError, False),
+        ("image_content_policy_violation", ContentFilteredError, False),
+        ("previous_response_not_found", InvalidRequestError, False),
     ],
 )
-def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[Provider], retryable: bool) -> None:
+def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[ProviderError], retryable: bool) -> None:
     error = failure({"code": code, "message": "Sorry, no."}, "vendor")
     assert (type(error), error.code, error.retryable) == (kind, code, retryable)
     assert "vendor" in str(error)
@@ -63,9 +63,9 @@ def test_a_forgotten_response_is_told_from_other_failures() -> None:
     for body, is_it in ((gone, True), (said, True), ({"error": {"message": "Not found."}}, False)):
         assert forgotten(refusal(400, {}, json.dumps(body).encode(), "p")) is is_it
         assert forgotten(failure(body, "p")) is is_it
-    assert not forgotten(Network("previous response not found"))
+    assert not forgotten(NetworkError("previous response not found"))
 
 
 def test_what_a_transport_met_is_an_error_of_the_run() -> None:
-    assert isinstance(translate(TransportError("connect", "no route"), "p"), Network)
-    assert isinstance(translate(TransportError("status", "no", status=429), "p"), RateLimited)
+    assert isinstance(translate(TransportError("connect", "no route"), "p"), NetworkError)
+    assert isinstance(translate(TransportError("status", "no", status=429), "p"), RateLimitedError)

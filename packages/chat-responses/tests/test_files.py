@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import Embedding, File, Opaque, Reasoning, Structured, Text
 from chat_responses import ResponsesDialect
 from chat_responses.files import content_part, file_part
@@ -65,7 +65,7 @@ def test_a_file_goes_over_by_its_bytes_its_url_or_its_id(file: File, part: dict[
     ],
 )
 def test_a_file_that_the_wire_cannot_carry_is_refused_by_name(file: File, words: str) -> None:
-    with pytest.raises(UnsupportedPart, match=words):
+    with pytest.raises(UnsupportedPartError, match=words):
         file_part(file, DIALECT)
 
 
@@ -84,7 +84,7 @@ def test_a_file_stands_in_content() -> None:
 
 
 def test_a_part_that_has_no_place_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedPart, match="Embedding of 2 numbers"):
+    with pytest.raises(UnsupportedPartError, match="Embedding of 2 numbers"):
         content_part(Embedding((1.0, 2.0)), DIALECT)
-    with pytest.raises(UnsupportedPart, match="Reasoning"):
+    with pytest.raises(UnsupportedPartError, match="Reasoning"):
         content_part(Reasoning("Hm"), DIALECT)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool, Turn
-from chat_core.wire.shapes import WrongShape
+from chat_core.wire.shapes import WrongShapeError
 from chat_responses import MCP_APPROVAL, ResponsesDialect
 from chat_responses.items import logprobs_of, parts_of
 from chat_responses.parts import model_items
@@ -239,7 +239,7 @@ def test_any_other_item_is_kept_whole(item: dict[str, object], kind: str) -> Non
     ],
 )
 def test_an_item_of_a_wrong_shape_is_named_by_its_place(item: object, path: str) -> None:
-    with pytest.raises(WrongShape) as error:
+    with pytest.raises(WrongShapeError) as error:
         read(item)
     assert error.value.path == path
 

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
     Embedding,
@@ -147,7 +147,7 @@ def test_content_of_an_unknown_kind_goes_back_in_its_message() -> None:
 
 
 def test_a_vector_has_no_place() -> None:
-    with pytest.raises(UnsupportedPart, match="Embedding"):
+    with pytest.raises(UnsupportedPartError, match="Embedding"):
         items(Embedding((1.0,)))
 
 
@@ -249,7 +249,7 @@ def test_an_image_that_another_model_made_is_shown_as_the_user_would() -> None:
         },
         {"role": "assistant", "content": "Nice?"},
     ]
-    with pytest.raises(UnsupportedPart, match="audio/wav"):
+    with pytest.raises(UnsupportedPartError, match="audio/wav"):
         items(File("audio/wav", data=b"x"))
 
 

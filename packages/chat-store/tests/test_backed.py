@@ -6,9 +6,9 @@ import os
 from datetime import UTC, datetime
 
 import pytest
-from chat_core.errors import ConversationBusy, LeaseLost, UsageError
+from chat_core.errors import ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Approved, Messages
-from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversation
+from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversationError
 from chat_store.testing._trial import Clock, answer, paused
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_messages_of_a_live_run_are_not_saved_from_outside() -> None:
     store = MemoryStore()
     name = await store.create(paused("a"))
     found = await store.load(name)
-    with found.messages.lend(), pytest.raises(ConversationBusy, match="run on these messages is live"):
+    with found.messages.lend(), pytest.raises(ConversationBusyError, match="run on these messages is live"):
         await store.save(name, found.messages, revision=found.revision)
 
 
@@ -110,7 +110,7 @@ async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("a"))
-    with pytest.raises(UnknownConversation, match="was deleted"):
+    with pytest.raises(UnknownConversationError, match="was deleted"):
         async with store.open(name) as conversation:
             await conversation.claim()
             clock.advance(days=1)
@@ -122,7 +122,7 @@ async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None
 async def test_another_conversation_of_the_same_id_is_not_taken_for_the_one_that_was_deleted() -> None:
     store = MemoryStore()
     await store.create(paused("a"), id="1")
-    with pytest.raises(UnknownConversation, match="was deleted"):
+    with pytest.raises(UnknownConversationError, match="was deleted"):
         async with store.open("1") as conversation:
             conversation.messages.tool("a").approve()
             await store.delete("1")
@@ -138,9 +138,9 @@ async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
         await run.claim()
         clock.advance(days=1)
         await other.claim()
-        with pytest.raises(LeaseLost, match=r"run 1 of the conversation .* was overtaken"):
+        with pytest.raises(LeaseLostError, match=r"run 1 of the conversation .* was overtaken"):
             await run.renew()
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await run.write_tool(run.messages.tool("a"))
     assert [entry.event for entry in await store.history(name) if entry.event == "late"] == []
 

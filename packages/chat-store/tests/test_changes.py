@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 import pytest
 from anyio import from_thread, to_thread
-from chat_core.errors import InvalidDocument, UsageError
+from chat_core.errors import InvalidDocumentError, UsageError
 from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _backed, _watch
-from chat_store._bells import Bell, Bells
-from chat_store._watch import Watchman
+from chat_store._bells import Notifier, Notifiers
+from chat_store._watch import Poller
 from chat_store.testing._trial import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +93,7 @@ async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monk
     async with SqliteStore(path) as store:
         cursor = (await store.changes()).cursor
         await anyio.Path(path).unlink()
-        with pytest.raises(InvalidDocument, match="removed or replaced"):
+        with pytest.raises(InvalidDocumentError, match="removed or replaced"):
             await store.changes(cursor)
 
 
@@ -216,16 +216,16 @@ def watched() -> Watched:
 
 
 @pytest.fixture
-def watchman(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchman]:
+def watchman(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Poller]:
     monkeypatch.setattr(_watch, "_PAUSE", 0.001)
-    watchman = Watchman(watched.watch)
+    watchman = Poller(watched.watch)
     yield watchman
     watchman.close()
     assert watching() == []
 
 
-async def test_a_bell_rings_when_watching_begins_and_with_each_change(watched: Watched, watchman: Watchman) -> None:
-    bell = Bell()
+async def test_a_bell_rings_when_watching_begins_and_with_each_change(watched: Watched, watchman: Poller) -> None:
+    bell = Notifier()
     with anyio.fail_after(BOUND):
         watchman.add(bell)
         for _ in range(3):
@@ -236,11 +236,9 @@ async def test_a_bell_rings_when_watching_begins_and_with_each_change(watched: W
         watchman.remove(bell)
 
 
-async def test_a_database_that_cannot_be_watched_rings_and_is_watched_again(
-    watched: Watched, watchman: Watchman
-) -> None:
+async def test_a_database_that_cannot_be_watched_rings_and_is_watched_again(watched: Watched, watchman: Poller) -> None:
     watched.failures = 3
-    bell = Bell()
+    bell = Notifier()
     watchman.add(bell)
     with anyio.fail_after(BOUND):
         await bell.wait()
@@ -249,11 +247,11 @@ async def test_a_database_that_cannot_be_watched_rings_and_is_watched_again(
 
 
 async def test_the_thread_ends_when_nobody_waits_any_more_and_comes_back_with_the_next_one(
-    watched: Watched, watchman: Watchman, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, watchman: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_watch, "_LINGERS", 0.0)
     for _ in range(2):
-        bell = Bell()
+        bell = Notifier()
         watchman.add(bell)
         assert len(watching()) == 1
         watchman.remove(bell)
@@ -263,11 +261,11 @@ async def test_the_thread_ends_when_nobody_waits_any_more_and_comes_back_with_th
 
 
 async def test_a_thread_that_could_not_watch_ends_when_nobody_waits(
-    watched: Watched, watchman: Watchman, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, watchman: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_watch, "_LINGERS", 0.0)
     watched.failures = 1_000_000_000
-    bell = Bell()
+    bell = Notifier()
     watchman.add(bell)
     watchman.remove(bell)
     with anyio.fail_after(BOUND):
@@ -275,19 +273,19 @@ async def test_a_thread_that_could_not_watch_ends_when_nobody_waits(
             await anyio.sleep(0.01)
 
 
-async def test_nobody_is_watched_for_when_the_store_is_closed(watched: Watched, watchman: Watchman) -> None:
+async def test_nobody_is_watched_for_when_the_store_is_closed(watched: Watched, watchman: Poller) -> None:
     watchman.close()
-    bell = Bell()
+    bell = Notifier()
     watchman.add(bell)
     assert watching() == []
     watchman.remove(bell)
 
 
 def test_a_bell_of_a_loop_that_is_gone_is_rung_in_vain() -> None:
-    bells = Bells()
+    bells = Notifiers()
 
     async def leave_one() -> None:
-        bells.add(Bell())
+        bells.add(Notifier())
 
     anyio.run(leave_one)
     anyio.run(leave_one, backend="trio")
@@ -296,7 +294,7 @@ def test_a_bell_of_a_loop_that_is_gone_is_rung_in_vain() -> None:
 
 
 async def test_a_bell_is_rung_from_any_thread() -> None:
-    bell = Bell()
+    bell = Notifier()
     with anyio.fail_after(BOUND):
         await to_thread.run_sync(bell.ring)
         await bell.wait()

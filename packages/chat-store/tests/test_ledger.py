@@ -7,8 +7,8 @@ from collections import Counter
 from contextlib import AsyncExitStack, suppress
 
 import pytest
-from chat_core.errors import AlreadyClaimed, IllegalTransition, LeaseLost
-from chat_core.messages import Approved, Completed, Running, Tool, Unknown
+from chat_core.errors import ConflictError, IllegalTransitionError, LeaseLostError
+from chat_core.messages import Approved, Completed, Interrupted, Running, Tool
 from chat_store import MemoryStore, OpenConversation
 from chat_store.testing._trial import Clock, paused
 
@@ -68,7 +68,7 @@ class Actor:
         """A person decides one call, and is told that it is stored; or is refused, and decides nothing."""
         tool = self.conversation.messages.tool(self.world.random.choice(CALLS))
         name = str(self.world.random.random())
-        retried = isinstance(tool.status, Unknown)
+        retried = isinstance(tool.status, Interrupted)
         if retried:
             tool.retry(by=name)
         elif self.world.maybe(0.9):
@@ -116,7 +116,7 @@ async def test_nothing_that_was_acknowledged_is_lost_and_no_effect_is_doubled(se
                 actor = world.random.choice(actors)
                 try:
                     await actor.act()
-                except (AlreadyClaimed, LeaseLost, IllegalTransition):
+                except (ConflictError, LeaseLostError, IllegalTransitionError):
                     actors.remove(actor)
                 if world.maybe(0.1):
                     # Somebody stands still for longer than a lease.

@@ -18,9 +18,9 @@ import anyio
 import psycopg
 import pytest
 from anyio import to_thread
-from chat_core.errors import AlreadyClaimed, InvalidDocument, NewerVersion, UsageError
+from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import UnknownConversation, _backed
+from chat_store import UnknownConversationError, _backed
 from chat_store._backend import Filter
 from chat_store._postgres_pool import Connection
 from chat_store._postgres_schema import migrate
@@ -185,7 +185,7 @@ async def test_tables_of_a_later_version_are_refused(database: Database) -> None
     database.execute("UPDATE chat_schema SET version = 7")
 
     async with database.store() as store:
-        with pytest.raises(NewerVersion, match="version 7"):
+        with pytest.raises(NewerVersionError, match="version 7"):
             await store.waiting()
 
 
@@ -193,7 +193,7 @@ async def test_tables_that_are_gone_are_told(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
         database.execute("DROP TABLE chat_entries")
-        with pytest.raises(InvalidDocument, match="damaged, or gone"):
+        with pytest.raises(InvalidDocumentError, match="damaged, or gone"):
             await store.load("a")
 
 
@@ -260,7 +260,7 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(datab
             with database.holding(LOCKED):
                 with pytest.raises(TimeoutError, match="somebody else has been writing"):
                     await conversation.save()
-                with pytest.raises(AlreadyClaimed, match="somebody else has been writing"):
+                with pytest.raises(ConflictError, match="somebody else has been writing"):
                     await conversation.claim()
             await conversation.save()
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
@@ -304,7 +304,7 @@ async def test_of_many_stores_that_begin_one_conversation_at_once_one_does(datab
     async with anyio.create_task_group() as group:
         for _ in range(8):
             group.start_soon(begin)
-    assert outcomes == {"stored": 1, "ConversationExists": 7}
+    assert outcomes == {"stored": 1, "ConversationExistsError": 7}
 
 
 async def test_connections_are_bounded_and_waited_for(database: Database) -> None:
@@ -339,7 +339,7 @@ async def test_many_workers_share_what_is_due_and_each_conversation_is_run_once(
                     async with store.open(item.conversation) as conversation:
                         try:
                             await conversation.claim()
-                        except AlreadyClaimed:
+                        except ConflictError:
                             continue
                         if conversation.messages.last and conversation.messages.last.role == "user":
                             ran[item.conversation] += 1
@@ -443,7 +443,7 @@ async def test_leases_are_compared_by_the_clock_of_the_server(
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
             await run.claim()
-            with pytest.raises(AlreadyClaimed, match="live run"):
+            with pytest.raises(ConflictError, match="live run"):
                 await other.claim()
             (said,) = database.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0]
             ((until,),) = database.execute("SELECT until FROM chat_conversations")
@@ -654,7 +654,7 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
 async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(database: Database) -> None:
     async with database.store() as store:
         name = await store.create(paused("a"))
-        with pytest.raises(UnknownConversation, match="was deleted"):
+        with pytest.raises(UnknownConversationError, match="was deleted"):
             async with store.open(name) as conversation:
                 await store.delete(name)
                 conversation.messages.tool("a").approve()

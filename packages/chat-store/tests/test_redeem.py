@@ -10,9 +10,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from chat_core import ApprovalKeys, ApprovalRefused
+from chat_core import ApprovalKeys, ApprovalRefusedError
 from chat_core.approvals import ApprovalChoice
-from chat_core.errors import AlreadyClaimed
+from chat_core.errors import ConflictError
 from chat_core.messages import Approved, Messages, Pending, Running, Turn
 from chat_store import MemoryStore, SqliteStore
 from chat_store.testing._trial import Clock, call, paused
@@ -24,7 +24,7 @@ REDEEM = """
 import sys
 
 import anyio
-from chat_core import ApprovalKeys, ApprovalRefused
+from chat_core import ApprovalKeys, ApprovalRefusedError
 from chat_store import SqliteStore
 
 
@@ -35,7 +35,7 @@ async def main(path, token, choice):
         sys.stdin.readline()
         try:
             await keys.redeem(token, conversation, choice)
-        except ApprovalRefused as error:
+        except ApprovalRefusedError as error:
             print(error.reason)
         else:
             print("decided here")
@@ -101,7 +101,7 @@ async def test_of_many_tasks_that_redeem_tokens_of_one_call_one_decides() -> Non
             async with store.open(name) as conversation:
                 await keys(clock).redeem(token, conversation, choice)
             ends.append("decided here")
-        except ApprovalRefused as error:
+        except ApprovalRefusedError as error:
             ends.append(error.reason)
 
     async with anyio.create_task_group() as group:
@@ -126,11 +126,11 @@ async def test_a_token_is_redeemed_while_a_run_is_live_but_not_on_what_it_is_at(
 
         async with store.open(name) as conversation:
             await keys(clock).redeem(mine, conversation, "approve", by="ana")
-            with pytest.raises(ApprovalRefused) as caught:
+            with pytest.raises(ApprovalRefusedError) as caught:
                 await keys(clock).redeem(theirs, conversation, "reject")
         assert caught.value.reason == "decided"
         # The same, by somebody who had looked before the run began.
-        with pytest.raises(ApprovalRefused) as caught:
+        with pytest.raises(ApprovalRefusedError) as caught:
             await keys(clock).redeem(theirs, late, "reject")
         assert caught.value.reason == "decided"
         assert isinstance(run.messages.tool("busy").status, Running)
@@ -147,7 +147,7 @@ async def test_a_turn_that_cannot_be_added_keeps_the_decision_beside_it_from_bei
 
     async with store.open(name) as run:
         await run.claim()
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             async with store.open(name) as conversation:
                 conversation.messages.append("model", Turn([]))
                 await keys(clock).redeem(token, conversation, "approve")
@@ -166,12 +166,12 @@ async def test_a_token_of_a_conversation_that_was_deleted_is_no_good_for_the_nex
     for again in (Messages(), _later(paused("pay"))):
         await store.create(again, id="a")
         async with store.open("a") as conversation:
-            with pytest.raises(ApprovalRefused) as caught:
+            with pytest.raises(ApprovalRefusedError) as caught:
                 await keys(clock).redeem(token, conversation, "approve")
         assert caught.value.reason == "call"
         await store.delete("a")
     async with store.open("a") as conversation:
-        with pytest.raises(ApprovalRefused):
+        with pytest.raises(ApprovalRefusedError):
             await keys(clock).redeem(token, conversation, "approve")
     assert await store.waiting() == []
 

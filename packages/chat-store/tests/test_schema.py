@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from chat_core.errors import NewerVersion
+from chat_core.errors import NewerVersionError
 from chat_store._schema import MIGRATIONS, migrate
 
 NEXT = [*MIGRATIONS, ["ALTER TABLE chat_conversations ADD COLUMN colour TEXT"], ["CREATE TABLE chat_more (x)"]]
@@ -61,7 +61,7 @@ def test_a_step_that_fails_takes_the_others_back(connection: sqlite3.Connection)
 def test_tables_of_a_later_version_are_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, NEXT)
 
-    with pytest.raises(NewerVersion, match="upgrade"):
+    with pytest.raises(NewerVersionError, match="upgrade"):
         migrate(connection)
 
     assert not connection.in_transaction

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 import anyio
 import pytest
 from anyio import to_thread
-from chat_core.errors import AlreadyClaimed, InvalidDocument, NewerVersion, UsageError
+from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import SqliteStore, UnknownConversation
+from chat_store import SqliteStore, UnknownConversationError
 from chat_store.sqlite import Medium, SqliteBackend
 from chat_store.testing import StoreConformance, StoreFactory
 from chat_store.testing._trial import call, paused
@@ -103,7 +103,7 @@ async def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None
     content = b"Dear diary, " * 1000
     await anyio.Path(path).write_bytes(content)
     async with SqliteStore(path) as store:
-        with pytest.raises(InvalidDocument, match="is not a database"):
+        with pytest.raises(InvalidDocumentError, match="is not a database"):
             await store.load("a")
 
     assert await anyio.Path(path).read_bytes() == content
@@ -114,7 +114,7 @@ async def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None
 async def test_a_file_that_was_removed_or_replaced_is_not_written_any_more(path: Path, *, replaced: bool) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
-        with pytest.raises(InvalidDocument, match="removed or replaced"):
+        with pytest.raises(InvalidDocumentError, match="removed or replaced"):
             async with store.open(name) as conversation:
                 conversation.messages.tool("a").approve()
                 await anyio.Path(path).rename(path.with_suffix(".old"))
@@ -147,7 +147,7 @@ async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
         connection.commit()
 
     async with SqliteStore(path) as store:
-        with pytest.raises(NewerVersion, match="version 7"):
+        with pytest.raises(NewerVersionError, match="version 7"):
             await store.waiting()
 
 
@@ -191,7 +191,7 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(path:
             with writing(path):
                 with pytest.raises(TimeoutError, match="somebody else has been writing"):
                     await conversation.save()
-                with pytest.raises(AlreadyClaimed, match="somebody else has been writing"):
+                with pytest.raises(ConflictError, match="somebody else has been writing"):
                     await conversation.claim()
             await conversation.save()
         assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
@@ -305,7 +305,7 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("""UPDATE chat_entries SET entry = replace(entry, '"version":1', '"version":2')""")
             connection.commit()
-        with pytest.raises(NewerVersion, match="later version"):
+        with pytest.raises(NewerVersionError, match="later version"):
             await store.load(name)
 
 
@@ -325,7 +325,7 @@ async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str,
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"{change} WHERE number = {number}")
             connection.commit()
-        with pytest.raises(InvalidDocument, match=told):
+        with pytest.raises(InvalidDocumentError, match=told):
             await store.load(name)
 
 
@@ -359,7 +359,7 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
 async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
-        with pytest.raises(UnknownConversation, match="was deleted"):
+        with pytest.raises(UnknownConversationError, match="was deleted"):
             async with store.open(name) as conversation:
                 await store.delete(name)
                 conversation.messages.tool("a").approve()

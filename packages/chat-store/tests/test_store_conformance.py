@@ -10,29 +10,29 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 from chat_core._stored import Batch, Document
-from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_store import Changes, Due, Waiting
 from chat_store._backed import BackedStore
-from chat_store._backend import Changing, Filter, Head, Look, Reading
-from chat_store._ledger import Ledger
+from chat_store._backend import Changing, Filter, Head, PollResult, Reading
+from chat_store._ledger import ConversationLog
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
 
 # --- Ledgers that are wrong in one way ------------------------------------------------------------------------------
 
 
-class ForgetsCalls(Ledger):
+class ForgetsCalls(ConversationLog):
     def write(self, batch: Batch) -> None:
         super().write(Batch(batch.known, batch.turns))
 
 
-class ForgetsTurns(Ledger):
+class ForgetsTurns(ConversationLog):
     def write(self, batch: Batch) -> None:
         super().write(Batch(batch.known, (), batch.tools))
 
 
-class WritesAtTheEnd(Ledger):
+class WritesAtTheEnd(ConversationLog):
     """Fast, and nothing is durable before the run has ended."""
 
     _later: list[Batch]
@@ -49,27 +49,27 @@ class WritesAtTheEnd(Ledger):
         super().release()
 
 
-class TakesAnyLease(Ledger):
+class TakesAnyLease(ConversationLog):
     def _require_no_live_run(self) -> None: ...
 
 
-class KeepsDeadRuns(Ledger):
+class KeepsDeadRuns(ConversationLog):
     def _require_no_live_run(self) -> None:
         if self._head.until is not None:
-            raise AlreadyClaimed
+            raise ConflictError
 
 
-class KeepsTheLease(Ledger):
+class KeepsTheLease(ConversationLog):
     def release(self) -> None:
         self._fence = None
 
 
-class RenewsNothing(Ledger):
+class RenewsNothing(ConversationLog):
     def renew(self) -> None:
         self._require_held()
 
 
-class WritesRenewNothing(Ledger):
+class WritesRenewNothing(ConversationLog):
     _writing = False
 
     def write(self, batch: Batch) -> None:
@@ -82,16 +82,16 @@ class WritesRenewNothing(Ledger):
         return replace(head, until=self._head.until) if self._writing else head
 
 
-class HasNoFence(Ledger):
+class HasNoFence(ConversationLog):
     def _overtaken(self) -> bool:
         return False
 
 
-class DropsWhatIsLate(Ledger):
+class DropsWhatIsLate(ConversationLog):
     def _append_late(self, changing: Changing, batch: Batch) -> None: ...
 
 
-class LeavesDeadRunsTheirFence(Ledger):
+class LeavesDeadRunsTheirFence(ConversationLog):
     """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
 
     def _append(self, changing: Changing, more: Document, batch: Batch, head: Head) -> None:
@@ -99,7 +99,7 @@ class LeavesDeadRunsTheirFence(Ledger):
         super()._append(changing, more, batch, replace(head, fence=self._head.fence) if given_up else head)
 
 
-class ReleasesAnyLease(Ledger):
+class ReleasesAnyLease(ConversationLog):
     def release(self) -> None:
         if self._fence is not None:
             with self._reading():
@@ -107,11 +107,11 @@ class ReleasesAnyLease(Ledger):
         super().release()
 
 
-class LastDecisionWins(Ledger):
+class LastDecisionWins(ConversationLog):
     def _require_unmoved(self, batch: Batch) -> None: ...
 
 
-class RefusesDecisionsDuringRuns(Ledger):
+class RefusesDecisionsDuringRuns(ConversationLog):
     def save(self, batch: Batch) -> None:
         with self._reading():
             pass
@@ -120,7 +120,7 @@ class RefusesDecisionsDuringRuns(Ledger):
         super().save(batch)
 
 
-class DecidesWhatRuns(Ledger):
+class DecidesWhatRuns(ConversationLog):
     _turns = 0
 
     def save(self, batch: Batch) -> None:
@@ -132,7 +132,7 @@ class DecidesWhatRuns(Ledger):
             super()._require_no_live_run()
 
 
-class TakesTurnsDuringRuns(Ledger):
+class TakesTurnsDuringRuns(ConversationLog):
     def save(self, batch: Batch) -> None:
         self._turns = len(batch.turns)
         super().save(batch)
@@ -144,13 +144,13 @@ class TakesTurnsDuringRuns(Ledger):
             super()._require_no_live_run()
 
 
-class CountsLeases(Ledger):
+class CountsLeases(ConversationLog):
     def _refresh(self, reading: Reading, revision: int | None = None) -> None:
         super()._refresh(reading, revision)
         self.stored.revision = self._head.entries
 
 
-class OpensWithAWrite(Ledger):
+class OpensWithAWrite(ConversationLog):
     def open(self) -> Messages:
         with self._changing() as changing:
             if not self._head.entries:
@@ -158,48 +158,48 @@ class OpensWithAWrite(Ledger):
         return super().open()
 
 
-class ForgetsTheEndOfRuns(Ledger):
+class ForgetsTheEndOfRuns(ConversationLog):
     def everything(self) -> list[Document]:
         return [entry for entry in super().everything() if "released" not in str(entry.get("lease"))]
 
 
-class ForgetsWhatARunMissed(Ledger):
+class ForgetsWhatARunMissed(ConversationLog):
     def release(self) -> None:
         with self._reading():
             super().release()
 
 
-class TellsOfLeases(Ledger):
+class TellsOfLeases(ConversationLog):
     def renew(self) -> None:
         super().renew()
         with self._backend.changing(self._id) as changing:
             changing.put(self._stored_head(changing), changed=True)
 
 
-class AssignsInSilence(Ledger):
+class AssignsInSilence(ConversationLog):
     def assign(self, person: str | None) -> None:
         with self._backend.changing(self._id) as changing:
             changing.put(replace(self._stored_head(changing), person=person))
 
 
-class LosesDeadRuns(Ledger):
+class LosesDeadRuns(ConversationLog):
     def _leased(self, fence: int) -> Head:
         return replace(super()._leased(fence), due=None)
 
 
-class AnswersWithTheNewestRevision(Ledger):
+class AnswersWithTheNewestRevision(ConversationLog):
     def open_stored(self, revision: int | None = None) -> Messages:
         del revision
         return super().open_stored()
 
 
-class RefusesOldRevisions(Ledger):
+class RefusesOldRevisions(ConversationLog):
     """A compare-and-set of whole documents: nobody may decide one call while somebody decides another one."""
 
     def open_stored(self, revision: int | None = None) -> Messages:
         messages = super().open_stored(revision)
         if revision is not None and self.stored.revision != self.saved_revision():
-            raise AlreadyClaimed
+            raise ConflictError
         return messages
 
     def saved_revision(self) -> int:
@@ -294,17 +294,17 @@ class TakesIdsForTheSame(MemoryBackend):
 
 
 class TellsNothing(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         return replace(super().look(since, after, now), found=())
 
 
 class TellsEverything(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         return super().look(since and "0", after, now)
 
 
 class TellsTwice(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         look = super().look(since, after, now)
         return replace(look, found=[*look.found, *look.found])
 
@@ -312,17 +312,17 @@ class TellsTwice(MemoryBackend):
 class TellsWhatIsOld(MemoryBackend):
     """Its cursors stand still."""
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         return replace(super().look(since, after, now), position=since or "0")
 
 
 class TellsNoTimes(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         return super().look(since, max(after, now), now)
 
 
 class TellsOfTimesToCome(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         return super().look(since, after, now + timedelta(hours=1))
 
 
@@ -333,14 +333,14 @@ class RemembersNoCursor(MemoryBackend):
         super().__init__()
         self.last = "0"
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         look = super().look(since and self.last, after, now)
         self.last = look.position
         return look
 
 
 class TakesAnyCursor(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         try:
             return super().look(since, after, now)
         except UsageError:
@@ -350,7 +350,7 @@ class TakesAnyCursor(MemoryBackend):
 class TellsOneAtATime(MemoryBackend):
     """And takes the others for told."""
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         look = super().look(since, after, now)
         return replace(look, found=look.found[:1])
 
@@ -366,14 +366,14 @@ class Wrong:
     """A fault, and the scenario that names it."""
 
     scenario: str
-    ledger: type[Ledger] = Ledger
+    ledger: type[ConversationLog] = ConversationLog
     backend: type[MemoryBackend] = MemoryBackend
     store: type[BackedStore] = BackedStore
 
     def __str__(self) -> str:
         if self.store is not BackedStore:
             return self.store.__name__
-        return self.ledger.__name__ if self.ledger is not Ledger else self.backend.__name__
+        return self.ledger.__name__ if self.ledger is not ConversationLog else self.backend.__name__
 
     def factory(self) -> StoreFactory:
         backend = self.backend()
@@ -445,10 +445,10 @@ def test_a_store_that_is_wrong_in_one_way_fails_at_the_scenario_that_names_it(wr
 
 
 def test_what_a_store_raises_is_told_with_the_scenario() -> None:
-    with pytest.raises(AssertionError, match=r"a_lease_runs_out: .*AlreadyClaimed") as caught:
+    with pytest.raises(AssertionError, match=r"a_lease_runs_out: .*ConflictError") as caught:
         anyio.run(run, SCENARIOS["a_lease_runs_out"], Wrong("", KeepsDeadRuns).factory())
 
-    assert isinstance(caught.value.__cause__, AlreadyClaimed)
+    assert isinstance(caught.value.__cause__, ConflictError)
 
 
 def test_what_several_tasks_raise_is_told_as_the_first_of_it() -> None:

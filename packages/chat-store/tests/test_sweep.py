@@ -12,7 +12,7 @@ import anyio
 import pytest
 from chat_core import ChatBuilder, Paused
 from chat_core.chat import AnyChat
-from chat_core.errors import AlreadyClaimed, InvalidDocument, UsageError
+from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
 from chat_core.messages import FunctionCall, Messages, Pending, Rejected, Tool, Turn
 from chat_core.testing import ScriptedProvider
 from chat_core.tools.action import RequireApproval
@@ -195,7 +195,7 @@ async def test_what_fails_in_one_conversation_keeps_nothing_of_the_others_untold
     class Damaged(MemoryStore):
         async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
             if id == "b":
-                raise InvalidDocument("b is damaged")
+                raise InvalidDocumentError("b is damaged")
             return await super().load(id)
 
     store = Damaged(now=clock)
@@ -204,7 +204,7 @@ async def test_what_fails_in_one_conversation_keeps_nothing_of_the_others_untold
     clock.advance(hours=3)
 
     assert ids(await sweep(store, now=clock())) == {"a": ["a"], "c": ["c"]}
-    with pytest.raises(InvalidDocument, match="b is damaged"):
+    with pytest.raises(InvalidDocumentError, match="b is damaged"):
         await sweep(store, now=clock())
 
 
@@ -252,7 +252,7 @@ async def test_a_live_run_keeps_what_it_is_at_and_hears_of_what_was_swept() -> N
 
     async with running(store, clock):
         assert ids(await sweep(store, now=clock.after(hours=1))) == {"a": ["late"]}
-        with pytest.raises(AlreadyClaimed):
+        with pytest.raises(ConflictError):
             await store.delete("a")
 
     messages = (await store.load("a")).messages

@@ -25,21 +25,27 @@ PROVIDER: Final = "claude"
 BINARY: Final = b"\x00"
 
 ERROR_CLASSES: Final = {
-    "AuthenticationError": {"Authentication"},
-    "PermissionDeniedError": {"PermissionDenied"},
-    "NotFoundError": {"NotFound"},
-    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered", "QuotaExceeded"},
-    "RequestTooLargeError": {"InvalidRequest"},
-    "UnprocessableEntityError": {"InvalidRequest"},
-    "RateLimitError": {"RateLimited", "QuotaExceeded"},
-    "ConflictError": {"ServerFault"},
-    "InternalServerError": {"ServerFault", "Overloaded"},
-    "ServiceUnavailableError": {"Overloaded", "ServerFault"},
-    "OverloadedError": {"Overloaded"},
-    "DeadlineExceededError": {"ServerFault"},
+    "AuthenticationError": {"AuthenticationError"},
+    "PermissionDeniedError": {"PermissionDeniedError"},
+    "NotFoundError": {"NotFoundError"},
+    "BadRequestError": {"InvalidRequestError", "ContextLengthError", "ContentFilteredError", "QuotaExceededError"},
+    "RequestTooLargeError": {"InvalidRequestError"},
+    "UnprocessableEntityError": {"InvalidRequestError"},
+    "RateLimitError": {"RateLimitedError", "QuotaExceededError"},
+    "ConflictError": {"ServerError"},
+    "InternalServerError": {"ServerError", "OverloadedError"},
+    "ServiceUnavailableError": {"OverloadedError", "ServerError"},
+    "OverloadedError": {"OverloadedError"},
+    "DeadlineExceededError": {"ServerError"},
     # What the official client raises for an error in the middle of a stream says nothing of its kind.
-    "APIStatusError": {"InvalidRequest", "ServerFault", "Overloaded", "RateLimited", "QuotaExceeded"},
-    "APIError": {"InvalidRequest", "ServerFault", "Overloaded", "RateLimited", "QuotaExceeded"},
+    "APIStatusError": {
+        "InvalidRequestError",
+        "ServerError",
+        "OverloadedError",
+        "RateLimitedError",
+        "QuotaExceededError",
+    },
+    "APIError": {"InvalidRequestError", "ServerError", "OverloadedError", "RateLimitedError", "QuotaExceededError"},
 }
 """Which of our errors tell what the official client's class tells, or more."""
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from chat_claude import ClaudeBuilder, ClaudeProvider
-from chat_core.errors import ChatError, Network, StreamTruncated
+from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -100,7 +100,7 @@ async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> No
 
     with LoopbackServer(cut) as server:
         for item in some:
-            for how, kind in (("clean", StreamTruncated), ("broken", Network)):
+            for how, kind in (("clean", StreamTruncatedError), ("broken", NetworkError)):
                 base = f"http://{server.host}/{streams().index(item)}/{how}"
                 async with ClaudeBuilder().with_base_url(base).with_model("claude-opus-5").build() as provider:
                     got = await ask(provider, item)

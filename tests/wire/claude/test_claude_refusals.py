@@ -11,13 +11,13 @@ from chat_claude.codec import encode
 from chat_claude.errors import translate
 from chat_claude.options import Dialect
 from chat_core.errors import (
-    Authentication,
-    InvalidRequest,
-    NotFound,
-    PermissionDenied,
-    Provider,
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
     TransportError,
-    UnsupportedOption,
+    UnsupportedOptionError,
 )
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
@@ -34,11 +34,11 @@ require_wire()
 
 VENDORS: Final = ("anthropic", "azure", "bedrock", "vertex")
 ROWS: Final = [row for row in suite("rejections.jsonl", "messages", "count-tokens") if row["provider"] in VENDORS]
-CLASSES: Final[dict[int, type[Provider]]] = {
-    400: InvalidRequest,
-    401: Authentication,
-    403: PermissionDenied,
-    404: NotFound,
+CLASSES: Final[dict[int, type[ProviderError]]] = {
+    400: InvalidRequestError,
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
 }
 
 
@@ -52,7 +52,7 @@ def test_a_recorded_refusal_becomes_the_error_that_it_tells_of(row: Object) -> N
     body = row["body"] if isinstance(row["body"], str) else json.dumps(row["body"])
     status = cast("int", row["status"])
     error = translate(TransportError("status", "no", status=status, headers=headers, body=body.encode()), "claude")
-    assert isinstance(error, Provider)
+    assert isinstance(error, ProviderError)
     assert type(error) is CLASSES[status], str(error)
     assert error.retryable is (status in {408, 409, 429} or status >= 500)
     assert error.retry_after == (float(headers["retry-after"]) if "retry-after" in headers else None)
@@ -103,7 +103,7 @@ def test_what_the_vendor_accepted_is_sent_equivalently() -> None:
 def test_what_the_vendor_refused_is_rewritten_or_refused_by_name(row: Object) -> None:
     try:
         carrier = _sent(row)
-    except UnsupportedOption as error:
+    except UnsupportedOptionError as error:
         schema = object_of(row["schema"])
         assert any(f"`{key}`" in str(error) for key in (*schema, "type"))  # noqa: PT017 - either is right
         return
@@ -122,7 +122,7 @@ def test_the_strict_form_of_every_recorded_schema_has_no_keyword_that_is_refused
     for row in SCHEMAS:
         try:
             carrier = _sent({**row, "strict": True})
-        except UnsupportedOption:
+        except UnsupportedOptionError:
             continue
         schema = carrier.get("schema", carrier.get("input_schema"))
         if carrier.get("strict") is True or "schema" in carrier:

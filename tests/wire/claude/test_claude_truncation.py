@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_claude.codec import StreamDecoder, is_last
-from chat_core.errors import ChatError, StreamTruncated
+from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import Pending
 from chat_core.provider import Delta
@@ -34,7 +34,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> Non
         said = list[Delta]()
         for event in events_of(item):
             failure = broken_off(decoder)
-            assert isinstance(failure, StreamTruncated), item.id
+            assert isinstance(failure, StreamTruncatedError), item.id
             assert failure.retryable
             partial = failure.partial
             assert partial is not None

@@ -26,10 +26,11 @@ Answer: TypeAlias = Turn | EmbeddingsResponse | int | ChatError
 
 ERROR_CLASSES: Final = {
     "ClientError": {
-        "Authentication", "ContentFiltered", "ContextLength", "InvalidRequest", "NotFound", "PermissionDenied",
-        "QuotaExceeded", "RateLimited",
+        "AuthenticationError", "ContentFilteredError", "ContextLengthError", "InvalidRequestError", "NotFoundError",
+         "PermissionDeniedError",
+        "QuotaExceededError", "RateLimitedError",
     },
-    "ServerError": {"ServerFault", "Overloaded"},
+    "ServerError": {"ServerError", "OverloadedError"},
 }  # fmt: skip
 """Which of our errors tell what the official client's class tells, or more. It has one class for all 4xx."""
 
@@ -128,7 +129,7 @@ def differences(answer: Recorded, got: Answer) -> list[str]:
         return [] if same else [f"error: {type(got).__name__} | {error['class']}"]
     if reason := expected.get("block_reason"):
         # The official client leaves it to the caller to find out that the prompt was blocked.
-        same = type(got).__name__ == "ContentFiltered" and getattr(got, "code", None) == reason
+        same = type(got).__name__ == "ContentFilteredError" and getattr(got, "code", None) == reason
         return [] if same else [f"blocked: {type(got).__name__} | {reason}"]
     if isinstance(got, ChatError):
         return [f"failure: {type(got).__name__} | an answer"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from chat_core.errors import ChatError, PendingTools
+from chat_core.errors import ChatError, PendingToolsError
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.transport.framing import framer
 from chat_gemini.codec import StreamDecoder, decode, encode
@@ -102,7 +102,7 @@ def unlike(continuation: Continuation) -> list[str]:
     """Where the answer goes back otherwise than its recorded client sent it."""
     try:
         found = differences(continuation.after.asked or {}, replayed(continuation))
-    except PendingTools as error:
+    except PendingToolsError as error:
         return [f"calls: the recorded client answers other calls than {', '.join(error.tool_ids)}"]
     except ChatError as error:
         return [f"refused: {error}"]

@@ -8,17 +8,17 @@ from typing import Final, cast
 
 import pytest
 from chat_core.errors import (
-    Authentication,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    AuthenticationError,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.types import Headers
@@ -31,19 +31,19 @@ from .decoding import VENDORS
 
 require_wire()
 
-RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
-    ("4..", r"API_KEY_INVALID|API_KEY_EXPIRED", Authentication),
-    ("429", r"PerDay|limit: 0\b", QuotaExceeded),
-    ("429", "", RateLimited),
-    ("401", "", Authentication),
-    ("402", "", QuotaExceeded),
-    ("403", "", PermissionDenied),
-    ("404", "", NotFound),
-    ("400", r"input token count|exceeds the maximum number of tokens", ContextLength),
-    ("400", r"PROHIBITED_CONTENT|blocked by safety", ContentFiltered),
-    ("503|529", "", Overloaded),
-    ("408|409|425|499|5..", "", ServerFault),
-    ("4..", "", InvalidRequest),
+RULES: Final[tuple[tuple[str, str, type[ProviderError]], ...]] = (
+    ("4..", r"API_KEY_INVALID|API_KEY_EXPIRED", AuthenticationError),
+    ("429", r"PerDay|limit: 0\b", QuotaExceededError),
+    ("429", "", RateLimitedError),
+    ("401", "", AuthenticationError),
+    ("402", "", QuotaExceededError),
+    ("403", "", PermissionDeniedError),
+    ("404", "", NotFoundError),
+    ("400", r"input token count|exceeds the maximum number of tokens", ContextLengthError),
+    ("400", r"PROHIBITED_CONTENT|blocked by safety", ContentFilteredError),
+    ("503|529", "", OverloadedError),
+    ("408|409|425|499|5..", "", ServerError),
+    ("4..", "", InvalidRequestError),
 )
 """Status, words in the body, class; the first that fits holds. Written from the vendor's references."""
 
@@ -59,16 +59,16 @@ def _text(row: Object) -> str:
     return body if isinstance(body, str) else json.dumps(body)
 
 
-def _error(row: Object) -> Provider:
+def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
     refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
     error = translate(refused, str(row["provider"]))
-    assert isinstance(error, Provider)
+    assert isinstance(error, ProviderError)
     return error
 
 
-def _expected(status: int, text: str) -> type[Provider]:
+def _expected(status: int, text: str) -> type[ProviderError]:
     return next(
         kind for statuses, words, kind in RULES if re.fullmatch(statuses, str(status)) and re.search(words, text)
     )
@@ -80,7 +80,7 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_details_say(row:
     status = cast("int", row["status"])
     wanted = _expected(status, _text(row))
     assert type(error) is wanted, str(error)
-    assert error.retryable is (wanted in {RateLimited, Overloaded, ServerFault})
+    assert error.retryable is (wanted in {RateLimitedError, OverloadedError, ServerError})
     assert error.status == status
     assert error.body == _text(row).encode()
 

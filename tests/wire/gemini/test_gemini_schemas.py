@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 import pytest
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -68,7 +68,7 @@ def test_what_the_vendor_refused_is_rewritten_or_refused_first() -> None:
         given, form = cast("Object", row["schema"]), _form(row)
         try:
             ours = _sent(plain_schema(given), form, output=str(row["where"]).startswith("response"))
-        except UnsupportedOption:
+        except UnsupportedOptionError:
             continue
         if form == "openapi":
             assert list(_faults(ours)) == [], row["from"]
@@ -162,7 +162,7 @@ def test_a_schema_fits_into_the_older_fields_or_is_refused_by_the_name_of_what_d
 ) -> None:
     try:
         ours = _sent(schema, "openapi", output=output)
-    except UnsupportedOption as error:
+    except UnsupportedOptionError as error:
         named = str(error).split("`")[1]
         assert named in json.dumps(schema) or named in {"type", "items", "additionalProperties"}, name
         return

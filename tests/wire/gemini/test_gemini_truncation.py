@@ -6,7 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from chat_core.errors import ChatError, ContentFiltered, Network, Provider, StreamTruncated, TransportError
+from chat_core.errors import (
+    ChatError,
+    ContentFilteredError,
+    NetworkError,
+    ProviderError,
+    StreamTruncatedError,
+    TransportError,
+)
 from chat_core.events import TextDelta
 from chat_core.messages import Pending
 from chat_core.provider import Delta
@@ -41,7 +48,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> Non
         said = list[Delta]()
         for event in events_of(answer):
             failure = broken_off(decoder)
-            assert isinstance(failure, (StreamTruncated, ContentFiltered)), (answer.id, failure)
+            assert isinstance(failure, (StreamTruncatedError, ContentFilteredError)), (answer.id, failure)
             partial = failure.partial
             assert partial is not None
             assert partial.text == "".join([delta.text for delta in said if isinstance(delta, TextDelta)])
@@ -49,7 +56,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> Non
             assert failure.usage == partial.usage
             try:
                 said += decoder.feed([event])
-            except Provider:
+            except ProviderError:
                 break  # the server itself said that it failed, and so it stays
             if ends(event):
                 break
@@ -62,7 +69,7 @@ def test_a_cut_is_worth_another_try() -> None:
         decoder = StreamDecoder(PROVIDER)
         first = events_of(answer)[:1]
         decoder.feed(first)
-        if not any(map(ends, first)) and not isinstance(read(answer), ContentFiltered):
+        if not any(map(ends, first)) and not isinstance(read(answer), ContentFilteredError):
             assert broken_off(decoder).retryable, answer.id
 
 
@@ -75,7 +82,7 @@ def test_an_array_cut_anywhere_before_its_end_is_never_an_answer() -> None:
                 decoder.feed(cutter.feed(body[:size]))
                 with pytest.raises(TransportError) as failure:
                     cutter.end()
-                assert isinstance(translate(failure.value, PROVIDER), Network)
+                assert isinstance(translate(failure.value, PROVIDER), NetworkError)
 
 
 def test_a_cut_stream_says_how_far_it_came() -> None:

@@ -24,17 +24,30 @@ PROVIDER: Final = "recorded"
 TERMINAL: Final = {"response.completed", "response.incomplete", "response.failed", "error"}
 
 ERROR_CLASSES: Final = {
-    "AuthenticationError": {"Authentication"},
-    "PermissionDeniedError": {"PermissionDenied"},
-    "NotFoundError": {"NotFound"},
-    "BadRequestError": {"InvalidRequest", "ContextLength", "ContentFiltered", "NotFound", "Authentication"},
-    "ConflictError": {"ServerFault"},
-    "UnprocessableEntityError": {"InvalidRequest", "ContextLength", "ContentFiltered"},
-    "RateLimitError": {"RateLimited", "QuotaExceeded"},
-    "InternalServerError": {"ServerFault", "Overloaded"},
+    "AuthenticationError": {"AuthenticationError"},
+    "PermissionDeniedError": {"PermissionDeniedError"},
+    "NotFoundError": {"NotFoundError"},
+    "BadRequestError": {
+        "InvalidRequestError",
+        "ContextLengthError",
+        "ContentFilteredError",
+        "NotFoundError",
+        "AuthenticationError",
+    },
+    "ConflictError": {"ServerError"},
+    "UnprocessableEntityError": {"InvalidRequestError", "ContextLengthError", "ContentFilteredError"},
+    "RateLimitError": {"RateLimitedError", "QuotaExceededError"},
+    "InternalServerError": {"ServerError", "OverloadedError"},
     # What the official client raises for an error in the middle of a stream says nothing of its kind.
-    "APIError": {"InvalidRequest", "ContextLength", "ContentFiltered", "ServerFault", "Overloaded", "RateLimited"}
-    | {"QuotaExceeded"},
+    "APIError": {
+        "InvalidRequestError",
+        "ContextLengthError",
+        "ContentFilteredError",
+        "ServerError",
+        "OverloadedError",
+        "RateLimitedError",
+    }
+    | {"QuotaExceededError"},
 }
 """Which of our errors tell what the official client's class tells, or more."""
 

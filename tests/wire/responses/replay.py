@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-from chat_core.errors import ChatError, PendingTools
+from chat_core.errors import ChatError, PendingToolsError
 from chat_core.messages import Messages, Role, Turn
 from chat_core.transport.sse import SseParser
 from chat_responses.codec import StreamDecoder, decode
@@ -112,7 +112,7 @@ def unlike(continuation: Continuation) -> list[str]:
     own = f"input[{continuation.place}]"
     try:
         found = differences(cast("Object", continuation.after.asked), replayed(continuation))
-    except PendingTools as error:
+    except PendingToolsError as error:
         return [f"{own}: the recorded client answers other calls than {', '.join(error.tool_ids)}"]
     except ChatError as error:
         return [f"{own}: {error}"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from chat_core.errors import ChatError, Network, StreamTruncated
+from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -94,7 +94,7 @@ async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> No
 
     with LoopbackServer(cut) as server:
         for answer in some:
-            for how, kind in (("clean", StreamTruncated), ("broken", Network)):
+            for how, kind in (("clean", StreamTruncatedError), ("broken", NetworkError)):
                 base = f"http://{server.host}/{OVER_HTTP.index(answer)}/{how}"
                 async with ResponsesBuilder().with_base_url(base).with_model("m").build() as provider:
                     got = await ask(provider, answer)

@@ -12,7 +12,7 @@ from typing import Never, cast
 
 import pytest
 from chat_core import ChatBuilder, ChatResponse, Retry, StreamingChat, ToolCollection
-from chat_core.errors import Authentication, ChatError, Network, RateLimited, UsageError
+from chat_core.errors import AuthenticationError, ChatError, NetworkError, RateLimitedError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -153,7 +153,7 @@ async def test_a_refused_handshake_is_the_error_that_http_would_have_been(anyio_
         async with serving(play, refusal(item.status, item.headers, item.body)) as sockets, opened() as transport:
             for stream in (True, False):
                 error = await ask(provider_of(sockets, transport), stream=stream)
-                assert isinstance(error, Authentication)
+                assert isinstance(error, AuthenticationError)
                 assert (error.status, error.code) == (401, "invalid_api_key")
                 assert error.request_id == "req_REDACTED_1"
                 assert not error.retryable
@@ -171,7 +171,7 @@ async def test_a_handshake_that_is_refused_for_a_while_says_how_long_to_wait(any
     async with serving(play, refusal(429, {"retry-after": "7"}, body)) as sockets, opened() as transport:
         for stream in (True, False):
             error = await ask(provider_of(sockets, transport), stream=stream)
-            assert isinstance(error, RateLimited)
+            assert isinstance(error, RateLimitedError)
             assert (error.retry_after, error.retryable) == (7.0, True)
 
 
@@ -234,7 +234,7 @@ async def test_a_socket_that_closes_in_mid_turn_is_never_an_answer(anyio_backend
             last = next(place for place, event in enumerate(events) if is_last(event))
             for cut in range(last + 1):
                 got = await ask(provider, f"{number} {cut}", stream=bool(cut % 4))
-                assert isinstance(got, Network), f"{answer.id}, cut behind {cut} events: {got!r}"
+                assert isinstance(got, NetworkError), f"{answer.id}, cut behind {cut} events: {got!r}"
                 assert got.retryable
                 cuts += 1
         assert cuts > 500

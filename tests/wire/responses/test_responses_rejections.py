@@ -8,13 +8,13 @@ from typing import Final, cast
 
 import pytest
 from chat_core.errors import (
-    Authentication,
-    InvalidRequest,
-    NotFound,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.types import Headers
@@ -26,16 +26,16 @@ from ..recordings import suite
 
 require_wire()
 
-RULES: Final[tuple[tuple[str, str, type[Provider]], ...]] = (
-    ("402", "", QuotaExceeded),
-    ("4..", r"insufficient_quota", QuotaExceeded),
-    ("429", "", RateLimited),
-    ("4..", r"Incorrect API key", Authentication),
-    ("401", "", Authentication),
-    ("404", "", NotFound),
-    ("400", r"model_not_found", NotFound),
-    ("4..", "", InvalidRequest),
-    ("5..", "", ServerFault),
+RULES: Final[tuple[tuple[str, str, type[ProviderError]], ...]] = (
+    ("402", "", QuotaExceededError),
+    ("4..", r"insufficient_quota", QuotaExceededError),
+    ("429", "", RateLimitedError),
+    ("4..", r"Incorrect API key", AuthenticationError),
+    ("401", "", AuthenticationError),
+    ("404", "", NotFoundError),
+    ("400", r"model_not_found", NotFoundError),
+    ("4..", "", InvalidRequestError),
+    ("5..", "", ServerError),
 )
 """Status, words in the body, class; the first that fits holds. Written from the vendors' references."""
 
@@ -47,16 +47,16 @@ def _text(row: Object) -> str:
     return body if isinstance(body, str) else json.dumps(body)
 
 
-def _error(row: Object) -> Provider:
+def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
     refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
     error = translate(refused, str(row["provider"]))
-    assert isinstance(error, Provider)
+    assert isinstance(error, ProviderError)
     return error
 
 
-def _expected(status: int, text: str) -> type[Provider]:
+def _expected(status: int, text: str) -> type[ProviderError]:
     return next(
         kind
         for statuses, words, kind in RULES

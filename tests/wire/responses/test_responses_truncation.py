@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from chat_core.errors import ChatError, StreamTruncated
+from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.messages import Pending
 from chat_core.transport import Event
 from chat_responses.codec import StreamDecoder
@@ -39,7 +39,7 @@ def test_no_stream_that_is_cut_before_its_end_is_an_answer() -> None:
     for answer in streamed():
         decoder = StreamDecoder(PROVIDER)
         for place, event in enumerate(answer.events[: ended_at(answer)]):
-            with pytest.raises(StreamTruncated) as error:
+            with pytest.raises(StreamTruncatedError) as error:
                 decoder.close()
             assert error.value.retryable, answer.id
             partial = error.value.partial
@@ -48,7 +48,7 @@ def test_no_stream_that_is_cut_before_its_end_is_an_answer() -> None:
             assert partial.finish_reason is None
             decoder.feed([event])
             cuts += 1
-        with pytest.raises(StreamTruncated):
+        with pytest.raises(StreamTruncatedError):
             decoder.close()
     assert cuts > 2300
 

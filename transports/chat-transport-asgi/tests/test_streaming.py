@@ -193,7 +193,7 @@ async def test_an_application_that_waits_for_its_reader_to_take_hears_it_as_an_o
     app = Application(sends)
 
     assert await streamed(app, leave_behind=2, grace=60.0) == 2
-    assert app.notes == ["ClientLeft"]
+    assert app.notes == ["ClientDisconnectedError"]
 
 
 @pytest.mark.anyio

@@ -22,7 +22,7 @@ from websockets.typing import Subprotocol
 SECONDS = 30.0
 
 
-class Gone(Exception):
+class ClientGoneError(Exception):
     """The client has left, or the server ends."""
 
 
@@ -32,7 +32,7 @@ def leaving() -> Generator[None]:
     try:
         yield
     except InvalidState:
-        raise Gone from None
+        raise ClientGoneError from None
 
 
 class Session:
@@ -95,7 +95,7 @@ class Session:
         try:
             self.connection.sendall(data)
         except OSError:
-            raise Gone from None
+            raise ClientGoneError from None
 
     def abort(self, *, reset: bool = False) -> None:
         """End the connection without a goodbye; if it is `reset`, with an error for whoever reads."""
@@ -108,13 +108,13 @@ class Session:
         """Wait for something, as long as the client is there."""
         while not event.wait(0.01):
             if self.closed.is_set() or self._ending.is_set():
-                raise Gone
+                raise ClientGoneError
 
     def wait_closed(self) -> None:
         """Wait until the client has left."""
         while not self.closed.wait(0.05):
             if self._ending.is_set():
-                raise Gone
+                raise ClientGoneError
 
     def receive(self) -> list[Request | Frame]:
         """What comes next; nothing at the end."""
@@ -128,10 +128,10 @@ class Session:
             else:
                 self._protocol.receive_eof()
             events = [event for event in self._protocol.events_received() if isinstance(event, Request | Frame)]
-            with suppress(Gone):
+            with suppress(ClientGoneError):
                 self._flush()
         if not data:
-            raise Gone
+            raise ClientGoneError
         return events
 
     def _flush(self) -> None:
@@ -142,7 +142,7 @@ class Session:
                 else:
                     self.connection.shutdown(socket.SHUT_WR)
             except OSError:
-                raise Gone from None
+                raise ClientGoneError from None
 
 
 class SocketServer:
@@ -207,7 +207,7 @@ class SocketServer:
         def run() -> None:
             try:
                 target(*args)
-            except Gone:
+            except ClientGoneError:
                 pass
             except BaseException as error:  # noqa: BLE001 - it is told at the end
                 self.errors.append(error)

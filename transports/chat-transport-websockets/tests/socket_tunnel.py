@@ -14,7 +14,7 @@ from chat_core.errors import TransportError
 from chat_core.testing.transport_conformance import Play, Received
 from chat_core.transport import Event, Framer, Framing, Headers, Request, framer
 from chat_transport_websockets import FrameProtocol
-from socket_server import Gone, Session, SocketServer
+from socket_server import ClientGoneError, Session, SocketServer
 
 LIMIT = 1_000_000
 """The longest event, and the longest message."""
@@ -78,7 +78,7 @@ class TunnelPeer:
         play = self.answer(received)
         try:
             self._play(session, play, key, framing)
-        except Gone:
+        except ClientGoneError:
             self.left.set()
             return
         if play.ends in {"cut", "reset"}:

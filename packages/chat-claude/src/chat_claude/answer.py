@@ -14,7 +14,7 @@ from chat_core._json import dumps, loads
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, want_list, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_text
 
 Piece: TypeAlias = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class Block(Protocol):
         """Take a piece of it, and tell a listener.
 
         Raises:
-            WrongShape: the piece is not what its type promises.
+            WrongShapeError: the piece is not what its type promises.
         """
         ...
 
@@ -252,5 +252,5 @@ def _input(block: Piece, path: str) -> str:
     if not value:
         return ""
     if not is_object(value):
-        raise WrongShape(f"{path}.input", "an object")  # noqa: EM102 - a path
+        raise WrongShapeError(f"{path}.input", "an object")  # noqa: EM102 - a path
     return dumps(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chat_core._json import loads
-from chat_core.errors import InvalidResponse
+from chat_core.errors import InvalidResponseError
 from chat_core.wire.shapes import mapping
 
 from chat_claude.decode import StreamDecoder, decode, is_last
@@ -53,18 +53,18 @@ def decode_count(body: bytes, provider: str) -> int:
     """The number of tokens in an answer about them.
 
     Raises:
-        InvalidResponse: it tells none.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it tells none.
+        ProviderError: the body says that the server failed.
     """
     try:
         answer = loads(body)
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
-        raise InvalidResponse(msg, raw=body) from error
+        raise InvalidResponseError(msg, raw=body) from error
     if (said := told(answer, "")) is not None:
         raise failure_in_body(said, provider)
     count = mapping(answer).get("input_tokens")
     if not isinstance(count, int):
         msg = f"{provider}: `input_tokens` must be a number, not {count!r}"
-        raise InvalidResponse(msg, path="input_tokens", raw=body)
+        raise InvalidResponseError(msg, path="input_tokens", raw=body)
     return count

@@ -1,8 +1,8 @@
 """From Claude's words to a turn, at once or bit by bit.
 
 Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponse` with its path. Events, blocks and fields that are unknown are ignored or kept. An answer has ended
-when `message_stop` has come, and not before: a gateway's `[DONE]` says nothing that counts.
+`InvalidResponseError` with its path. Events, blocks and fields that are unknown are ignored or kept. An answer has
+ended when `message_stop` has come, and not before: a gateway's `[DONE]` says nothing that counts.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, final
 
 from chat_core._json import loads, parse
-from chat_core.errors import ChatError, InvalidResponse, StreamTruncated
+from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.halves import Halves
-from chat_core.wire.shapes import Json, WrongShape, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.halves import SurrogateBuffer
+from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object, want_text
 
 from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
 from chat_claude.errors import failure_in_body, told
@@ -71,8 +71,8 @@ def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Tur
     """The turn in a whole answer.
 
     Raises:
-        InvalidResponse: it is none.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it is none.
+        ProviderError: the body says that the server failed.
     """
     decoder = StreamDecoder(provider, output_tool=output_tool)
     decoder.read(body)
@@ -102,7 +102,7 @@ class StreamDecoder:
         self._declined = 0
         self._bytes = 0
         self._data = b""
-        self._halves = Halves()
+        self._halves = SurrogateBuffer()
         self._seen = False
         self._id: str | None = None
         self._model: str | None = None
@@ -117,7 +117,7 @@ class StreamDecoder:
 
         Raises:
             ChatError: the server says that it failed.
-            InvalidResponse: an event is not what the protocol promises.
+            InvalidResponseError: an event is not what the protocol promises.
         """
         if self.failure is not None:
             raise self.failure
@@ -126,7 +126,7 @@ class StreamDecoder:
             return out
         try:
             self._read(events, out)
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error, self._data)
         if self.failure is not None and not out:
             raise self.failure
@@ -145,7 +145,7 @@ class StreamDecoder:
                 chunk = self._odd(event)
             else:
                 if halves.held:
-                    chunk = halves.mend(chunk)
+                    chunk = halves.feed(chunk)
             if chunk.__class__ is dict:
                 self._take(chunk, event.type, out)
                 if self.done:
@@ -156,7 +156,7 @@ class StreamDecoder:
     def _odd(self, event: Event) -> object:
         """What the fast parser refuses: JSON with half a character in it, a `[DONE]`, nothing at all, or words."""
         try:
-            return self._halves.mend(loads(event.data))
+            return self._halves.feed(loads(event.data))
         except ValueError:
             bare = event.data.strip()
             if bare in {b"", DONE}:
@@ -173,7 +173,7 @@ class StreamDecoder:
         if kind == "content_block_delta":
             delta = chunk.get("delta")
             if delta.__class__ is not dict:
-                raise WrongShape("delta", "an object")
+                raise WrongShapeError("delta", "an object")
             block = self._open.get(chunk.get("index"))
             if block is None:
                 block = self._lost(delta, chunk.get("index"), out)
@@ -261,7 +261,7 @@ class StreamDecoder:
         kind = delta.get("type")
         if kind == "input_json_delta":
             # Whose arguments they are nobody knows, and an answer that lost a call must not look like a whole one.
-            raise WrongShape("index", "that of a block that has begun")
+            raise WrongShapeError("index", "that of a block that has begun")
         return self._begin({"type": BEGINNINGS.get(kind, UNKNOWN)}, index, out)
 
     def _made(self, block: Json, out: list[Delta], path: str) -> Block:
@@ -307,13 +307,13 @@ class StreamDecoder:
         """Take a whole answer.
 
         Raises:
-            Provider: the body says that the server failed.
-            InvalidResponse: it is no answer.
+            ProviderError: the body says that the server failed.
+            InvalidResponseError: it is no answer.
         """
         self._bytes = len(body)
         try:
             self._take_whole(want_object(loads(body), "the answer"))
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error, body)
             raise self.failure from error
 
@@ -321,7 +321,7 @@ class StreamDecoder:
         if (said := told(message, "")) is not None:
             raise failure_in_body(said, self._provider)
         if "content" not in message:
-            raise WrongShape("content", "a list of blocks")
+            raise WrongShapeError("content", "a list of blocks")
         self._message(message, [])
         self.done = True
 
@@ -330,8 +330,8 @@ class StreamDecoder:
 
         Raises:
             ChatError: the failure that waits.
-            StreamTruncated: `message_stop` did not come.
-            InvalidResponse: the stream ended without an answer.
+            StreamTruncatedError: `message_stop` did not come.
+            InvalidResponseError: the stream ended without an answer.
         """
         if self.failure is not None:
             raise self.failure
@@ -372,24 +372,24 @@ class StreamDecoder:
 
     # --- What goes wrong ---------------------------------------------------------------------------------------
 
-    def _truncated(self) -> StreamTruncated:
+    def _truncated(self) -> StreamTruncatedError:
         calls = self._calls
         lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
         spent = self._spent()
         cost = f"; usage so far: {spent}" if spent else ""
         msg = f"{self._provider}: the stream ended after {self._bytes} bytes without `message_stop`{lost}{cost}"
-        return self._with_partial(StreamTruncated(msg))
+        return self._with_partial(StreamTruncatedError(msg))
 
     def _failed(self, error: Exception, data: bytes) -> ChatError:
         if isinstance(error, ChatError):
             return self._with_partial(error)
-        if isinstance(error, WrongShape):
+        if isinstance(error, WrongShapeError):
             return self._invalid(str(error), error.path, data)
         what = f"an event is not JSON: {error}" if isinstance(error, ValueError) else f"an event is misshapen: {error}"
         return self._invalid(what, "", data)
 
-    def _invalid(self, what: str, path: str, raw: bytes) -> InvalidResponse:
-        return self._with_partial(InvalidResponse(f"{self._provider}: {what}", path=path, raw=raw))
+    def _invalid(self, what: str, path: str, raw: bytes) -> InvalidResponseError:
+        return self._with_partial(InvalidResponseError(f"{self._provider}: {what}", path=path, raw=raw))
 
     def _with_partial(self, error: ErrorT) -> ErrorT:
         error.partial = self._turn()

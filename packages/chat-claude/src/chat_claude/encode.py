@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
 
 from chat_core._json import dump_bytes, dumps
-from chat_core.errors import PendingTools, UnsupportedOption, UnsupportedPart, UsageError
+from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.messages import File, Messages, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
@@ -65,9 +65,9 @@ def encode(
     """A request for an answer.
 
     Raises:
-        PendingTools: a call in the history is not resolved.
-        UnsupportedPart: this wire has no place for a part of the history.
-        UnsupportedOption: Claude, or this model, does not know an option.
+        PendingToolsError: a call in the history is not resolved.
+        UnsupportedPartError: this wire has no place for a part of the history.
+        UnsupportedOptionError: Claude, or this model, does not know an option.
         UsageError: options contradict each other, or nothing was said.
     """
     chosen = settings(messages, tools, options, structured_output, dialect)
@@ -121,7 +121,7 @@ def _refuse_urls(messages: Messages, dialect: Dialect) -> None:
     for file in [*[part for part in parts if isinstance(part, File)], *files]:
         if file.url is not None:
             msg = f"{dialect.provider} takes no File(mime={file.mime!r}) by URL on this platform: attach its bytes"
-            raise UnsupportedPart(msg)
+            raise UnsupportedPartError(msg)
 
 
 # --- What was said --------------------------------------------------------------------------------------------
@@ -131,8 +131,8 @@ def encode_turns(messages: Messages, dialect: Dialect, cache: Cache = NO_CACHE) 
     """The system blocks and the messages of the wire, each joined by commas.
 
     Raises:
-        PendingTools: a call is not resolved.
-        UnsupportedPart: this wire has no place for a part.
+        PendingToolsError: a call is not resolved.
+        UnsupportedPartError: this wire has no place for a part.
         UsageError: there is no message.
     """
     system, said = _sorted(messages, dialect)
@@ -215,7 +215,7 @@ def _model(turn: Turn, provider: str, ttl: str | None) -> bytes:
     waiting = [tool.id for tool in turn.tools if not tool.resolved]
     if waiting:
         msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
-        raise PendingTools(msg, waiting)
+        raise PendingToolsError(msg, waiting)
     blocks, results = model_blocks(turn, provider)
     if ttl is not None:
         mark(results or blocks, ttl)
@@ -292,7 +292,7 @@ class _Tools:
     def _tool(self, item: ToolDeclaration) -> Json:
         if not NAME.fullmatch(item.name):
             msg = f"Claude takes names of tools of letters, digits, `_` and `-`, at most 128: rename {item.name!r}"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         tool: Json = {"name": item.name}
         if item.description:
             tool["description"] = item.description

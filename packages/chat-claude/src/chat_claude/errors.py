@@ -13,13 +13,13 @@ from typing import Final
 from chat_core._json import loads
 from chat_core.errors import (
     ChatError,
-    ContentFiltered,
-    InvalidRequest,
-    Overloaded,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    ContentFilteredError,
+    InvalidRequestError,
+    OverloadedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.failure import reset_after, unreachable
@@ -34,38 +34,38 @@ FILTERED: Final = re.compile(r"\bblocked by (?:our )?content filter", re.IGNOREC
 
 LIMIT: Final = "anthropic-ratelimit-"
 
-NAMED: Final[Mapping[str | None, type[Provider]]] = {
-    "billing_error": QuotaExceeded,
-    "request_too_large": InvalidRequest,
+NAMED: Final[Mapping[str | None, type[ProviderError]]] = {
+    "billing_error": QuotaExceededError,
+    "request_too_large": InvalidRequestError,
 }
 """Names of errors that say nothing on other wires, for where there is no status to tell them."""
 
-EXCEPTIONS: Final[Mapping[str, type[Provider]]] = {
-    "throttlingexception": RateLimited,
-    "servicequotaexceededexception": RateLimited,
-    "serviceunavailableexception": Overloaded,
-    "modelnotreadyexception": Overloaded,
-    "internalserverexception": ServerFault,
-    "modelstreamerrorexception": ServerFault,
-    "modeltimeoutexception": ServerFault,
-    "validationexception": InvalidRequest,
+EXCEPTIONS: Final[Mapping[str, type[ProviderError]]] = {
+    "throttlingexception": RateLimitedError,
+    "servicequotaexceededexception": RateLimitedError,
+    "serviceunavailableexception": OverloadedError,
+    "modelnotreadyexception": OverloadedError,
+    "internalserverexception": ServerError,
+    "modelstreamerrorexception": ServerError,
+    "modeltimeoutexception": ServerError,
+    "validationexception": InvalidRequestError,
 }
 """The events by which Bedrock ends a stream that fails."""
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> Provider:
+def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
     """The error for an answer whose status is not 2xx."""
     error = refusals.refusal(status, headers, body, provider)
     if (better := _by_words(error)) is not None:
         error = _as(better, error)
     if error.request_id is None:
         error.request_id = _request_id(_read(body))
-    if isinstance(error, RateLimited) and error.retry_after is None:
+    if isinstance(error, RateLimitedError) and error.retry_after is None:
         error.retry_after = reset_after(_limits(headers))
     return error
 
 
-def failure_in_body(said: object, provider: str) -> Provider:
+def failure_in_body(said: object, provider: str) -> ProviderError:
     """The error for one that came with status 200: in the middle of a stream, or in the place of an answer."""
     error = refusals.failure_in_body(said, provider)
     kind = _exception(said) or NAMED.get(error.code) or _by_words(error)
@@ -99,19 +99,19 @@ def translate(error: TransportError, provider: str) -> ChatError:
     return unreachable(error, provider)
 
 
-def _by_words(error: Provider) -> type[Provider] | None:
+def _by_words(error: ProviderError) -> type[ProviderError] | None:
     """What a request is refused for, where the words alone say that it is not the request."""
-    if type(error) is not InvalidRequest:
+    if type(error) is not InvalidRequestError:
         return None
     words = str(error)
-    return QuotaExceeded if CREDIT.search(words) else ContentFiltered if FILTERED.search(words) else None
+    return QuotaExceededError if CREDIT.search(words) else ContentFilteredError if FILTERED.search(words) else None
 
 
-def _exception(said: object) -> type[Provider] | None:
+def _exception(said: object) -> type[ProviderError] | None:
     return EXCEPTIONS.get(str(mapping(said).get("type", "")).lower())
 
 
-def _as(kind: type[Provider], error: Provider) -> Provider:
+def _as(kind: type[ProviderError], error: ProviderError) -> ProviderError:
     """The same error, of another class."""
     return kind(
         str(error),

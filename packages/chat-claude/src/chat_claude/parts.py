@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Final, NoReturn
 
 from chat_core._json import dumps
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
     Embedding,
@@ -86,7 +86,7 @@ def said_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
     """The blocks of a turn that no model said.
 
     Raises:
-        UnsupportedPart: the wire has no place for a part, or the turn holds nothing at all.
+        UnsupportedPartError: the wire has no place for a part, or the turn holds nothing at all.
     """
     blocks: list[Json] = []
     empty = False
@@ -99,7 +99,7 @@ def said_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
         msg = (
             f"{provider} takes no message without words: a Text of the user's is empty; leave it out, or say something"
         )
-        raise UnsupportedPart(msg)
+        raise UnsupportedPartError(msg)
     return blocks
 
 
@@ -141,7 +141,7 @@ def file_block(file: File, provider: str) -> Json:
     """A file as the block that its mime type wants.
 
     Raises:
-        UnsupportedPart: the wire cannot carry it.
+        UnsupportedPartError: the wire cannot carry it.
     """
     data = owned(file.opaque, provider)
     further = {key: value for key, value in data.items() if key not in {"file_id", "type"}}
@@ -212,7 +212,7 @@ def _source(file: File, mime: str) -> Json:
         return {"type": "url", "url": file.url}
     if not file.data:
         msg = f"File(mime={file.mime!r}) holds no bytes: attach some, or leave it out"
-        raise UnsupportedPart(msg)
+        raise UnsupportedPartError(msg)
     return {"type": "base64", "media_type": mime, "data": base64.b64encode(file.data).decode()}
 
 
@@ -223,7 +223,7 @@ def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
     """The blocks of a model's turn, and those of the results of its tools, which the next message holds.
 
     Raises:
-        UnsupportedPart: the wire has no place for a part.
+        UnsupportedPartError: the wire has no place for a part.
     """
     own = turn.metadata is None or turn.metadata.provider in {None, provider}
     ids = wire_ids(turn)
@@ -371,4 +371,4 @@ def _refuse(part: Part, provider: str, why: str) -> NoReturn:
         case _:
             name = type(part).__name__
     msg = f"the Messages wire of {provider} cannot carry {name} here: {why}"
-    raise UnsupportedPart(msg)
+    raise UnsupportedPartError(msg)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.errors import UnsupportedOptionError, UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclarations
@@ -78,7 +78,7 @@ def settings(
     """Read the options.
 
     Raises:
-        UnsupportedOption: Claude, or this model, does not know one.
+        UnsupportedOptionError: Claude, or this model, does not know one.
         UsageError: they contradict each other.
     """
     options.refuse(dialect.provider, "seed")
@@ -124,7 +124,7 @@ def _thinking(
         _check_budget(own, options, dialect, interleaved=any(beta.startswith(INTERLEAVED) for beta in betas))
     elif isinstance(own, AdaptiveThinking) and not dialect.adaptive:
         msg = f"{dialect.model} does not think adaptively: give it a budget, BudgetThinking(tokens=4096)"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     return own, effort
 
 
@@ -133,14 +133,14 @@ def _reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Thinking | None,
         if reasoning == "none":
             return None, None
         msg = f"{dialect.model} does not think: leave reasoning={reasoning!r} out, or choose a newer model"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if isinstance(reasoning, int):
         if not dialect.budget:
             msg = (
                 f"{dialect.model} takes an effort, not a budget in tokens: reasoning={reasoning!r} cannot be sent; "
                 "choose 'low', 'medium' or 'high'"
             )
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         return BudgetThinking(reasoning), None
     if reasoning == "none":
         return NoThinking(), None
@@ -152,7 +152,7 @@ def _reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Thinking | None,
 def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Dialect, *, interleaved: bool) -> None:
     if not dialect.budget:
         msg = f"{dialect.model} does not think within a budget: use AdaptiveThinking(), or reasoning='high'"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if thinking.tokens < LEAST_BUDGET:
         msg = f"a budget for thinking is at least {LEAST_BUDGET} tokens, not {thinking.tokens!r}"
         raise UsageError(msg)
@@ -176,7 +176,7 @@ def _sampling(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thin
     if (temperature := options.temperature) is not None:
         if not 0 <= temperature <= 1:
             msg = f"Claude takes a temperature from 0 to 1, not {temperature!r}"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         if isinstance(thinking, BudgetThinking) and temperature != 1:
             msg = (
                 f"Claude thinks at temperature 1 alone, not {temperature!r}: leave the temperature or the thinking out"
@@ -244,7 +244,7 @@ def _choice(
     forced = choice == "required" or isinstance(choice, NamedTool)
     if forced and not tools:
         msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if forced and isinstance(thinking, BudgetThinking):
         msg = f"Claude cannot be made to call a tool while it thinks: leave tool_choice={choice!r} or the thinking out"
         raise UsageError(msg)
@@ -317,7 +317,7 @@ def _further(extras: ClaudeOptions, fields: Json) -> Json:
     further = dict(extras.extra_body or {})
     if taken := sorted(further.keys() & (fields.keys() | TAKEN)):
         msg = f"extra_body cannot hold {', '.join(taken)}, which the request already has: set it by its own option"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     return further
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from chat_core._json import dumps
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 KEPT: Final = frozenset({"type", "enum", "const", "description", "title", "$schema"})
@@ -47,7 +47,7 @@ UNIONS: Final = ("anyOf", "oneOf", "allOf")
 DEEPEST: Final = 64
 
 
-class _Impossible(Exception):
+class _InexpressibleError(Exception):
     """The schema has no strict form."""
 
 
@@ -55,23 +55,23 @@ def input_schema(schema: Mapping[str, object], name: str) -> Mapping[str, object
     """The parameters of a tool as the API takes them: an object by its `type`, with no union at its root.
 
     Raises:
-        UnsupportedOption: they are anything else; the message names the keyword.
+        UnsupportedOptionError: they are anything else; the message names the keyword.
     """
     found = _inlined(schema)
     if found is None:
         msg = f"the parameters of the tool {name!r} refer by `$ref` to what is not in them: put it into `$defs`"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if union := next((key for key in UNIONS if key in found), None):
         msg = (
             f"the parameters of the tool {name!r} have `{union}` at their root, which Claude does not take: "
             "put it below a property"
         )
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if "type" not in found:
         return {"type": "object", **found}
     if found.get("type") != "object":
         msg = f"the parameters of the tool {name!r} must be an object: their `type` is {found.get('type')!r}"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     return found
 
 
@@ -83,7 +83,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
     try:
         _refuse_recursion(root)
         strict = _rewrite(root, 0)
-    except _Impossible:
+    except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" else None
 
@@ -116,14 +116,14 @@ def _refuse_recursion(root: Mapping[str, object]) -> None:
     """Walk every chain of references.
 
     Raises:
-        _Impossible: one leads back to itself, or nowhere.
+        _InexpressibleError: one leads back to itself, or nowhere.
     """
     sound: set[str] = set()
 
     def follow(schema: object, chain: tuple[str, ...]) -> None:
         for name in _references(schema):
             if name in chain or (target := _target(root, name)) is None:
-                raise _Impossible
+                raise _InexpressibleError
             if name not in sound:
                 follow(target, (*chain, name))
                 sound.add(name)
@@ -148,10 +148,10 @@ def _references(schema: object) -> Iterator[str]:
 
 def _rewrite(schema: object, depth: int) -> Json:
     if not is_mapping(schema) or depth > DEEPEST:
-        raise _Impossible
+        raise _InexpressibleError
     if "$ref" in schema:
         if schema.keys() - BESIDE - {"$ref", *PLACES}:
-            raise _Impossible
+            raise _InexpressibleError
         return {"$ref": schema["$ref"]}
     strict, spoken = _sort(schema)
     for place in PLACES:
@@ -164,7 +164,7 @@ def _rewrite(schema: object, depth: int) -> Json:
         _close(strict, schema, depth)
     strict = _one_type(strict)
     if not strict.keys() & {"type", "enum", "const", "anyOf", "allOf"}:
-        raise _Impossible  # anything at all
+        raise _InexpressibleError  # anything at all
     return _say(strict, spoken)
 
 
@@ -178,9 +178,9 @@ def _sort(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
         elif key in SPOKEN:
             spoken.append(f"{key}: {dumps(value)}")
         elif key not in SILENT and key not in BELOW and key not in PLACES:
-            raise _Impossible
+            raise _InexpressibleError
     if any(is_mapping(item) or is_list(item) for item in (strict.get("const"), *_values(strict.get("enum")))):
-        raise _Impossible
+        raise _InexpressibleError
     return strict, spoken
 
 
@@ -200,9 +200,9 @@ def _unite(strict: Json, schema: Mapping[str, object], depth: int) -> None:
         return
     items = schema[unions[0]]
     if len(unions) > 1 or not is_list(items) or _is_object(schema):
-        raise _Impossible
+        raise _InexpressibleError
     if unions[0] == "allOf" and len(items) > 1 and any(_reaches_object(item) for item in items):
-        raise _Impossible  # each would be closed to what the others hold
+        raise _InexpressibleError  # each would be closed to what the others hold
     strict["allOf" if unions[0] == "allOf" else "anyOf"] = [_rewrite(item, depth + 1) for item in items]
 
 
@@ -220,7 +220,7 @@ def _close(strict: Json, schema: Mapping[str, object], depth: int) -> None:
     properties = _object(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):
-        raise _Impossible
+        raise _InexpressibleError
     strict.setdefault("type", "object")
     strict["properties"] = {name: _rewrite(item, depth + 1) for name, item in properties.items()}
     if "required" in schema:
@@ -237,7 +237,7 @@ def _one_type(strict: Json) -> Json:
     if not is_list(kinds):
         return strict
     if "anyOf" in strict or "allOf" in strict:
-        raise _Impossible
+        raise _InexpressibleError
     if "enum" in strict or "const" in strict:
         return {key: value for key, value in strict.items() if key != "type"}
     own = {"object": OF_OBJECTS, "array": ("items", "minItems"), "string": ("format",)}
@@ -257,4 +257,4 @@ def _say(strict: Json, spoken: list[str]) -> Json:
 def _object(value: object) -> Mapping[str, object]:
     if is_mapping(value):
         return value
-    raise _Impossible
+    raise _InexpressibleError

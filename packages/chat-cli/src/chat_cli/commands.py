@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 import click
-from chat_core import ChatOptions, ChatResponse, PendingTools
+from chat_core import ChatOptions, ChatResponse, PendingToolsError
 from chat_core.messages import Content
-from chat_store import UnknownConversation
+from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
 from chat_cli.freeing import Freed
@@ -216,7 +216,7 @@ def ask(
     click.get_current_context().meta[_SESSION] = name
     try:
         outcome = runner.ask(name, given, system)
-    except PendingTools as error:
+    except PendingToolsError as error:
         msg = f"something waits in this session; decide about it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
     return _finish(name, outcome, as_json=bool(asking["as_json"]))
@@ -352,7 +352,7 @@ async def _read(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
 async def _delete(sessions: Sessions, session: str) -> None:
     # A session that came to nothing is in the list alone.
     async with sessions.store() as store:
-        with suppress(UnknownConversation):
+        with suppress(UnknownConversationError):
             await store.delete(session)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import click
-from chat_core import IllegalTransition, Messages, UsageError, Wait
+from chat_core import IllegalTransitionError, Messages, UsageError, Wait
 
 from chat_cli.screen import Screen, call, seen
 
@@ -70,7 +70,7 @@ def apply(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> 
     for decision in decisions:
         try:
             decision(messages)
-        except (IllegalTransition, UsageError) as error:
+        except (IllegalTransitionError, UsageError) as error:
             screen.tell(f"  {error}", "red")
         except KeyError as error:
             screen.tell(f"  {error.args[0]}", "red")  # the call is not in the session any more

@@ -55,7 +55,7 @@ class Runner:
 
         Raises:
             ChatError: the run failed; the session is as it was after its last whole step.
-            PendingTools: something waits in this session.
+            PendingToolsError: something waits in this session.
         """
 
         def push(messages: Messages) -> None:

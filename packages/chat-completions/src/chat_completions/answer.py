@@ -11,7 +11,7 @@ from chat_core._json import dumps
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
 
 from chat_completions.calls import Call, Calls
 
@@ -77,7 +77,7 @@ class Answer:
         """Take one piece; what it says to a listener is appended to `out`.
 
         Raises:
-            WrongShape: a known field has one.
+            WrongShapeError: a known field has one.
         """
         for key, value in piece.items():
             # A field that is null or empty says nothing, whatever it should have been.
@@ -134,10 +134,10 @@ class Answer:
         elif is_list(value):
             for index, part in enumerate(value):
                 if not is_object(part):
-                    raise WrongShape(f"content[{index}]", "an object")  # noqa: EM102 - a path
+                    raise WrongShapeError(f"content[{index}]", "an object")  # noqa: EM102 - a path
                 self._content_part(part, f"content[{index}]", out)
         else:
-            raise WrongShape("content", "a text or a list")
+            raise WrongShapeError("content", "a text or a list")
 
     def _content_part(self, part: Json, path: str, out: list[Delta]) -> None:
         kind = part.get("type")
@@ -364,7 +364,7 @@ def _arguments(value: object) -> str:
         return ""  # null, or what some languages write for an object without members
     if is_object(value):
         return dumps(value)
-    raise WrongShape("tool_calls.function.arguments", "a text")
+    raise WrongShapeError("tool_calls.function.arguments", "a text")
 
 
 def _other_id(one: Piece, other: Piece) -> bool:
@@ -375,7 +375,7 @@ def _base64(text: str, path: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise WrongShape(path, "base64") from None
+        raise WrongShapeError(path, "base64") from None
 
 
 def _file(url: str, opaque: Opaque, path: str) -> File:
@@ -385,7 +385,7 @@ def _file(url: str, opaque: Opaque, path: str) -> File:
     head, _, data = url[5:].partition(",")
     mime, *flags = head.split(";")
     if "base64" not in flags:
-        raise WrongShape(path, "a data URL in base64")
+        raise WrongShapeError(path, "a data URL in base64")
     return File(mime or "application/octet-stream", data=_base64(data, path), opaque=opaque)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chat_core._json import dump_bytes, loads
-from chat_core.errors import InvalidResponse, UnsupportedOption
+from chat_core.errors import InvalidResponseError, UnsupportedOptionError
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.usage import Usage
@@ -59,7 +59,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     """The body of a request for embeddings.
 
     Raises:
-        UnsupportedOption: an option is about answers, and vectors are none.
+        UnsupportedOptionError: an option is about answers, and vectors are none.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *_CHAT_ONLY)
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
@@ -75,14 +75,14 @@ def _embedding_extras(extras: CompletionsOptions, body: dict[str, object], diale
     further = dict(extras.extra_body or {})
     if replace(extras, user=None, extra_body=None) != CompletionsOptions(provider=extras.provider):
         msg = f"{dialect.provider} (embeddings) knows the extras `user` and `extra_body` alone: leave the others out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if taken := sorted(further.keys() & (body.keys() | {"user"})):
         msg = f"extra_body cannot hold {', '.join(taken)}, which the request has by an option of its own"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     for name in _KINDS_OF_NUMBERS & further.keys():
         if further[name] not in _NUMBERS:
             msg = f"vectors are made of floats: {name}={further[name]!r} asks for numbers that stand for something else"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
     return further if extras.user is None else {"user": extras.user, **further}
 
 
@@ -90,24 +90,24 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
     """The vectors in an answer, in the order of the texts.
 
     Raises:
-        InvalidResponse: it does not hold `count` vectors.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it does not hold `count` vectors.
+        ProviderError: the body says that the server failed.
     """
     try:
         answer = loads(body)
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
-        raise InvalidResponse(msg, raw=body) from error
+        raise InvalidResponseError(msg, raw=body) from error
     if (said := told(answer, kind="embeddings")) is not None:
         raise failure_in_body(said, provider)
     if not is_object(answer):
         msg = f"{provider}: an answer is an object"
-        raise InvalidResponse(msg, raw=body)
+        raise InvalidResponseError(msg, raw=body)
     items = answer.get("data")
     if not is_list(items) or len(items) != count:
         found = f"{len(items)} items" if is_list(items) else "no list"
         msg = f"{provider}: `data` must hold {count} embeddings, not {found}"
-        raise InvalidResponse(msg, path="data", raw=body)
+        raise InvalidResponseError(msg, path="data", raw=body)
     vectors: dict[int, tuple[float, ...]] = {}
     for position, item in enumerate(items):
         vector = _vector(item)
@@ -115,7 +115,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
         place = index if isinstance(index, int) else position
         if vector is None or place in vectors or not 0 <= place < count:
             msg = f"{provider}: data[{position}] is not an embedding of one of the texts"
-            raise InvalidResponse(msg, path=f"data[{position}]", raw=body)
+            raise InvalidResponseError(msg, path=f"data[{position}]", raw=body)
         vectors[place] = vector
     model = answer.get("model")
     ordered = tuple([vectors[place] for place in range(count)])

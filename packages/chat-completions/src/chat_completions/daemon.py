@@ -11,7 +11,7 @@ from typing import Any, Final, Self, final
 from urllib.parse import urlsplit
 
 from chat_core._json import dump_bytes, loads
-from chat_core.errors import InvalidResponse, NotFound, StreamTruncated, TransportError, UsageError
+from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncatedError, TransportError, UsageError
 from chat_core.transport.protocol import Transport
 from chat_core.transport.types import Event, Request
 from chat_core.wire.endpoint import Endpoint
@@ -173,7 +173,7 @@ class Pull:
             raise unmet(error, OLLAMA.name, OLLAMA.hint) from error
         if batch is None:
             msg = f"{OLLAMA.name}: the stream ended before {self._model!r} was here; pull again, and it goes on"
-            raise StreamTruncated(msg)
+            raise StreamTruncatedError(msg)
         return batch
 
     async def _open(self) -> AsyncIterator[Sequence[Event]]:
@@ -191,7 +191,7 @@ class Pull:
             failure = failure_in_body(said, OLLAMA.name)
             if "file does not exist" in str(failure):
                 msg = f"{OLLAMA.name} knows no model {self._model!r}: {failure}"
-                raise NotFound(msg, body=event.data)
+                raise NotFoundError(msg, body=event.data)
             raise failure
         status, digest = said.get("status"), said.get("digest")
         return PullProgress(
@@ -215,7 +215,7 @@ def _object(data: bytes) -> dict[str, object]:
     """A JSON object.
 
     Raises:
-        InvalidResponse: it is none.
+        InvalidResponseError: it is none.
     """
     try:
         value = loads(data)
@@ -223,7 +223,7 @@ def _object(data: bytes) -> dict[str, object]:
         value = None
     if not is_object(value):
         msg = f"{OLLAMA.name}: the daemon's words are not JSON; does Ollama listen there?"
-        raise InvalidResponse(msg, raw=data)
+        raise InvalidResponseError(msg, raw=data)
     return value
 
 
@@ -243,8 +243,8 @@ class _Daemon(Sized):
         """The version of the daemon, which shows that it runs.
 
         Raises:
-            Network: nobody answers; the message says how Ollama is started.
-            InvalidResponse: something else answers.
+            NetworkError: nobody answers; the message says how Ollama is started.
+            InvalidResponseError: something else answers.
         """
         request = _root(self._settings).request("/api/version", b"", PATIENCE, stream=False, method="GET")
         transport = self._settings.transport
@@ -267,7 +267,7 @@ async def _version(transport: Transport, request: Request) -> str:
     version = _object(response.body).get("version")
     if not isinstance(version, str):
         msg = f"{OLLAMA.name}: what answers tells no version; does Ollama listen there?"
-        raise InvalidResponse(msg, path="version", raw=response.body)
+        raise InvalidResponseError(msg, path="version", raw=response.body)
     return version
 
 

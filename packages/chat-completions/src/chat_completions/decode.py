@@ -1,8 +1,8 @@
 """From the server's words to a turn, at once or bit by bit.
 
 Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponse` with its path. What is unknown is ignored. A whole answer's `message` is read as one big piece, so
-each field has one reading.
+`InvalidResponseError` with its path. What is unknown is ignored. A whole answer's `message` is read as one big piece,
+so each field has one reading.
 
 Two shortcuts keep a piece of text cheap: of the fields beside `choices`, only those of the first and the last pieces
 are looked at, and a delta that holds nothing but text does not go through the table of fields.
@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar, final
 
 from chat_core._json import loads, parse
-from chat_core.errors import ChatError, InvalidResponse, Provider, StreamTruncated
+from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.halves import Halves
-from chat_core.wire.shapes import WrongShape, is_list, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.halves import SurrogateBuffer
+from chat_core.wire.shapes import WrongShapeError, is_list, is_object, mapping, want_list, want_object, want_text
 
 from chat_completions.answer import Answer
 from chat_completions.errors import failure_in_body, failure_in_finish, told
@@ -94,8 +94,8 @@ def decode(body: bytes, provider: str) -> Turn:
     """The turn in a whole answer.
 
     Raises:
-        InvalidResponse: it is none.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it is none.
+        ProviderError: the body says that the server failed.
     """
     decoder = StreamDecoder(provider, whole=True)
     decoder.read(body)
@@ -139,7 +139,7 @@ class StreamDecoder:
         self._texts = self._answer.texts
         self._bytes = 0
         self._data = b""
-        self._halves = Halves()
+        self._halves = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether text may come, and nothing stands in its way
         self._seen = False
@@ -158,7 +158,7 @@ class StreamDecoder:
 
         Raises:
             ChatError: the server says that it failed.
-            InvalidResponse: an event is not what the protocol promises.
+            InvalidResponseError: an event is not what the protocol promises.
         """
         if self.failure is not None:
             raise self.failure
@@ -167,7 +167,7 @@ class StreamDecoder:
             return out
         try:
             self._read(events, out)
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error, self._data)
         if self.failure is not None and not out:
             raise self.failure
@@ -191,14 +191,14 @@ class StreamDecoder:
                 chunk = self._odd(event)
             else:
                 if halves.held:
-                    chunk = halves.mend(chunk)
+                    chunk = halves.feed(chunk)
             if event.type == "message" or self._known(chunk, event.type):
                 self._take(chunk, event.type, out)
 
     def _odd(self, event: Event) -> object:
         """What the fast parser refuses: JSON with half a character in it, or words."""
         try:
-            return self._halves.mend(loads(event.data))
+            return self._halves.feed(loads(event.data))
         except ValueError:
             if event.type == "message":
                 raise
@@ -248,13 +248,13 @@ class StreamDecoder:
         """Take a whole answer.
 
         Raises:
-            Provider: the body says that the server failed.
-            InvalidResponse: it is no answer.
+            ProviderError: the body says that the server failed.
+            InvalidResponseError: it is no answer.
         """
         self._bytes = len(body)
         try:
             self._take_whole(loads(body))
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error, body)
         if self.failure is not None:
             raise self.failure
@@ -263,7 +263,7 @@ class StreamDecoder:
         self._head(chunk, "")
         choices = want_list(chunk.get("choices") or [], "choices")
         if not choices:
-            raise WrongShape("choices", "a list of at least one choice")
+            raise WrongShapeError("choices", "a list of at least one choice")
         self._last = chunk
         self._usage = chunk.get("usage") or self._usage
         mine = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
@@ -283,8 +283,8 @@ class StreamDecoder:
 
         Raises:
             ChatError: the failure that waits, or the one that the finish reason tells of.
-            StreamTruncated: neither `[DONE]` nor a finish reason came.
-            InvalidResponse: the stream ended without an answer, or a call in it has no name.
+            StreamTruncatedError: neither `[DONE]` nor a finish reason came.
+            InvalidResponseError: the stream ended without an answer, or a call in it has no name.
         """
         if self.failure is not None:
             raise self.failure
@@ -374,7 +374,7 @@ class StreamDecoder:
 
     # --- What goes wrong --------------------------------------------------------------------------------
 
-    def _truncated(self) -> StreamTruncated:
+    def _truncated(self) -> StreamTruncatedError:
         calls = len(self._answer.calls)
         lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
         partial = self.partial()
@@ -382,7 +382,7 @@ class StreamDecoder:
             f"the stream of {self._provider} ended after {self._bytes} bytes without `[DONE]` or a finish reason"
             f"{lost}; usage so far: {partial.usage}"
         )
-        return StreamTruncated(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
+        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
 
     def _failed(self, error: Exception, data: bytes) -> ChatError:
         if isinstance(error, ChatError):
@@ -391,8 +391,8 @@ class StreamDecoder:
         failure.__cause__ = error
         return self._with_partial(failure)
 
-    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponse | Provider:
-        if isinstance(error, WrongShape):
+    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponseError | ProviderError:
+        if isinstance(error, WrongShapeError):
             path = error.path if error.path.startswith(("choices", "id", "model")) else self._path(error.path)
             return self._invalid(f"{path} is not {error.expected}", path, data)
         try:
@@ -409,9 +409,9 @@ class StreamDecoder:
     def _path(self, path: str) -> str:
         return f"choices[0].{self._piece}.{path}"
 
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponse:
+    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
         partial = self.partial()
-        error = InvalidResponse(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
+        error = InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
         return self._with_partial(error)
 
     def _with_partial(self, error: ErrorT) -> ErrorT:

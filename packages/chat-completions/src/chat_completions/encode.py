@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from chat_core._json import dump_bytes, dumps
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Messages, Role, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
@@ -47,9 +47,9 @@ def encode(
     """The body of a request.
 
     Raises:
-        PendingTools: a call in the history is not resolved.
-        UnsupportedPart: this wire has no place for a part of the history.
-        UnsupportedOption: this wire, or this dialect of it, does not know an option.
+        PendingToolsError: a call in the history is not resolved.
+        UnsupportedPartError: this wire has no place for a part of the history.
+        UnsupportedOptionError: this wire, or this dialect of it, does not know an option.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     declared = _declared(tools, extras, dialect)
@@ -79,8 +79,8 @@ def encode_turns(messages: Messages, dialect: Dialect) -> bytes:
     """The messages of the wire, joined by commas: each turn's own, then the results of its tools.
 
     Raises:
-        PendingTools: a call is not resolved.
-        UnsupportedPart: this wire has no place for a part.
+        PendingToolsError: a call is not resolved.
+        UnsupportedPartError: this wire has no place for a part.
     """
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _encoder(role, dialect) for role in ROLES}
     return messages.encoded(dialect.turn_key, encoders)
@@ -101,7 +101,7 @@ class _encoder:  # noqa: N801 - a closure in all but name
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
             msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
-            raise PendingTools(msg, waiting)
+            raise PendingToolsError(msg, waiting)
         return dump_bytes(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets
 
 
@@ -109,7 +109,7 @@ def _declared(tools: ToolDeclarations, extras: CompletionsOptions | None, dialec
     """The tools, joined by commas: the chat's own, then those that the server knows by itself."""
     if tools and not dialect.tools:
         msg = f"{dialect.provider} has no tools: leave out {', '.join([item.name for item in tools])}, or ask another"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     pieces = [tools.encoded(dialect.tools_key, lambda items: _tools(items, dialect))] if tools else []
     if extras is not None:
         pieces += [dump_bytes(tool) for tool in extras.tools]
@@ -177,7 +177,7 @@ def _reasoning(reasoning: str | int, dialect: Dialect) -> dict[str, object]:
             f"{dialect.provider} takes an effort, not a budget in tokens: reasoning={reasoning!r} cannot be sent; "
             "choose 'low', 'medium' or 'high'"
         )
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if dialect.reasoning_style == "thinking" and reasoning == "none":
         return {"thinking": {"type": "disabled"}}
     return {"reasoning_effort": reasoning}
@@ -188,7 +188,7 @@ def _choice(options: ChatOptions, *, tools: bool) -> dict[str, object]:
     if not tools:
         if choice == "required" or isinstance(choice, NamedTool):
             msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         # Without tools, "auto" and "none" ask for nothing, and several servers refuse the fields.
         return {}
     fields: dict[str, object] = {}
@@ -233,6 +233,6 @@ def _extras(extras: CompletionsOptions, taken: dict[str, object]) -> dict[str, o
     for name, value in (extras.extra_body or {}).items():
         if name in taken or name in fields or name in {"model", "messages", "tools", "stream"}:
             msg = f"extra_body cannot hold {name!r}, which the request already has: set it by its own option"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         fields[name] = value
     return fields

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from chat_core._json import loads
-from chat_core.errors import ChatError, Network, Overloaded, Provider, RateLimited, ServerFault, TransportError
+from chat_core.errors import (
+    ChatError,
+    NetworkError,
+    OverloadedError,
+    ProviderError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
 from chat_core.transport.failure import refused, reset_after, retry_after
 from chat_core.transport.types import Headers
 from chat_core.wire import refusals
@@ -30,11 +38,13 @@ __all__ = [
     "unmet",
 ]
 
-Meanings: TypeAlias = Sequence[tuple[re.Pattern[str], type[Provider]]]
+Meanings: TypeAlias = Sequence[tuple[re.Pattern[str], type[ProviderError]]]
 """Words in the body of a refusal, and the class that they mean at one vendor."""
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str, meanings: Meanings = ()) -> Provider:
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, provider: str, meanings: Meanings = ()
+) -> ProviderError:
     """The error for an answer whose status is not 2xx."""
     error = refusals.refusal(status, headers, body, provider)
     text = body[: refusals.LONGEST_SEARCH].decode(errors="replace")
@@ -42,7 +52,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str,
         if words.search(text):
             error = refused(kind, str(error), status=status, headers=headers, body=body, code=error.code)
             break
-    if isinstance(error, RateLimited) and error.retry_after is None:
+    if isinstance(error, RateLimitedError) and error.retry_after is None:
         error.retry_after = _wait_in(body)
     return error
 
@@ -69,7 +79,7 @@ def translate(error: TransportError, provider: str, meanings: Meanings = ()) -> 
 def unmet(error: TransportError, provider: str, hint: str = "", meanings: Meanings = ()) -> ChatError:
     """The error for a call that was not answered; where nobody listens, `hint` says how that is changed."""
     if error.kind == "connect" and hint:
-        return Network(f"{provider}: {error}; {hint}")
+        return NetworkError(f"{provider}: {error}; {hint}")
     return translate(error, provider, meanings)
 
 
@@ -104,16 +114,16 @@ def _bare(answer: dict[str, Any]) -> bool:
 FINE: Final = frozenset({"", "0", "200"})
 """Codes that say that nothing is wrong."""
 
-FAILED_FINISH: Final[Mapping[str, type[Provider]]] = {
-    "error": ServerFault,
-    "network_error": ServerFault,
-    "abort": ServerFault,
-    "insufficient_system_resource": Overloaded,
+FAILED_FINISH: Final[Mapping[str, type[ProviderError]]] = {
+    "error": ServerError,
+    "network_error": ServerError,
+    "abort": ServerError,
+    "insufficient_system_resource": OverloadedError,
 }
 """Finish reasons that say that the server, not the model, ended the answer."""
 
 
-def failure_in_finish(finish: str | None, provider: str) -> Provider | None:
+def failure_in_finish(finish: str | None, provider: str) -> ProviderError | None:
     """The error for a finish reason that says that the server failed; `None` for any other one."""
     kind = FAILED_FINISH.get((finish or "").lower())
     if kind is None:

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Final, NoReturn
 
 from chat_core._json import dumps
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Embedding,
     File,
@@ -84,7 +84,7 @@ def content_part(part: Part, dialect: Dialect) -> Json:
     """A part that stands in the content of a message.
 
     Raises:
-        UnsupportedPart: it does not.
+        UnsupportedPartError: it does not.
     """
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} | _further(owned(part.opaque, dialect))
@@ -103,7 +103,7 @@ def file_part(file: File, dialect: Dialect) -> Json:
     """A file as a content part.
 
     Raises:
-        UnsupportedPart: the wire cannot carry it.
+        UnsupportedPartError: the wire cannot carry it.
     """
     data = owned(file.opaque, dialect)
     further = _further(data)
@@ -298,4 +298,4 @@ def _refuse(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
         case _:
             name = type(part).__name__
     msg = f"the Chat Completions wire of {dialect.provider} cannot carry {name} here: {why or 'it has no place for it'}"
-    raise UnsupportedPart(msg)
+    raise UnsupportedPartError(msg)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, final
 
-from chat_core.errors import ContentFiltered, ContextLength, Provider, QuotaExceeded
+from chat_core.errors import ContentFilteredError, ContextLengthError, ProviderError, QuotaExceededError
 
 from chat_completions.options import DEFAULT_PROVIDER, Dialect, FileKind
 
@@ -56,7 +56,7 @@ class Preset:
     embeddings: Embeddings = "none"
     max_embedding_batch: int = 2048
     hint: str = ""
-    meanings: tuple[tuple[re.Pattern[str], type[Provider]], ...] = ()
+    meanings: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = ()
     recorded: bool = True
     notes: tuple[str, ...] = ()
 
@@ -137,7 +137,7 @@ FIREWORKS: Final = Preset(
     dialect=Dialect(model="", provider="fireworks", max_tokens_field="max_tokens"),
     base_url="https://api.fireworks.ai/inference/v1",
     key_variables=("FIREWORKS_API_KEY",),
-    meanings=((re.compile(r"account suspended|spending limit", re.IGNORECASE), QuotaExceeded),),
+    meanings=((re.compile(r"account suspended|spending limit", re.IGNORECASE), QuotaExceededError),),
     embeddings="sized",
     recorded=False,
 )
@@ -168,9 +168,9 @@ LITELLM: Final = Preset(
     key_needed=False,
     embeddings="sized",
     meanings=(
-        (re.compile(r"budget_exceeded|Budget has been exceeded"), QuotaExceeded),
-        (re.compile(r"\bContextWindowExceededError\b"), ContextLength),
-        (re.compile(r"\bContentPolicyViolationError\b"), ContentFiltered),
+        (re.compile(r"budget_exceeded|Budget has been exceeded"), QuotaExceededError),
+        (re.compile(r"\bContextWindowExceededError\b"), ContextLengthError),
+        (re.compile(r"\bContentPolicyViolationError\b"), ContentFilteredError),
     ),
     hint="start the proxy with `litellm --config config.yaml`, or say where it is with .with_base_url('…')",
     recorded=False,
@@ -284,7 +284,7 @@ XAI: Final = Preset(
     dialect=Dialect(model="", provider="xai", strict_rewrite=False, files=IMAGES),
     base_url="https://api.x.ai/v1",
     key_variables=("XAI_API_KEY",),
-    meanings=((re.compile(r"used all available credits|spending limit", re.IGNORECASE), QuotaExceeded),),
+    meanings=((re.compile(r"used all available credits|spending limit", re.IGNORECASE), QuotaExceededError),),
 )
 
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefused, BoundApproval
+    from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
     from chat_core.errors import (
-        AlreadyClaimed,
-        Authentication,
+        AuthenticationError,
         ChatError,
-        ContentFiltered,
-        ContextLength,
-        ConversationBusy,
-        IllegalTransition,
-        InterruptedTools,
-        InvalidDocument,
-        InvalidRequest,
-        InvalidResponse,
-        LeaseLost,
-        MaxStepsExceeded,
-        Network,
-        NewerVersion,
-        NotFound,
-        Overloaded,
-        PendingTools,
-        PermissionDenied,
-        Provider,
-        QuotaExceeded,
-        RateLimited,
-        Refused,
-        ServerFault,
-        StreamTruncated,
-        Timeout,
+        ConflictError,
+        ContentFilteredError,
+        ContextLengthError,
+        ConversationBusyError,
+        IllegalTransitionError,
+        InterruptedToolsError,
+        InvalidDocumentError,
+        InvalidRequestError,
+        InvalidResponseError,
+        LeaseLostError,
+        MaxStepsExceededError,
+        NetworkError,
+        NewerVersionError,
+        NotFoundError,
+        OverloadedError,
+        PendingToolsError,
+        PermissionDeniedError,
+        ProviderError,
+        QuotaExceededError,
+        RateLimitedError,
+        RefusalError,
+        RequestTimeoutError,
+        ServerError,
+        StreamTruncatedError,
         TransportError,
-        UnsupportedOption,
-        UnsupportedPart,
+        UnsupportedOptionError,
+        UnsupportedPartError,
         UsageError,
     )
     from chat_core.events import (
         AttemptReset,
         Done,
         FilePart,
-        Nested,
-        Progress,
+        NestedEvent,
+        ProgressEvent,
         ReasoningDelta,
         StepFinished,
         StreamEvent,
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         File,
         FinishReason,
         FunctionCall,
+        Interrupted,
         Messages,
         Opaque,
         Part,
@@ -95,7 +96,6 @@ if TYPE_CHECKING:
         Tool,
         ToolStatus,
         Turn,
-        Unknown,
     )
     from chat_core.options import ChatOptions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
     from chat_core.output import OutputSpec, StructuredOutput, TextOutput
@@ -117,20 +117,19 @@ if TYPE_CHECKING:
     from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import CallContext, ToolContext
-    from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+    from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
     from chat_core.tools.scope import ScopedCollection
     from chat_core.usage import Metadata, Usage
 
 __all__ = [
     "Action",
-    "AlreadyClaimed",
     "AnyChat",
     "ApprovalChoice",
     "ApprovalKeys",
-    "ApprovalRefused",
+    "ApprovalRefusedError",
     "Approved",
     "AttemptReset",
-    "Authentication",
+    "AuthenticationError",
     "BoundApproval",
     "CallContext",
     "Chat",
@@ -143,11 +142,12 @@ __all__ = [
     "ChatTool",
     "Completed",
     "CompletionProvider",
+    "ConflictError",
     "Content",
-    "ContentFiltered",
-    "ContextLength",
+    "ContentFilteredError",
+    "ContextLengthError",
     "Conversation",
-    "ConversationBusy",
+    "ConversationBusyError",
     "Decision",
     "Delta",
     "Done",
@@ -167,46 +167,48 @@ __all__ = [
     "FunctionCall",
     "Handler",
     "Hook",
-    "IllegalTransition",
-    "InterruptedTools",
-    "InvalidArguments",
-    "InvalidDocument",
-    "InvalidRequest",
-    "InvalidResponse",
-    "LeaseLost",
-    "MaxStepsExceeded",
+    "IllegalTransitionError",
+    "Interrupted",
+    "InterruptedToolsError",
+    "InvalidArgumentsError",
+    "InvalidDocumentError",
+    "InvalidRequestError",
+    "InvalidResponseError",
+    "LeaseLostError",
+    "MaxStepsExceededError",
     "Messages",
     "Metadata",
     "NamedTool",
-    "Nested",
-    "Network",
-    "NewerVersion",
-    "NotFound",
+    "NestedEvent",
+    "NetworkError",
+    "NewerVersionError",
+    "NotFoundError",
     "Opaque",
     "OutputSchema",
     "OutputSpec",
-    "Overloaded",
+    "OverloadedError",
     "Part",
     "PauseReason",
     "Paused",
     "Pending",
-    "PendingTools",
-    "PermissionDenied",
-    "Progress",
-    "Provider",
+    "PendingToolsError",
+    "PermissionDeniedError",
+    "ProgressEvent",
+    "ProviderError",
     "ProviderMeta",
     "ProviderOptions",
     "ProviderPart",
     "ProviderStream",
-    "QuotaExceeded",
-    "RateLimited",
+    "QuotaExceededError",
+    "RateLimitedError",
     "ReadyChatBuilder",
     "Reasoning",
     "ReasoningDelta",
     "ReasoningEffort",
-    "Refused",
+    "RefusalError",
     "Reject",
     "Rejected",
+    "RequestTimeoutError",
     "RequireApproval",
     "Retry",
     "RetryAttempt",
@@ -215,12 +217,12 @@ __all__ = [
     "Running",
     "Schedule",
     "ScopedCollection",
-    "ServerFault",
+    "ServerError",
     "StepFinished",
     "Strategy",
     "StreamEvent",
     "StreamProvider",
-    "StreamTruncated",
+    "StreamTruncatedError",
     "StreamingChat",
     "Structured",
     "StructuredDelta",
@@ -230,7 +232,6 @@ __all__ = [
     "Text",
     "TextDelta",
     "TextOutput",
-    "Timeout",
     "Tool",
     "ToolCall",
     "ToolCallDelta",
@@ -247,9 +248,8 @@ __all__ = [
     "ToolStatus",
     "TransportError",
     "Turn",
-    "Unknown",
-    "UnsupportedOption",
-    "UnsupportedPart",
+    "UnsupportedOptionError",
+    "UnsupportedPartError",
     "Usage",
     "UsageError",
     "Wait",
@@ -259,7 +259,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "approvals": "ApprovalChoice ApprovalKeys ApprovalRefused BoundApproval",
+    "approvals": "ApprovalChoice ApprovalKeys ApprovalRefusedError BoundApproval",
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
@@ -269,20 +269,21 @@ _HOMES = {
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",
     "errors": (
-        "AlreadyClaimed Authentication ChatError ContentFiltered ContextLength ConversationBusy "
-        "IllegalTransition InterruptedTools InvalidDocument InvalidRequest InvalidResponse LeaseLost "
-        "MaxStepsExceeded Network NewerVersion NotFound Overloaded PendingTools PermissionDenied Provider "
-        "QuotaExceeded RateLimited Refused ServerFault StreamTruncated Timeout TransportError "
-        "UnsupportedOption UnsupportedPart UsageError"
+        "AuthenticationError ChatError ConflictError ContentFilteredError ContextLengthError "
+        "ConversationBusyError IllegalTransitionError InterruptedToolsError InvalidDocumentError "
+        "InvalidRequestError InvalidResponseError LeaseLostError MaxStepsExceededError NetworkError "
+        "NewerVersionError NotFoundError OverloadedError PendingToolsError PermissionDeniedError ProviderError "
+        "QuotaExceededError RateLimitedError RefusalError RequestTimeoutError ServerError StreamTruncatedError "
+        "TransportError UnsupportedOptionError UnsupportedPartError UsageError"
     ),
     "events": (
-        "AttemptReset Done FilePart Nested Progress ReasoningDelta StepFinished StreamEvent StructuredDelta "
+        "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "
         "TextDelta ToolCall ToolCallDelta ToolProgress ToolResult ToolStarted"
     ),
     "messages": (
         "Approved Completed Content Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
-        "Turn Unknown"
+        "Turn Interrupted"
     ),
     "options": "ChatOptions NamedTool ProviderOptions ReasoningEffort ToolChoice",
     "output": "OutputSpec StructuredOutput TextOutput",
@@ -295,7 +296,7 @@ _HOMES = {
     "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
     "tools.context": "CallContext ToolContext",
-    "tools.definition": "InvalidArguments ToolDefinition ToolScope",
+    "tools.definition": "InvalidArgumentsError ToolDefinition ToolScope",
     "tools.scope": "ScopedCollection",
     "usage": "Metadata Usage",
 }

@@ -37,7 +37,7 @@ _CHOICES: Final[tuple[ApprovalChoice, ...]] = get_args(ApprovalChoice)
 
 
 @final
-class ApprovalRefused(ChatError):
+class ApprovalRefusedError(ChatError):
     """A token decides nothing, and nothing was changed. `reason` says why in one word, the message in a sentence.
 
     Attributes:
@@ -189,7 +189,7 @@ def read(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> 
     """What a token says that one of the keys has signed. Its times are not looked at.
 
     Raises:
-        ApprovalRefused: none has.
+        ApprovalRefusedError: none has.
         UsageError: it is no text.
     """
     if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a form may have had none
@@ -201,26 +201,26 @@ def read(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> 
     key, claims, signature = found.groups()
     if key in retired:
         msg = f"the key {key!r} that signed this token is retired; ask for a new one"
-        raise ApprovalRefused(msg, "retired_key")
+        raise ApprovalRefusedError(msg, "retired_key")
     if key not in secrets:
         msg = f"nobody here has the key {key!r} that is said to have signed this token"
-        raise ApprovalRefused(msg, "unknown_key")
+        raise ApprovalRefusedError(msg, "unknown_key")
     # The texts are compared, not what they stand for: base64 has several of them for the same bytes.
     expected = _signature(secrets[key], token[: found.end(2)])
     if not hmac.compare_digest(signature.encode(), expected.encode()):
         msg = "the token is not as it was signed"
-        raise ApprovalRefused(msg, "forged")
+        raise ApprovalRefusedError(msg, "forged")
     try:
         return _read_claims(claims, secrets[key])
     except (TypeError, ValueError, OverflowError) as error:
         msg = "the token was signed by a key of ours, and says something that this version does not"
-        raise ApprovalRefused(msg, "malformed") from error
+        raise ApprovalRefusedError(msg, "malformed") from error
 
 
-def _no_token(token: str) -> ApprovalRefused:
+def _no_token(token: str) -> ApprovalRefusedError:
     if _ANY_VERSION.match(token) and not token.startswith(f"{_VERSION}."):
-        return ApprovalRefused("the token is of a later version of this library: upgrade it here, too", "version")
-    return ApprovalRefused("this is no token, or not a whole one; was the link cut?", "malformed")
+        return ApprovalRefusedError("the token is of a later version of this library: upgrade it here, too", "version")
+    return ApprovalRefusedError("this is no token, or not a whole one; was the link cut?", "malformed")
 
 
 def _read_claims(claims: str, secret: bytes) -> Signed:

@@ -24,7 +24,7 @@ from zlib import crc32
 
 from chat_core import _lock
 from chat_core._json import dump_bytes, loads
-from chat_core.errors import InvalidDocument, NewerVersion, UsageError
+from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Journal:
 
         Raises:
             TimeoutError: another process that is writing does not come to an end.
-            InvalidDocument: the file has been removed, replaced or cut meanwhile.
+            InvalidDocumentError: the file has been removed, replaced or cut meanwhile.
         """
         with self._mutex, _lock.locked(self._fd, LOCK_TIMEOUT):
             self._require_the_same_file()
@@ -94,8 +94,9 @@ class Journal:
         """Call `apply` with every entry that was not read yet, in order.
 
         Raises:
-            InvalidDocument: the file is damaged, or is none of ours. What `apply` raises, too; it is tried again then.
-            NewerVersion: a later version of this library wrote it.
+            InvalidDocumentError: the file is damaged, or is none of ours. What `apply` raises, too; it is tried again
+            then.
+            NewerVersionError: a later version of this library wrote it.
         """
         data = _lock.read_from(self._fd, self._offset)
         for entry, length in _entries(data, self._count, self._path):
@@ -158,7 +159,7 @@ class Journal:
             there = None
         if there is None or not os.path.samestat(ours, there) or ours.st_size < self._offset:
             msg = f"{self._path} was removed, replaced or cut while it was open; open it again"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
 
 
 def _entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[str, object], int]]:
@@ -174,10 +175,10 @@ def _entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[str, ob
             if _never_written(data[start:]):
                 return
             msg = f"line {count} of {path} is damaged: its checksum is wrong"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
         if entry.get("n") != count:
             msg = f"line {count} of {path} says that it is line {entry.get('n')!r}: lines are missing or repeated"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
         yield entry, end + 1 - start
         start = end + 1
 
@@ -194,7 +195,7 @@ def _require_ours(data: bytes, path: Path) -> None:
         return
     if not data.startswith(_HEAD[: len(data)]):
         msg = f"{path} is not a stored conversation: it does not begin with {_HEAD.decode()}"
-        raise InvalidDocument(msg)
+        raise InvalidDocumentError(msg)
     first, end, _ = data.partition(b"\n")
     if not end:
         return
@@ -205,4 +206,4 @@ def _require_ours(data: bytes, path: Path) -> None:
         return
     if isinstance(version, int) and version > VERSION:
         msg = f"{path} has version {version} of the format, and this library knows {VERSION}: upgrade it"
-        raise NewerVersion(msg)
+        raise NewerVersionError(msg)

@@ -29,15 +29,15 @@ from chat_core._journal import Journal
 from chat_core._json import loads
 from chat_core._stored import Batch, Document, Lease, Stored, ToolMoved, TurnAdded, copy_of
 from chat_core._stored import Path as ToolPath
-from chat_core.errors import AlreadyClaimed, LeaseLost, UsageError
+from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Tool
 
-News: TypeAlias = TurnAdded | ToolMoved | Batch
+LogUpdate: TypeAlias = TurnAdded | ToolMoved | Batch
 """What has become durable: by others, or by this object."""
 
 
 @final
-class Moved(Exception):
+class StaleToolError(Exception):
     """Calls of a batch were moved on elsewhere; `tools` are they, or the ones they are in, as the journal has them."""
 
     def __init__(self, tools: list[tuple[ToolPath, Tool]]) -> None:
@@ -45,11 +45,11 @@ class Moved(Exception):
         self.tools = tools
 
 
-class Books(Protocol):
-    """What an open conversation writes into, wherever that rests; `Ledger` promises what each method does."""
+class LogStorage(Protocol):
+    """What an open conversation writes into, wherever that rests; `ConversationLog` promises what each method does."""
 
     stored: Stored
-    news: deque[News]
+    news: deque[LogUpdate]
 
     def claim(self, batch: Batch) -> None: ...
     def renew(self) -> None: ...
@@ -60,7 +60,7 @@ class Books(Protocol):
 
 
 @final
-class Ledger:
+class ConversationLog:
     """A journal and what it comes to. All methods but `drop` block their thread and hold the journal's lock.
 
     Attributes:
@@ -78,7 +78,7 @@ class Ledger:
         self._lease: Lease | None = None
         self._lease_fd = -1
         self.stored = Stored()
-        self.news: deque[News] = deque()
+        self.news: deque[LogUpdate] = deque()
 
     # --- Opening -----------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Ledger:
         """Begin a run, and make a batch durable.
 
         Raises:
-            AlreadyClaimed, Moved: nothing was written.
+            ConflictError, Moved: nothing was written.
         """
         with self._locked():
             self._require_no_live_run(self.stored.lease)
@@ -140,7 +140,7 @@ class Ledger:
         """Prolong the lease.
 
         Raises:
-            LeaseLost: another run took over.
+            LeaseLostError: another run took over.
         """
         with self._locked():
             lease = self._require_lease()
@@ -150,8 +150,8 @@ class Ledger:
         """Make a batch of the run durable, and prolong the lease.
 
         Raises:
-            LeaseLost: another run took over; the batch is in the journal as late.
-            Moved: somebody decided one of the calls; nothing was written.
+            LeaseLostError: another run took over; the batch is in the journal as late.
+            StaleToolError: somebody decided one of the calls; nothing was written.
         """
         with self._locked():
             lease = self._require_lease(batch)
@@ -193,8 +193,8 @@ class Ledger:
         """Make decisions durable, also while a run of somebody else is live; read what others wrote.
 
         Raises:
-            AlreadyClaimed: a live run is at one of the calls, or somebody added turns. Nothing was written.
-            Moved: somebody decided one of the calls; nothing was written.
+            ConflictError: a live run is at one of the calls, or somebody added turns. Nothing was written.
+            StaleToolError: somebody decided one of the calls; nothing was written.
         """
         with self._locked():
             if not batch:
@@ -265,29 +265,29 @@ class Ledger:
                 f"run {self._lease.fence} of {self._path} stood still for longer than its lease, "
                 f"and run {self.stored.fence} took over; what it did since is in the journal as late"
             )
-            raise LeaseLost(msg)
+            raise LeaseLostError(msg)
         return self._lease
 
     def _require_unmoved(self, batch: Batch) -> None:
         if moved := self.stored.moved_since(batch):
             found = [(path, self.stored.find(path)) for path in moved]
             tops = [(path[:1], self.stored.find(path[:1])) for path, tool in found if tool is None]
-            raise Moved([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
+            raise StaleToolError([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
         if batch.turns and batch.known != self.stored.turns:
             msg = f"somebody else has added to the conversation in {self._path} meanwhile; open it again and look"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
 
     def _require_no_live_run(self, lease: Lease | None) -> None:
         if lease is None or lease.until is None:
             return
         if self._lease is not None and lease.fence == self._lease.fence:
             msg = f"this object has a live run on {self._path} already"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
         alive = self._is_held(lease.fence)
         if alive is not False and self._now() < lease.until:
             sure = "holds" if alive else "may hold"
             msg = f"a live run ({lease.holder}) {sure} {self._path} until {lease.until.isoformat()}"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
 
     def _next_lease(self, fence: int) -> Lease:
         return Lease(fence, f"{socket.gethostname()}/{os.getpid()}", self._now() + self._length)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TypeAlias, cast, final
 
 from chat_core._json import dump_bytes
-from chat_core.errors import InvalidDocument, NewerVersion
-from chat_core.messages import Approved, Messages, Pending, Role, Suspended, Tool, Turn, Unknown, codec
+from chat_core.errors import InvalidDocumentError, NewerVersionError
+from chat_core.messages import Approved, Interrupted, Messages, Pending, Role, Suspended, Tool, Turn, codec
 from chat_core.messages.content import ROLES
 
 Path: TypeAlias = tuple[str, ...]
@@ -19,15 +19,15 @@ Document: TypeAlias = dict[str, object]
 
 @final
 @dataclass(slots=True)
-class Mark:
+class ToolRevision:
     """How far a tool had come. Equal marks mean that nothing has happened to it, nor in the chat that it is."""
 
     revision: int
     turns: int = 0
-    inner: dict[str, Mark] = field(default_factory=dict[str, "Mark"])
+    inner: dict[str, ToolRevision] = field(default_factory=dict[str, "ToolRevision"])
 
     @classmethod
-    def of(cls, tool: Tool) -> Mark:
+    def of(cls, tool: Tool) -> ToolRevision:
         """How far it has come now."""
         inner = tool.inner
         if inner is None:
@@ -42,8 +42,8 @@ class ToolChange:
     """A tool that has moved: from `base`, where the journal had it, to `mark`, where it stands now."""
 
     path: Path
-    base: Mark
-    mark: Mark
+    base: ToolRevision
+    mark: ToolRevision
     document: Document
 
     @property
@@ -60,12 +60,12 @@ class NewTurn:
 
     role: Role
     document: Document
-    marks: dict[str, Mark]
+    marks: dict[str, ToolRevision]
 
     @classmethod
     def of(cls, role: Role, turn: Turn) -> NewTurn:
         """As it stands now."""
-        return cls(role, codec.turn_to_dict(turn), {tool.id: Mark.of(tool) for tool in turn.tools})
+        return cls(role, codec.turn_to_dict(turn), {tool.id: ToolRevision.of(tool) for tool in turn.tools})
 
     @property
     def entry(self) -> Document:
@@ -141,9 +141,9 @@ class Entry:
     moved: list[ToolMoved]
 
 
-def changes(tool: Tool, mark: Mark, path: Path) -> Iterator[ToolChange]:
+def changes(tool: Tool, mark: ToolRevision, path: Path) -> Iterator[ToolChange]:
     """What has happened to a tool since `mark`; where only calls inside it were decided, each of them apart."""
-    now = Mark.of(tool)
+    now = ToolRevision.of(tool)
     if now == mark:
         return
     inner = tool.inner
@@ -200,7 +200,7 @@ class Stored:
         """Understand any further entry, and change nothing.
 
         Raises:
-            InvalidDocument: it does not follow from those before it.
+            InvalidDocumentError: it does not follow from those before it.
         """
         with _reading(entry):
             lease = _lease(entry)
@@ -245,7 +245,7 @@ class Stored:
         tool = self.find(change.path)
         if tool is None:
             return True
-        return Mark.of(tool) != change.base and codec.tool_to_dict(tool) != change.document
+        return ToolRevision.of(tool) != change.base and codec.tool_to_dict(tool) != change.document
 
     def waits(self, change: ToolChange, now: datetime) -> bool:
         """Whether a tool may be decided while a run is live: it waits, and so does every chat that it is in."""
@@ -257,7 +257,7 @@ def _waits(tool: Tool | None, now: datetime) -> bool:
     if isinstance(status, Pending):
         # Where no wait has begun, the run is looking at the call; where its time has come, it is about to start it.
         return status.kind is not None and (status.at is None or now < status.at)
-    return isinstance(status, (Approved, Suspended, Unknown))
+    return isinstance(status, (Approved, Suspended, Interrupted))
 
 
 # --- Reading an entry ----------------------------------------------------------------------------------------------
@@ -272,9 +272,9 @@ class _reading:  # noqa: N801 - used as a statement
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (KeyError, TypeError, ValueError)) and not isinstance(error, NewerVersion):
+        if isinstance(error, (KeyError, TypeError, ValueError)) and not isinstance(error, NewerVersionError):
             msg = f"line {self._line} of the journal cannot be read: {error}"
-            raise InvalidDocument(msg) from error
+            raise InvalidDocumentError(msg) from error
 
 
 def _items(entry: Mapping[str, object], name: str) -> list[Document]:

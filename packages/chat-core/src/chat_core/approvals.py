@@ -24,7 +24,7 @@ from typing import Final, Protocol, final
 
 from chat_core._approvals_token import (
     ApprovalChoice,
-    ApprovalRefused,
+    ApprovalRefusedError,
     BoundApproval,
     RefusalReason,
     Signed,
@@ -36,13 +36,13 @@ from chat_core._approvals_token import (
     sealed,
     write,
 )
-from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Suspended, Tool
 
 __all__ = [
     "ApprovalChoice",
     "ApprovalKeys",
-    "ApprovalRefused",
+    "ApprovalRefusedError",
     "BoundApproval",
     "RefusalReason",
     "SavedConversation",
@@ -67,7 +67,7 @@ class SavedConversation(Protocol):
         """Write what was decided.
 
         Raises:
-            AlreadyClaimed: a call was decided elsewhere, and is in `messages` as it stands there.
+            ConflictError: a call was decided elsewhere, and is in `messages` as it stands there.
         """
         ...
 
@@ -193,21 +193,21 @@ class ApprovalKeys:
             path: the call that the page is about, likewise.
 
         Raises:
-            ApprovalRefused: it is damaged, forged, out of its time, or about something else.
+            ApprovalRefusedError: it is damaged, forged, out of its time, or about something else.
         """
         approval = self._read(token).approval
         if conversation is not None:
             _require_conversation(approval, conversation)
         if path is not None and approval.path != tuple(path):
             msg = f"the token is about another call, not {'/'.join(path)!r}"
-            raise ApprovalRefused(msg, "call")
+            raise ApprovalRefusedError(msg, "call")
         return approval
 
     def show(self, token: str, conversation: str, messages: Messages, *, by: str | None = None) -> Tool:
         """The call that a token is about, if it can be decided now: what a page shows. Nothing is decided.
 
         Raises:
-            ApprovalRefused: as `approve()` raises it.
+            ApprovalRefusedError: as `approve()` raises it.
         """
         return self._call(self._read(token), conversation, messages, by)
 
@@ -232,7 +232,7 @@ class ApprovalKeys:
             note: is kept with the decision.
 
         Raises:
-            ApprovalRefused: with the reason. Nothing was changed.
+            ApprovalRefusedError: with the reason. Nothing was changed.
             UsageError: `arguments` are not a JSON object.
         """
         signed = self._read(token)
@@ -241,7 +241,7 @@ class ApprovalKeys:
         edited = None if arguments is None or same(arguments, tool.effective_arguments) else arguments
         if edited is not None and not signed.approval.edits:
             msg = "the token approves the arguments as they are, and no others"
-            raise ApprovalRefused(msg, "edit")
+            raise ApprovalRefusedError(msg, "edit")
         tool.approve(arguments=edited, by=_decider(signed.approval, by), note=note, at=self._now())
         return _spent(tool, signed.approval)
 
@@ -258,7 +258,7 @@ class ApprovalKeys:
         """Reject the call that a token is about, and return it; the model is told `reason`. Else as `approve()`.
 
         Raises:
-            ApprovalRefused: with the reason. Nothing was changed.
+            ApprovalRefusedError: with the reason. Nothing was changed.
         """
         signed = self._read(token)
         tool = self._call(signed, conversation, messages, by)
@@ -289,8 +289,8 @@ class ApprovalKeys:
             note: as of `approve()`.
 
         Raises:
-            ApprovalRefused: with the reason; also where somebody else decided in the same moment, and was faster.
-            AlreadyClaimed: something else could not be written, as the conversation's `save()` says. Nothing was.
+            ApprovalRefusedError: with the reason; also where somebody else decided in the same moment, and was faster.
+            ConflictError: something else could not be written, as the conversation's `save()` says. Nothing was.
         """
         messages = conversation.messages
         if choice == "approve":
@@ -303,7 +303,7 @@ class ApprovalKeys:
         mine = tool.decisions[-1]
         try:
             await conversation.save()
-        except AlreadyClaimed:
+        except ConflictError:
             stored = _find(messages, self._read(token).approval.path)
             if stored is None or mine not in stored.decisions:
                 self.show(token, conversation.id, messages, by=by)
@@ -317,10 +317,10 @@ class ApprovalKeys:
         approval, now = signed.approval, self._now()
         if approval.issued_at > now + self._skew:
             msg = f"the token is good from {approval.issued_at.isoformat()} on, and here it is {now.isoformat()}"
-            raise ApprovalRefused(msg, "not_yet_valid")
+            raise ApprovalRefusedError(msg, "not_yet_valid")
         if now >= approval.expires_at:
             msg = f"the token expired at {approval.expires_at.isoformat()}"
-            raise ApprovalRefused(msg, "expired")
+            raise ApprovalRefusedError(msg, "expired")
         return signed
 
     def _call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
@@ -329,20 +329,20 @@ class ApprovalKeys:
         _require_conversation(approval, conversation)
         if by is not None and approval.person is not None and by != approval.person:
             msg = "the token was made for somebody else"
-            raise ApprovalRefused(msg, "person")
+            raise ApprovalRefusedError(msg, "person")
         tool = _find(messages, approval.path)
         now = None if tool is None else sealed(messages, approval.path, tool, approval.nonce, signed.secret)
         if tool is None or now is None or not hmac.compare_digest(now.call, seal.call):
             msg = f"the call {'/'.join(approval.path)!r} that the token is about is not in this conversation"
-            raise ApprovalRefused(msg, "call")
+            raise ApprovalRefusedError(msg, "call")
         _require_unused(tool, approval)
         _require_waiting(tool, self._now())
         if not hmac.compare_digest(now.arguments, seal.arguments):
             msg = "the arguments have changed since the token was made; look at the call again"
-            raise ApprovalRefused(msg, "arguments", _last(tool))
+            raise ApprovalRefusedError(msg, "arguments", _last(tool))
         if now.revision != seal.revision:
             msg = "the call was decided since the token was made, and waits again; look at it again"
-            raise ApprovalRefused(msg, "reconsidered", _last(tool))
+            raise ApprovalRefusedError(msg, "reconsidered", _last(tool))
         return tool
 
 
@@ -375,35 +375,35 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
 def _require_conversation(approval: BoundApproval, conversation: str) -> None:
     if approval.conversation != conversation:
         msg = "the token is about another conversation"
-        raise ApprovalRefused(msg, "conversation")
+        raise ApprovalRefusedError(msg, "conversation")
 
 
 def _require_unused(tool: Tool, approval: BoundApproval) -> None:
     for decision in tool.decisions:
         if decision.extra and decision.extra.get("token") == approval.nonce:
             msg = f"the token was used: {_told(decision)}"
-            raise ApprovalRefused(msg, "used", decision)
+            raise ApprovalRefusedError(msg, "used", decision)
 
 
 def _require_waiting(tool: Tool, now: datetime) -> None:
     status = tool.status
     if isinstance(status, Pending) and _too_late(status.expires_at, now):
         msg = f"the call {tool.id!r} had to be decided before {_iso(status.expires_at)}"
-        raise ApprovalRefused(msg, "call_expired")
+        raise ApprovalRefusedError(msg, "call_expired")
     if isinstance(status, Rejected) and status.source == "expiry":
         msg = f"the call {tool.id!r} was not decided in time: {status.reason}"
-        raise ApprovalRefused(msg, "call_expired")
+        raise ApprovalRefusedError(msg, "call_expired")
     if not isinstance(status, Pending):
         decision = _last(tool)
         how = _told(decision) if decision else f"it is {type(status).__name__}"
         msg = f"the call {tool.id!r} does not wait any more: {how}"
-        raise ApprovalRefused(msg, "decided", decision)
+        raise ApprovalRefusedError(msg, "decided", decision)
 
 
 def _require_allowed(approval: BoundApproval, choice: ApprovalChoice) -> None:
     if choice not in approval.allow:
         msg = f"the token does not {choice}; it can {' or '.join(sorted(approval.allow))}"
-        raise ApprovalRefused(msg, "decision")
+        raise ApprovalRefusedError(msg, "decision")
 
 
 # --- Below -----------------------------------------------------------------------------------------------------------

@@ -195,7 +195,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
     ) -> ChatBuilder[OutT, PauseT | AddedT]:
         """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
 
-        Without it, a run that finds such calls raises `InterruptedTools`.
+        Without it, a run that finds such calls raises `InterruptedToolsError`.
         """
         return ChatBuilder(self._output, self._scopes, require_action(action), self._settings)
 
@@ -249,7 +249,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
     ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
         """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
 
-        Without it, a run that finds such calls raises `InterruptedTools`.
+        Without it, a run that finds such calls raises `InterruptedToolsError`.
         """
         return ReadyChatBuilder(self._model, self._output, self._scopes, require_action(action), self._settings)
 

@@ -46,7 +46,7 @@ class Conversation(Protocol):
         a run that is gone. A run that is cancelled meanwhile calls `release()`, whether the lease was taken or not.
 
         Raises:
-            AlreadyClaimed: a live run holds the lease, or a call decided here was decided or run elsewhere. Nothing was
+            ConflictError: a live run holds the lease, or a call decided here was decided or run elsewhere. Nothing was
                 written.
         """
         ...
@@ -55,7 +55,7 @@ class Conversation(Protocol):
         """Prolong the lease.
 
         Raises:
-            LeaseLost: another run took over.
+            LeaseLostError: another run took over.
         """
         ...
 
@@ -63,9 +63,9 @@ class Conversation(Protocol):
         """Make the state of one tool durable before returning.
 
         Raises:
-            LeaseLost: another run took over; the state was recorded as late, not as truth, and the tool is as it is
-                stored.
-            AlreadyClaimed: somebody decided this very call meanwhile; nothing was written, and the tool is as it is
+            LeaseLostError: another run took over; the state was recorded as late, not as truth, and the tool is as it
+                is stored.
+            ConflictError: somebody decided this very call meanwhile; nothing was written, and the tool is as it is
                 stored. Where it was to start, it must not; the run looks at it again.
         """
         ...
@@ -74,7 +74,7 @@ class Conversation(Protocol):
         """Make a turn durable that was just appended to `messages`.
 
         Raises:
-            LeaseLost: another run took over.
+            LeaseLostError: another run took over.
         """
         ...
 

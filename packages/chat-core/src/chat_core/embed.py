@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, cast, final
 
-from chat_core.engine.call import Patience, spent
-from chat_core.errors import ChatError, InvalidResponse, UsageError
+from chat_core.engine.call import RetryBudget, spent
+from chat_core.errors import ChatError, InvalidResponseError, UsageError
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
 
@@ -48,7 +48,7 @@ class _Batches:
         self._provider = provider
         self._options = options
         self._observers = settings.observers
-        self._patience = Patience(settings)
+        self._patience = RetryBudget(settings)
         self.usage = Usage()
 
     async def observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
@@ -93,7 +93,7 @@ def _since(before: Usage, now: Usage) -> Usage:
 def _require_all(answer: EmbeddingsResponse, texts: Sequence[str]) -> None:
     if len(answer.vectors) != len(texts):
         msg = f"{len(texts)} texts were sent and {len(answer.vectors)} vectors came back: there must be one for each"
-        error = InvalidResponse(msg, path="vectors")
+        error = InvalidResponseError(msg, path="vectors")
         error.usage = answer.usage
         raise error
 

@@ -2,31 +2,31 @@
 
 ChatError                       carries usage, metadata, attempts and the partial answer
 ├── UsageError (TypeError)      the caller's mistake: nothing was sent, nothing changed
-│   ├── IllegalTransition       a tool cannot go from where it is to where it was told
-│   ├── ConversationBusy        a live run owns these messages
-│   ├── PendingTools            calls wait for a decision that was not made
-│   ├── UnsupportedPart         the provider cannot carry this part of the history
-│   └── UnsupportedOption       the provider does not know this option
-├── Network                     the connection failed: retryable
-│   └── Timeout
-├── StreamTruncated             the stream ended before its protocol says it may: retryable
-├── Provider                    the provider refused the request
-│   ├── RateLimited             retryable, after `retry_after`
-│   ├── Overloaded              retryable
-│   ├── ServerFault             5xx and its like: retryable
-│   ├── QuotaExceeded           waiting does not help: somebody must pay
-│   ├── Authentication · PermissionDenied · NotFound
-│   └── InvalidRequest
-│       ├── ContextLength       the conversation is longer than the model's window
-│       └── ContentFiltered     the provider's policy refused the input
-├── InvalidResponse             the answer is not what the protocol or the output type promises
-├── Refused                     the model refused to give a structured answer
-├── MaxStepsExceeded            the run used all its provider calls
-├── InterruptedTools            a crash left calls in an unknown state, and the chat has no rule for them
-├── AlreadyClaimed              another run owns the conversation or decided the call
-├── LeaseLost                   this run was overtaken: what it does no longer counts
-└── InvalidDocument             a stored conversation cannot be read
-    └── NewerVersion            it was written by a later version of this library
+│   ├── IllegalTransitionError       a tool cannot go from where it is to where it was told
+│   ├── ConversationBusyError        a live run owns these messages
+│   ├── PendingToolsError            calls wait for a decision that was not made
+│   ├── UnsupportedPartError         the provider cannot carry this part of the history
+│   └── UnsupportedOptionError       the provider does not know this option
+├── NetworkError                     the connection failed: retryable
+│   └── RequestTimeoutError
+├── StreamTruncatedError             the stream ended before its protocol says it may: retryable
+├── ProviderError                    the provider refused the request
+│   ├── RateLimitedError             retryable, after `retry_after`
+│   ├── OverloadedError              retryable
+│   ├── ServerError             5xx and its like: retryable
+│   ├── QuotaExceededError           waiting does not help: somebody must pay
+│   ├── AuthenticationError · PermissionDenied · NotFound
+│   └── InvalidRequestError
+│       ├── ContextLengthError       the conversation is longer than the model's window
+│       └── ContentFilteredError     the provider's policy refused the input
+├── InvalidResponseError             the answer is not what the protocol or the output type promises
+├── RefusalError                     the model refused to give a structured answer
+├── MaxStepsExceededError            the run used all its provider calls
+├── InterruptedToolsError            a crash left calls in an unknown state, and the chat has no rule for them
+├── ConflictError              another run owns the conversation or decided the call
+├── LeaseLostError                   this run was overtaken: what it does no longer counts
+└── InvalidDocumentError             a stored conversation cannot be read
+    └── NewerVersionError            it was written by a later version of this library
 TransportError                  what a transport raises; a provider turns it into one of the above
 """
 
@@ -88,17 +88,17 @@ class UsageError(ChatError, TypeError):
 
 
 @final
-class IllegalTransition(UsageError):
+class IllegalTransitionError(UsageError):
     """A tool was told to do what its status does not allow. The tool is as it was."""
 
 
 @final
-class ConversationBusy(UsageError):
+class ConversationBusyError(UsageError):
     """A live run owns these messages: wait for its end, or leave its block."""
 
 
 @final
-class PendingTools(UsageError):
+class PendingToolsError(UsageError):
     """Calls wait for a decision. Approve or reject them, or call `messages.cancel_pending(reason)`.
 
     `tool_ids` names them.
@@ -110,34 +110,34 @@ class PendingTools(UsageError):
 
 
 @final
-class UnsupportedPart(UsageError):
+class UnsupportedPartError(UsageError):
     """The provider has no place for this part. Nothing is dropped in silence: change the part, or the provider."""
 
 
 @final
-class UnsupportedOption(UsageError):
+class UnsupportedOptionError(UsageError):
     """The provider does not know this option, or not in this configuration."""
 
 
-class Network(ChatError):
+class NetworkError(ChatError):
     """The connection failed or broke. Retryable."""
 
     retryable = True
 
 
 @final
-class Timeout(Network):
+class RequestTimeoutError(NetworkError):
     """Nothing came in time. Retryable."""
 
 
 @final
-class StreamTruncated(ChatError):
+class StreamTruncatedError(ChatError):
     """A stream ended without its protocol's terminal event. What came is in `partial`; none of its calls ran."""
 
     retryable = True
 
 
-class Provider(ChatError):
+class ProviderError(ChatError):
     """The provider refused the request.
 
     Attributes:
@@ -169,62 +169,62 @@ class Provider(ChatError):
 
 
 @final
-class RateLimited(Provider):
+class RateLimitedError(ProviderError):
     """Too many requests or tokens for now. Retryable, after `retry_after` where the provider says how long."""
 
     retryable = True
 
 
 @final
-class Overloaded(Provider):
+class OverloadedError(ProviderError):
     """The provider has no room for now. Retryable."""
 
     retryable = True
 
 
 @final
-class ServerFault(Provider):
+class ServerError(ProviderError):
     """The provider failed: 408, 409, 5xx. Retryable."""
 
     retryable = True
 
 
 @final
-class QuotaExceeded(Provider):
+class QuotaExceededError(ProviderError):
     """The account's money or monthly quota is used up. Waiting does not help."""
 
 
 @final
-class Authentication(Provider):
+class AuthenticationError(ProviderError):
     """The key is missing, wrong or expired."""
 
 
 @final
-class PermissionDenied(Provider):
+class PermissionDeniedError(ProviderError):
     """The key is good, but not for this."""
 
 
 @final
-class NotFound(Provider):
+class NotFoundError(ProviderError):
     """No such model, endpoint or stored object."""
 
 
-class InvalidRequest(Provider):
+class InvalidRequestError(ProviderError):
     """The provider says that the request is malformed, or asks for what the model cannot do."""
 
 
 @final
-class ContextLength(InvalidRequest):
+class ContextLengthError(InvalidRequestError):
     """The conversation, with the room asked for the answer, is longer than the model's window."""
 
 
 @final
-class ContentFiltered(InvalidRequest):
+class ContentFilteredError(InvalidRequestError):
     """The provider's content policy refused the input."""
 
 
 @final
-class InvalidResponse(ChatError):
+class InvalidResponseError(ChatError):
     """The answer is not what the protocol, or the chat's output type, promises.
 
     Attributes:
@@ -239,12 +239,12 @@ class InvalidResponse(ChatError):
 
 
 @final
-class Refused(ChatError):
+class RefusalError(ChatError):
     """The model refused where a structured answer was asked; its words are in the message and in `partial`."""
 
 
 @final
-class MaxStepsExceeded(ChatError):
+class MaxStepsExceededError(ChatError):
     """The run used all its provider calls. The history is valid and holds every result.
 
     Continue it with another run, or raise the limit.
@@ -252,7 +252,7 @@ class MaxStepsExceeded(ChatError):
 
 
 @final
-class InterruptedTools(ChatError):
+class InterruptedToolsError(ChatError):
     """A crash or a cancellation left calls in an unknown state. `tool_ids` names them.
 
     Say what became of each: `tool.complete(result)`, `tool.retry()` or `tool.fail(reason)`; or build the chat
@@ -265,19 +265,19 @@ class InterruptedTools(ChatError):
 
 
 @final
-class AlreadyClaimed(ChatError):
+class ConflictError(ChatError):
     """Another run owns the conversation, or has moved the call on. Nothing of this run took effect."""
 
 
 @final
-class LeaseLost(ChatError):
+class LeaseLostError(ChatError):
     """Another run took the conversation over when this one's lease had run out.
 
     This run's late results are not truth.
     """
 
 
-class InvalidDocument(ChatError, ValueError):
+class InvalidDocumentError(ChatError, ValueError):
     """A stored conversation cannot be read; `path` says where."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
@@ -286,7 +286,7 @@ class InvalidDocument(ChatError, ValueError):
 
 
 @final
-class NewerVersion(InvalidDocument):
+class NewerVersionError(InvalidDocumentError):
     """The document was written by a later version of this library: upgrade it here, too."""
 
 

@@ -135,7 +135,7 @@ class AttemptReset:
 
 @final
 @dataclass(slots=True)
-class Nested:
+class NestedEvent:
     """An event of a chat that is a tool of this one. `path` leads to the tool."""
 
     path: tuple[str, ...]
@@ -150,7 +150,7 @@ class Done(Generic[ValueT_co]):
     response: ValueT_co
 
 
-Progress: TypeAlias = (
+ProgressEvent: TypeAlias = (
     TextDelta
     | ReasoningDelta
     | ToolCallDelta
@@ -162,9 +162,9 @@ Progress: TypeAlias = (
     | FilePart
     | StepFinished
     | AttemptReset
-    | Nested
+    | NestedEvent
 )
 """Every event but the last."""
 
-StreamEvent: TypeAlias = Progress | Done[OutT_co] | PauseT_co
+StreamEvent: TypeAlias = ProgressEvent | Done[OutT_co] | PauseT_co
 """An event of a stream. `StreamEvent[ChatResponse, Never]` has no `Paused` in it."""

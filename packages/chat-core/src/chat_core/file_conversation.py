@@ -9,8 +9,8 @@ to be durable has reached the disk. Any number of processes may have it open. On
 others may decide what waits, and every decision reaches the run with its next write.
 
 A run is live as long as its process is, and is known to be dead as soon as that has ended, however it ended. One that
-stands still is overtaken when its lease runs out: what it does after that raises `LeaseLost`, and is in the journal
-as late. Leases are compared by the wall clocks of the processes involved.
+stands still is overtaken when its lease runs out: what it does after that raises `LeaseLostError`, and is in the
+journal as late. Leases are compared by the wall clocks of the processes involved.
 
 One object serves one event loop at a time, of asyncio or trio, and any number of its tasks. Another thread, another
 loop and another process open the file once more; so does a child made by `os.fork()`, which is refused the object of
@@ -33,10 +33,10 @@ from anyio import CancelScope, Lock
 
 from chat_core._finish import finish_in_thread
 from chat_core._history import HistoryEntry, history_of
-from chat_core._ledger import Books, Ledger, Moved
-from chat_core._stored import Batch, Mark, NewTurn, ToolChange, ToolMoved, TurnAdded, changes, tools_of
+from chat_core._ledger import ConversationLog, LogStorage, StaleToolError
+from chat_core._stored import Batch, NewTurn, ToolChange, ToolMoved, ToolRevision, TurnAdded, changes, tools_of
 from chat_core._stored import Path as ToolPath
-from chat_core.errors import AlreadyClaimed, ConversationBusy, LeaseLost, UsageError
+from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn, codec
 
 __all__ = ["FileConversation", "HistoryEntry"]
@@ -99,7 +99,7 @@ class FileConversation:
     nothing that was not saved before. A run saves them when it begins, too.
     """
 
-    def __init__(self, ledger: Books, messages: Messages, lease_seconds: float) -> None:
+    def __init__(self, ledger: LogStorage, messages: Messages, lease_seconds: float) -> None:
         """Conversations are made by `open()` and `create()`."""
         self._ledger = ledger
         self._messages = messages
@@ -107,7 +107,7 @@ class FileConversation:
         # One write at a time: what it brings of others is told to the messages in the order in which it happened.
         self._turnstile = Lock()
         self._durable = _Durable(messages)
-        self._marks = {tool.id: Mark.of(tool) for tool in tools_of(messages)}
+        self._marks = {tool.id: ToolRevision.of(tool) for tool in tools_of(messages)}
         self._diverged = False
         self._overtaken = False
         self._tell()
@@ -131,10 +131,10 @@ class FileConversation:
             now: the clock, with a zone.
 
         Raises:
-            InvalidDocument: the file is something else, or is damaged.
-            NewerVersion: a later version of this library wrote it.
+            InvalidDocumentError: the file is something else, or is damaged.
+            NewerVersionError: a later version of this library wrote it.
             UsageError: the conversation has another id.
-            AlreadyClaimed: from leaving the block, as from `save()`.
+            ConflictError: from leaving the block, as from `save()`.
         """
         ledger, messages = await _opened(partial(_open, path, id, _lease(lease_seconds), now))
         conversation = cls(ledger, messages, lease_seconds)
@@ -194,21 +194,21 @@ class FileConversation:
         """Take the lease for one run, merge what others wrote, and write the decisions made here.
 
         Raises:
-            AlreadyClaimed: a live run holds the lease, a call decided here was decided or run elsewhere, or turns were
+            ConflictError: a live run holds the lease, a call decided here was decided or run elsewhere, or turns were
                 added both here and there. Nothing was written; a call that was decided elsewhere is in `messages` as it
                 stands there.
         """
         try:
             await self._commit(self._changes, self._ledger.claim)
         except TimeoutError as error:
-            raise AlreadyClaimed(str(error)) from error
+            raise ConflictError(str(error)) from error
         self._overtaken = False
 
     async def renew(self) -> None:
         """Prolong the lease. Where another process is stuck in a write, the next write or renewal does it.
 
         Raises:
-            LeaseLost: another run took over.
+            LeaseLostError: another run took over.
         """
         async with self._turnstile:
             with suppress(TimeoutError):
@@ -218,8 +218,8 @@ class FileConversation:
         """Make the state of one tool durable before returning; with it, turns that are not.
 
         Raises:
-            LeaseLost: another run took over; the state was recorded as late, and the tool is as it is stored.
-            AlreadyClaimed: somebody decided this call meanwhile. Nothing was written, and the tool is as it is stored.
+            LeaseLostError: another run took over; the state was recorded as late, and the tool is as it is stored.
+            ConflictError: somebody decided this call meanwhile. Nothing was written, and the tool is as it is stored.
         """
         await self._commit(partial(self._changes_of, tool), self._ledger.write)
 
@@ -227,7 +227,7 @@ class FileConversation:
         """Make a turn durable that was just appended to `messages`; with it, others that are not.
 
         Raises:
-            LeaseLost: another run took over; the turn was recorded as late.
+            LeaseLostError: another run took over; the turn was recorded as late.
             UsageError: the turn is not in `messages`.
         """
         if not self._durable.has(turn):
@@ -248,15 +248,15 @@ class FileConversation:
         While a run of somebody else is live, what waits may be decided; the run sees it with its next write.
 
         Raises:
-            AlreadyClaimed: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
+            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
                 both here and there, or during a live run. Nothing was written; a call that was decided elsewhere is in
                 `messages` as it stands there.
-            LeaseLost: what is not written came from a run that was overtaken. Open the file again.
-            ConversationBusy: a run on these messages is live here, and writes for itself.
+            LeaseLostError: what is not written came from a run that was overtaken. Open the file again.
+            ConversationBusyError: a run on these messages is live here, and writes for itself.
         """
         if self._messages.busy:
             msg = "save() came while a run on these messages is live; it saves what was decided by itself"
-            raise ConversationBusy(msg)
+            raise ConversationBusyError(msg)
         await self._commit(self._changes, self._ledger.save)
 
     async def history(self) -> list[HistoryEntry]:
@@ -289,7 +289,7 @@ class FileConversation:
             raise UsageError(msg)
         if mark is None:
             return self._new_turns()
-        now = Mark.of(tool)
+        now = ToolRevision.of(tool)
         if now == mark:
             return Batch(self._durable.turns)
         return Batch(self._durable.turns, (), (ToolChange((tool.id,), mark, now, codec.tool_to_dict(tool)),))
@@ -304,12 +304,12 @@ class FileConversation:
                 self._refuse_for_ever()
             try:
                 await self._work(partial(write, batch))
-            except Moved as moved:
+            except StaleToolError as moved:
                 self._restore(moved)
                 ids = ", ".join(["/".join(path) for path, _ in moved.tools])
                 msg = f"{ids} was decided or run elsewhere meanwhile; nothing was written, look at it again"
-                raise AlreadyClaimed(msg) from None
-            except LeaseLost:
+                raise ConflictError(msg) from None
+            except LeaseLostError:
                 self._overtaken = True
                 for change in batch.tools:
                     self._take_back(change.path)
@@ -318,9 +318,9 @@ class FileConversation:
     def _refuse_for_ever(self) -> None:
         if self._overtaken:
             msg = "another run took the conversation over, and what this one added is not part of it; open it again"
-            raise LeaseLost(msg)
+            raise LeaseLostError(msg)
         msg = "turns were added both here and elsewhere, and nobody can say in which order they belong; open it again"
-        raise AlreadyClaimed(msg)
+        raise ConflictError(msg)
 
     async def _work(self, work: Callable[[], T]) -> T:
         try:
@@ -350,28 +350,28 @@ class FileConversation:
             return
         self._messages.append(role, turn)
         self._durable.grow(1)
-        self._marks.update({tool.id: Mark.of(tool) for tool in turn.tools})
+        self._marks.update({tool.id: ToolRevision.of(tool) for tool in turn.tools})
 
     def _take_over(self, path: ToolPath, tool: Tool) -> None:
         """What others did with a tool holds, unless something was done with it here: then the next write says so."""
         mine = self._find(path)
-        if mine is not None and (Mark.of(mine) == self._mark_at(path) or mine == tool):
+        if mine is not None and (ToolRevision.of(mine) == self._mark_at(path) or mine == tool):
             mine.adopt(tool)
-            self._mark(path, Mark.of(tool))
+            self._mark(path, ToolRevision.of(tool))
 
-    def _restore(self, moved: Moved) -> None:
+    def _restore(self, moved: StaleToolError) -> None:
         for path, tool in moved.tools:
             mine = self._find(path)
             if mine is not None:
                 mine.adopt(tool)
-                self._mark(path, Mark.of(tool))
+                self._mark(path, ToolRevision.of(tool))
 
     def _take_back(self, path: ToolPath) -> None:
         stored, mine = self._ledger.stored.find(path), self._find(path)
         if stored is not None and mine is not None:
             copy = codec.tool_from_dict(codec.tool_to_dict(stored), Messages)
             mine.adopt(copy)
-            self._mark(path, Mark.of(copy))
+            self._mark(path, ToolRevision.of(copy))
 
     def _find(self, path: ToolPath) -> Tool | None:
         try:
@@ -379,13 +379,13 @@ class FileConversation:
         except KeyError:
             return None
 
-    def _mark_at(self, path: ToolPath) -> Mark | None:
+    def _mark_at(self, path: ToolPath) -> ToolRevision | None:
         mark = self._marks.get(path[0])
         for step in path[1:]:
             mark = None if mark is None else mark.inner.get(step)
         return mark
 
-    def _mark(self, path: ToolPath, mark: Mark) -> None:
+    def _mark(self, path: ToolPath, mark: ToolRevision) -> None:
         *above, last = path
         if not above:
             self._marks[last] = mark
@@ -396,11 +396,11 @@ class FileConversation:
 # --- Opening and closing ----------------------------------------------------------------------------------------
 
 
-async def _opened(work: Callable[[], tuple[Ledger, Messages]]) -> tuple[Ledger, Messages]:
+async def _opened(work: Callable[[], tuple[ConversationLog, Messages]]) -> tuple[ConversationLog, Messages]:
     """Open a file, and close it again where nobody is there any more to do so."""
-    opened: list[Ledger] = []
+    opened: list[ConversationLog] = []
 
-    def open_it() -> tuple[Ledger, Messages]:
+    def open_it() -> tuple[ConversationLog, Messages]:
         ledger, messages = work()
         opened.append(ledger)
         return ledger, messages
@@ -414,7 +414,7 @@ async def _opened(work: Callable[[], tuple[Ledger, Messages]]) -> tuple[Ledger, 
 
 
 @asynccontextmanager
-async def _closing(conversation: FileConversation, ledger: Ledger) -> AsyncGenerator[None]:
+async def _closing(conversation: FileConversation, ledger: ConversationLog) -> AsyncGenerator[None]:
     try:
         yield
         await conversation.save()
@@ -432,8 +432,8 @@ def _open(
     id: str | None,  # noqa: A002 - the field's own name
     lease: timedelta,
     now: Callable[[], datetime],
-) -> tuple[Ledger, Messages]:
-    ledger = Ledger(Path(path).resolve(), lease, now)
+) -> tuple[ConversationLog, Messages]:
+    ledger = ConversationLog(Path(path).resolve(), lease, now)
     try:
         return ledger, ledger.open(id or uuid4().hex)
     except BaseException:
@@ -447,8 +447,8 @@ def _create(
     messages: Messages,
     lease: timedelta,
     now: Callable[[], datetime],
-) -> tuple[Ledger, Messages]:
-    ledger = Ledger(Path(path).resolve(), lease, now)
+) -> tuple[ConversationLog, Messages]:
+    ledger = ConversationLog(Path(path).resolve(), lease, now)
     try:
         ledger.create(id, messages)
     except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
-from chat_core.errors import UnsupportedOption, UsageError
+from chat_core.errors import UnsupportedOptionError, UsageError
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ExtrasT = TypeVar("ExtrasT")
@@ -37,7 +37,7 @@ class ProviderOptions(Protocol):
 class ChatOptions:
     """Options that several providers know. `None` leaves the choice to the provider.
 
-    An option that a provider does not know is refused with `UnsupportedOption`, never dropped.
+    An option that a provider does not know is refused with `UnsupportedOptionError`, never dropped.
 
     Attributes:
         temperature: how freely the model chooses its words; 0 is the least free.
@@ -48,7 +48,7 @@ class ChatOptions:
         tool_choice: whether a tool must be called: `"auto"`, `"none"`, `"required"`, or `NamedTool("…")`.
         parallel_tool_calls: whether one answer may hold several calls.
         reasoning: an effort by name, or a budget in tokens.
-        timeout: seconds without a byte from the provider after which a call fails with `Timeout`.
+        timeout: seconds without a byte from the provider after which a call fails with `RequestTimeoutError`.
         extras: options that one provider alone knows, by its own typed class.
     """
 
@@ -90,7 +90,7 @@ class ChatOptions:
         """The extras of one class, for the provider of that name.
 
         Raises:
-            UnsupportedOption: there are extras that are another provider's.
+            UnsupportedOptionError: there are extras that are another provider's.
         """
         found: ExtrasT | None = None
         for extra in self.extras:
@@ -98,20 +98,20 @@ class ChatOptions:
                 found = extra
             else:
                 msg = f"{provider} does not know {type(extra).__name__}, which is for {extra.provider}: leave it out"
-                raise UnsupportedOption(msg)
+                raise UnsupportedOptionError(msg)
         return found
 
     def refuse(self, provider: str, *names: str) -> None:
         """Refuse options that `provider` does not know.
 
         Raises:
-            UnsupportedOption: one of `names` is set.
+            UnsupportedOptionError: one of `names` is set.
         """
         for name in names:
             value: object = getattr(self, name)
             if value is not None:
                 msg = f"{provider} does not know the option {name}={value!r}: leave it out, or choose another provider"
-                raise UnsupportedOption(msg)
+                raise UnsupportedOptionError(msg)
 
 
 _FIELDS = fields(ChatOptions)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, final
 from typing_extensions import TypeForm, TypeVar
 
 from chat_core._json import dumps
-from chat_core.errors import InvalidResponse, Refused, UsageError
+from chat_core.errors import InvalidResponseError, RefusalError, UsageError
 from chat_core.messages import Structured, Text
 from chat_core.provider import OutputSchema
 from chat_core.response import ChatResponse, StructuredResponse
@@ -41,8 +41,8 @@ class OutputSpec(Protocol[ValueT_co]):
         """Turn an answer into the output.
 
         Raises:
-            InvalidResponse: the answer does not fit; the message is written for the model, which may correct it.
-            Refused: the model refused to answer.
+            InvalidResponseError: the answer does not fit; the message is written for the model, which may correct it.
+            RefusalError: the model refused to answer.
         """
         ...
 
@@ -91,15 +91,15 @@ class StructuredOutput(Generic[ValueT]):
         """Validate an answer. White space around the JSON is all that is tolerated.
 
         Raises:
-            InvalidResponse: it is not JSON, or not of the type; the message tells the model what to correct.
-            Refused: the model refused to answer.
+            InvalidResponseError: it is not JSON, or not of the type; the message tells the model what to correct.
+            RefusalError: the model refused to answer.
         """
         from pydantic import ValidationError  # noqa: PLC0415 - a chat that answers in text never needs it
 
         turn = answer.turn
         if answer.refusal is not None or answer.finish_reason == "refusal":
             msg = f"the model refused to give a structured answer: {answer.refusal or answer.text}"
-            raise Refused(msg, partial=turn)
+            raise RefusalError(msg, partial=turn)
         # A provider may emit the value as such; in the history it is text like any other.
         raw = "".join(
             [
@@ -112,7 +112,7 @@ class StructuredOutput(Generic[ValueT]):
             found = self._adapter.validate_json(raw)
         except ValidationError as error:
             where, msg = _complaint(raw, error, cut=answer.finish_reason == "length")
-            raise InvalidResponse(msg, path=where, raw=raw, partial=turn) from error
+            raise InvalidResponseError(msg, path=where, raw=raw, partial=turn) from error
         value: ValueT = found.value if self._enveloped else found
         return StructuredResponse(value, raw, turn, answer.usage)
 

@@ -114,8 +114,8 @@ class ProviderStream(Protocol):
         """The whole turn, once the iteration has ended.
 
         Raises:
-            StreamTruncated: the stream ended before its protocol says it may.
-            InvalidResponse: what came makes no answer.
+            StreamTruncatedError: the stream ended before its protocol says it may.
+            InvalidResponseError: what came makes no answer.
         """
         ...
 

@@ -22,8 +22,8 @@ from chat_core.conversation import Conversation
 from chat_core.engine.inner import InnerChat
 from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan, Settings
-from chat_core.engine.triage import Judge, Triage
-from chat_core.errors import InterruptedTools, PendingTools, UsageError
+from chat_core.engine.triage import Triage, TriageResult
+from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
 from chat_core.messages import Content, Failed, FunctionCall, Messages, Rejected, Suspended, Tool, ToolStatus, Turn
 from chat_core.output import TextOutput
 from chat_core.response import Paused
@@ -223,7 +223,7 @@ class _Rehearsal:
         again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else copy_of(tool)
         journal = Journal(cast("Conversation", _Nowhere(self._id, messages)))
         self._ear.forget()
-        found = await Judge(self._plan, journal).look([again])
+        found = await Triage(self._plan, journal).look([again])
         shown, raised = self._ear.shown, self._ear.raised
         call = DryRunCall(
             (*above, tool.id),
@@ -237,11 +237,11 @@ class _Rehearsal:
         return _told(call, found, again)
 
 
-def _told(call: DryRunCall, found: Triage[Paused], tool: Tool) -> DryRunCall:
+def _told(call: DryRunCall, found: TriageResult[Paused], tool: Tool) -> DryRunCall:
     """What a judgement comes to."""
-    if isinstance(found.error, InterruptedTools):
+    if isinstance(found.error, InterruptedToolsError):
         return replace(call, outcome="interrupted", reason="it was interrupted, and this chat has no rule for that")
-    if isinstance(found.error, PendingTools):
+    if isinstance(found.error, PendingToolsError):
         return replace(call, outcome="held", reason="it was promised to a person or a time")
     if found.error is not None:
         raise found.error

@@ -141,10 +141,10 @@ class Paused:
         """This pause and another one, as one."""
         return replace(self, waiting=(*self.waiting, *other.waiting), usage=self.usage + other.usage)
 
-    def inside(self: PauseT, tool_id: str, /) -> PauseT:  # noqa: PYI019 - as above
+    def prefixed(self: PauseT, tool_id: str, /) -> PauseT:  # noqa: PYI019 - as above
         """This pause as the chat outside sees it, whose tool `tool_id` paused."""
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
 
-    def costing(self: PauseT, usage: Usage, /) -> PauseT:  # noqa: PYI019 - as above
+    def with_usage(self: PauseT, usage: Usage, /) -> PauseT:  # noqa: PYI019 - as above
         """This pause with the usage of its run."""
         return replace(self, usage=usage)

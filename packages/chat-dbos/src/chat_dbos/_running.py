@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
 from chat_core import AnyChat, Paused
-from chat_core.errors import AlreadyClaimed, ChatError, InterruptedTools, LeaseLost, PendingTools
+from chat_core.errors import ChatError, ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError
 from chat_core.response import Wait
-from chat_store import ConversationStore, UnknownConversation
+from chat_store import ConversationStore, UnknownConversationError
 
 
 class Answered(TypedDict):
@@ -52,9 +52,9 @@ async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> 
         await store.load(conversation_id)
         async with store.open(conversation_id) as conversation:
             outcome = await chat.complete(conversation)
-    except (AlreadyClaimed, LeaseLost):
+    except (ConflictError, LeaseLostError):
         return Busy(kind="busy")
-    except (InterruptedTools, PendingTools):
+    except (InterruptedToolsError, PendingToolsError):
         # The chat has no rule for it, and a person has: `tool.complete()`, `retry()`, `fail()`, `approve()`.
         return Halted(kind="halted", until=None)
     except Exception as error:  # noqa: BLE001 - a store or a tool's policy may raise anything, and the workflow says so
@@ -80,6 +80,6 @@ def _failed(error: Exception) -> Failed:
         kind="failed",
         error=type(error).__name__,
         message=str(error),
-        retryable=retryable and not isinstance(error, UnknownConversation),
+        retryable=retryable and not isinstance(error, UnknownConversationError),
         retry_after=error.retry_after if isinstance(error, ChatError) else None,
     )

@@ -15,12 +15,12 @@ from typing import TypeAlias, TypedDict, final
 
 from chat_core import AnyChat
 from chat_core.errors import UsageError
-from chat_store import ConversationStore, UnknownConversation
+from chat_store import ConversationStore, UnknownConversationError
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
 
 from chat_dbos._leaving import TASKS
 from chat_dbos._running import Busy, End, Failed, Halted, run
-from chat_dbos.errors import ConversationFailed
+from chat_dbos.errors import ConversationFailedError
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
 _RESTARTS = 1_000
@@ -37,7 +37,7 @@ class Finished(TypedDict):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WorkflowTiming:
     """How long a workflow waits, in seconds.
 
     Attributes:
@@ -103,13 +103,13 @@ class DurableChats:
         *,
         name: str = "chat_dbos.conversation",
         queue: str | None = None,
-        patience: Patience | None = None,
+        patience: WorkflowTiming | None = None,
     ) -> None:
         self._store = store
         self._chats = dict(chats)
         self._name = name
         self._queue = queue
-        self._patience = patience or Patience()
+        self._patience = patience or WorkflowTiming()
         self._workflow = self._register()
 
     async def start(self, conversation_id: str, *, chat: str) -> WorkflowHandleAsync[Finished]:
@@ -119,7 +119,7 @@ class DurableChats:
         that was pushed since gets a workflow of its own, and so does a conversation whose last one failed.
 
         Raises:
-            UnknownConversation: the store has none of this id.
+            UnknownConversationError: the store has none of this id.
             UsageError: there is no chat of this name.
         """
         self._require(chat)
@@ -162,7 +162,7 @@ class DurableChats:
             else:
                 # No worker of this version may take its steps again. It need not: a new one finds all in the store.
                 # Where the conversation was deleted, there is nothing to go on with; the others are gone on with.
-                with suppress(UnknownConversation):
+                with suppress(UnknownConversationError):
                     snapshot = await self._store.load(conversation_id)
                     await self._begin(conversation_id, chat, snapshot.revision, beside=status.workflow_id)
                 await DBOS.cancel_workflow_async(status.workflow_id)
@@ -211,7 +211,7 @@ class DurableChats:
             if end["kind"] == "failed":
                 failures += 1
                 if not end["retryable"] or failures >= self._patience.attempts:
-                    raise ConversationFailed(conversation_id, end["error"], end["message"], failures)
+                    raise ConversationFailedError(conversation_id, end["error"], end["message"], failures)
             elif end["kind"] == "halted":
                 failures = 0
             # How long is of no consequence for the steps that follow: on a replay, the end of the wait is known.

@@ -1,7 +1,7 @@
 """What a workflow fails with.
 
 ChatError
-└── ConversationFailed
+└── ConversationFailedError
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from chat_core.errors import ChatError
 
 
 @final
-class ConversationFailed(ChatError):
+class ConversationFailedError(ChatError):
     """The runs of a conversation failed, for good or too often. It is valid, and can be started again.
 
     In another process than the one that ran it, DBOS gives this error as a `PortableWorkflowError` of the same message

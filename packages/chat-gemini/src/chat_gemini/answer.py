@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, final
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShape, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, want_object, want_text
 
 from chat_gemini.calls import Call
 
@@ -51,7 +51,7 @@ class Answer:
         """Take parts; what they say to a listener is appended to `out`.
 
         Raises:
-            WrongShape: a known field has one.
+            WrongShapeError: a known field has one.
         """
         for index, item in enumerate(parts):
             if item is None:
@@ -146,7 +146,7 @@ class Answer:
             if not name:
                 known = self.calls[-1].id if self.calls else None
                 if entry.get("args") or entry.get("partialArgs") or entry.get("id") not in (None, "", known):
-                    raise WrongShape(f"{path}.name", "a text")  # noqa: EM102 - a path
+                    raise WrongShapeError(f"{path}.name", "a text")  # noqa: EM102 - a path
                 return  # it ends what has ended
             self._close()
             call = Call(name, None)
@@ -249,7 +249,7 @@ def _base64(text: str, path: str) -> bytes:
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except ValueError:
-        raise WrongShape(path, "base64") from None
+        raise WrongShapeError(path, "base64") from None
 
 
 URL_SAFE: Final = str.maketrans("-_", "+/")

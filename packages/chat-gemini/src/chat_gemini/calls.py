@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from chat_core._json import dumps
 from chat_core.messages import FunctionCall, Opaque, Tool
-from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
 
 STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d{1,6})\]|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]")
 
@@ -62,7 +62,7 @@ class Call:
         """Take one piece.
 
         Raises:
-            WrongShape: it has one.
+            WrongShapeError: it has one.
         """
         self.id = self.id or want_text(call.get("id") or "", f"{path}.id") or None
         self.arguments |= want_object(call.get("args") or {}, f"{path}.args")
@@ -117,7 +117,7 @@ def _steps(path: str, where: str) -> list[str | int]:
         position = step.end()
         steps.append(int(step["index"]) if step["index"] is not None else step["name"] or step["quoted"] or "")
     if not steps or position != len(path) or any(isinstance(step, int) and step > FURTHEST for step in steps):
-        raise WrongShape(where, "a path like $.name[0]")
+        raise WrongShapeError(where, "a path like $.name[0]")
     return steps
 
 
@@ -128,7 +128,7 @@ def _set(place: Any, steps: list[str | int], value: object, where: str) -> Any: 
         last = position == len(steps) - 1
         fits = is_list(place) if isinstance(step, int) else is_object(place)
         if not fits:
-            raise WrongShape(where, "a path into what came before")
+            raise WrongShapeError(where, "a path into what came before")
         inside = place
         if isinstance(step, int):
             inside.extend([None] * (step + 1 - len(inside)))

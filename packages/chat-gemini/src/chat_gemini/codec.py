@@ -9,10 +9,10 @@ from __future__ import annotations
 from chat_gemini.decode import StreamDecoder, decode
 from chat_gemini.embeddings import decode_count, decode_embeddings, encode_count, encode_embeddings
 from chat_gemini.encode import encode, encode_conversation, encode_tools
-from chat_gemini.schema import Inexpressible, json_form, openapi_form
+from chat_gemini.schema import InexpressibleError, json_form, openapi_form
 
 __all__ = [
-    "Inexpressible",
+    "InexpressibleError",
     "StreamDecoder",
     "decode",
     "decode_count",

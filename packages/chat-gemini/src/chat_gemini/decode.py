@@ -1,7 +1,7 @@
 """From the server's words to a turn, at once or bit by bit.
 
 Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponse` with its path. What is unknown is ignored. A whole answer is read as a stream of one chunk.
+`InvalidResponseError` with its path. What is unknown is ignored. A whole answer is read as a stream of one chunk.
 
 No event ends a stream of this wire. It is complete when its candidate has a finish reason and the body has ended.
 
@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar, final
 
 from chat_core._json import loads, parse
-from chat_core.errors import ChatError, ContentFiltered, InvalidResponse, Provider, StreamTruncated
+from chat_core.errors import ChatError, ContentFilteredError, InvalidResponseError, ProviderError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.halves import Halves
-from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.halves import SurrogateBuffer
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import failure_in_body, told
@@ -79,9 +79,9 @@ def decode(body: bytes, provider: str) -> Turn:
     """The turn in a whole answer.
 
     Raises:
-        InvalidResponse: it is none.
-        ContentFiltered: the prompt was blocked.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it is none.
+        ContentFilteredError: the prompt was blocked.
+        ProviderError: the body says that the server failed.
     """
     decoder = StreamDecoder(provider, whole=True)
     decoder.read(body)
@@ -125,7 +125,7 @@ class StreamDecoder:
         self._texts = self._answer.texts
         self._bytes = 0
         self._data = b""
-        self._halves = Halves()
+        self._halves = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether a text grows
         self._seen = False
@@ -144,14 +144,14 @@ class StreamDecoder:
 
         Raises:
             ChatError: the server says that it failed.
-            InvalidResponse: an event is not what the protocol promises.
+            InvalidResponseError: an event is not what the protocol promises.
         """
         if self.failure is not None:
             raise self.failure
         out: list[Delta] = []
         try:
             self._read(events, out)
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError, LookupError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError) as error:
             self.failure = self._failed(error, self._data)
         if self.failure is not None and not out:
             raise self.failure
@@ -168,7 +168,7 @@ class StreamDecoder:
                 chunk = self._odd(data)
             else:
                 if halves.held:
-                    chunk = halves.mend(chunk)
+                    chunk = halves.feed(chunk)
             if chunk is not None:
                 self._take(chunk, out)
 
@@ -176,7 +176,7 @@ class StreamDecoder:
         """What the fast parser refuses; `None` for a sign of life, and for a mark that a gateway ends streams with."""
         if data.strip() in (b"", b"[DONE]"):
             return None
-        return self._halves.mend(loads(data))
+        return self._halves.feed(loads(data))
 
     def _take(self, chunk: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         """Take one chunk. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
@@ -229,8 +229,8 @@ class StreamDecoder:
         """Take a whole answer.
 
         Raises:
-            Provider: the body says that the server failed.
-            InvalidResponse: it is no answer.
+            ProviderError: the body says that the server failed.
+            InvalidResponseError: it is no answer.
         """
         self._bytes = len(body)
         try:
@@ -239,7 +239,7 @@ class StreamDecoder:
                 self._take(chunk, [])
             else:
                 self._take_whole(chunk)
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError, LookupError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError) as error:
             self.failure = self._failed(error, body)
         if self.failure is not None:
             raise self.failure
@@ -256,9 +256,9 @@ class StreamDecoder:
 
         Raises:
             ChatError: the failure that waits.
-            ContentFiltered: the prompt was blocked.
-            StreamTruncated: the stream ended before a finish reason.
-            InvalidResponse: a whole answer has no candidate that says anything.
+            ContentFilteredError: the prompt was blocked.
+            StreamTruncatedError: the stream ended before a finish reason.
+            InvalidResponseError: a whole answer has no candidate that says anything.
         """
         if self.failure is not None:
             raise self.failure
@@ -274,7 +274,7 @@ class StreamDecoder:
         """What has come so far, as a turn."""
         return self._turn()
 
-    def _blocked(self) -> ContentFiltered | None:
+    def _blocked(self) -> ContentFilteredError | None:
         """The error for a prompt that was blocked, at times in mid-answer: the feedback on the prompt says why."""
         reason = str(self._feedback.get("blockReason") or "")
         words = str(self._feedback.get("blockReasonMessage") or "")
@@ -282,7 +282,7 @@ class StreamDecoder:
             return None
         named = f": {reason}" if reason not in UNSAID else ""
         msg = f"{self._provider} blocked the prompt{named}{f' ({words})' if words else ''}"
-        return ContentFiltered(msg, code=reason or None)
+        return ContentFilteredError(msg, code=reason or None)
 
     # --- Beside the text -------------------------------------------------------------------------------
 
@@ -336,7 +336,7 @@ class StreamDecoder:
 
     # --- What goes wrong --------------------------------------------------------------------------------
 
-    def _truncated(self) -> StreamTruncated:
+    def _truncated(self) -> StreamTruncatedError:
         calls = len(self._answer.calls)
         lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
         partial = self.partial()
@@ -344,7 +344,7 @@ class StreamDecoder:
             f"the stream of {self._provider} ended after {self._bytes} bytes without a finish reason"
             f"{lost}; usage so far: {partial.usage}"
         )
-        return StreamTruncated(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
+        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
 
     def _failed(self, error: Exception, data: bytes) -> ChatError:
         if isinstance(error, ChatError):
@@ -353,8 +353,8 @@ class StreamDecoder:
         failure.__cause__ = error
         return self._with_partial(failure)
 
-    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponse | Provider:
-        if isinstance(error, WrongShape):
+    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponseError | ProviderError:
+        if isinstance(error, WrongShapeError):
             path = f"candidates[0].content.{error.path}" if error.path.startswith("parts") else error.path
             return self._invalid(f"{path} is not {error.expected}", path, data)
         try:
@@ -366,9 +366,9 @@ class StreamDecoder:
             raise error  # not the server's fault
         return self._invalid(f"{where or 'the answer'} has a wrong shape", where, data)
 
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponse:
+    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
         partial = self.partial()
-        return InvalidResponse(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
+        return InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
 
     def _with_partial(self, error: ErrorT) -> ErrorT:
         error.partial = error.partial or self.partial()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chat_core._json import dump_bytes, loads
-from chat_core.errors import InvalidResponse, UnsupportedOption
+from chat_core.errors import InvalidResponseError, UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, ToolDeclarations
@@ -27,7 +27,8 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
     """The body of a request for embeddings.
 
     Raises:
-        UnsupportedOption: an option is about answers, and vectors are none; or the method takes one text at a time.
+        UnsupportedOptionError: an option is about answers, and vectors are none; or the method takes one text at a
+        time.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
@@ -39,7 +40,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
         return dump_bytes({"requests": [{"model": f"models/{dialect.model}", **request} for request in requests]})
     if len(requests) != 1:
         msg = f"embedContent takes one text at a time, not {len(requests)}"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     return dump_bytes(requests[0])
 
 
@@ -72,21 +73,21 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
     """The vectors in an answer, in the order of the texts.
 
     Raises:
-        InvalidResponse: it does not hold `count` vectors.
-        Provider: the body says that the server failed.
+        InvalidResponseError: it does not hold `count` vectors.
+        ProviderError: the body says that the server failed.
     """
     answer = _answer(body, provider)
     path, items = _items(answer)
     if not is_list(items) or len(items) != count:
         found = f"{len(items)} items" if is_list(items) else "no list"
         msg = f"{provider}: `{path}` must hold {count} embeddings, not {found}"
-        raise InvalidResponse(msg, path=path, raw=body)
+        raise InvalidResponseError(msg, path=path, raw=body)
     vectors: list[tuple[float, ...]] = []
     for index, item in enumerate(items):
         vector = _vector(item)
         if vector is None:
             msg = f"{provider}: {path}[{index}] is not an embedding"
-            raise InvalidResponse(msg, path=f"{path}[{index}]", raw=body)
+            raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
         vectors.append(vector)
     return EmbeddingsResponse(tuple(vectors), _spent(answer, items))
 
@@ -96,12 +97,12 @@ def _answer(body: bytes, provider: str) -> Json:
         answer = loads(body)
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
-        raise InvalidResponse(msg, raw=body) from error
+        raise InvalidResponseError(msg, raw=body) from error
     if (said := told(answer)) is not None:
         raise failure_in_body(said, provider)
     if not is_object(answer):
         msg = f"{provider}: an answer is an object"
-        raise InvalidResponse(msg, raw=body)
+        raise InvalidResponseError(msg, raw=body)
     return answer
 
 
@@ -145,8 +146,8 @@ def encode_count(messages: Messages, tools: ToolDeclarations, *, dialect: Dialec
     Vertex takes instructions and tools beside the contents; the Gemini API takes them in a whole request.
 
     Raises:
-        PendingTools: a call in the history is not resolved.
-        UnsupportedPart: this wire has no place for a part of the history.
+        PendingToolsError: a call in the history is not resolved.
+        UnsupportedPartError: this wire has no place for a part of the history.
     """
     conversation = encode_conversation(messages, dialect)
     declared = encode_tools(tools, None, dialect)
@@ -161,12 +162,12 @@ def decode_count(body: bytes, provider: str) -> int:
     """The number of tokens.
 
     Raises:
-        InvalidResponse: the answer does not tell it.
-        Provider: the body says that the server failed.
+        InvalidResponseError: the answer does not tell it.
+        ProviderError: the body says that the server failed.
     """
     answer = _answer(body, provider)
     total = answer.get("totalTokens", 0 if "totalTokens" in answer or not answer else None)
     if total.__class__ is not int:
         msg = f"{provider}: `totalTokens` is not a number"
-        raise InvalidResponse(msg, path="totalTokens", raw=body)
+        raise InvalidResponseError(msg, path="totalTokens", raw=body)
     return total

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from chat_core._json import dump_bytes
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
@@ -22,7 +22,7 @@ from chat_core.wire.shapes import Json, is_mapping
 
 from chat_gemini.options import Dialect, GeminiOptions
 from chat_gemini.parts import model_contents, system_parts, user_content
-from chat_gemini.schema import Inexpressible, json_form, openapi_form
+from chat_gemini.schema import InexpressibleError, json_form, openapi_form
 
 DIRECT: Final = {"temperature": "temperature", "top_p": "topP", "seed": "seed", "max_tokens": "maxOutputTokens"}
 
@@ -64,9 +64,9 @@ def encode(
     """The body of a request, the same for a stream and for a whole answer.
 
     Raises:
-        PendingTools: a call in the history is not resolved.
-        UnsupportedPart: this wire has no place for a part of the history.
-        UnsupportedOption: this wire does not know an option, or cannot say what a schema says.
+        PendingToolsError: a call in the history is not resolved.
+        UnsupportedPartError: this wire has no place for a part of the history.
+        UnsupportedOptionError: this wire does not know an option, or cannot say what a schema says.
     """
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
     declared = encode_tools(tools, extras, dialect)
@@ -82,8 +82,8 @@ def encode_conversation(messages: Messages, dialect: Dialect) -> bytes:
     """The instructions and the contents, as members of an object without its braces.
 
     Raises:
-        PendingTools: a call is not resolved.
-        UnsupportedPart: this wire has no place for a part.
+        PendingToolsError: a call is not resolved.
+        UnsupportedPartError: this wire has no place for a part.
     """
     said: list[bytes] = []
     contents: list[bytes] = []
@@ -113,7 +113,7 @@ class _encoder:  # noqa: N801 - a closure in all but name
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
             msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
-            raise PendingTools(msg, waiting)
+            raise PendingToolsError(msg, waiting)
         return _joined(model_contents(turn, self._dialect))
 
 
@@ -144,7 +144,7 @@ def _declaration(item: ToolDeclaration, dialect: Dialect) -> Json:
             f"{dialect.provider} takes no tool of the name {item.name!r}: a name begins with a letter or underscore, "
             "and has up to 128 letters, digits, underscores, dots, colons and dashes"
         )
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     declaration: Json = {"name": item.name}
     if item.description:
         declaration["description"] = item.description
@@ -158,9 +158,9 @@ def _schema(schema: Mapping[str, object], dialect: Dialect, what: str) -> Json:
         return json_form(schema)
     try:
         return openapi_form(schema)
-    except Inexpressible as error:
+    except InexpressibleError as error:
         msg = f"{dialect.provider} cannot be told {what}: {error}"
-        raise UnsupportedOption(msg) from None
+        raise UnsupportedOptionError(msg) from None
 
 
 # --- Everything else ----------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _add(fields: Json, further: Mapping[str, object] | None, what: str, taken: f
     for name, value in (further or {}).items():
         if name in fields or name in taken:
             msg = f"{what} cannot hold {name!r}, which the request already has: set it by its own option"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         fields[name] = value
 
 
@@ -257,23 +257,23 @@ def _thinking(reasoning: str | int | None, extras: GeminiOptions | None, dialect
 def _refuse_effort(effort: str, dialect: Dialect, known: Iterable[str]) -> None:
     names = ", ".join([repr(name) for name in known])
     msg = f"{dialect.provider} does not know the option reasoning={effort!r} for {dialect.model}: choose one of {names}"
-    raise UnsupportedOption(msg)
+    raise UnsupportedOptionError(msg)
 
 
 def _choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Dialect, tools: ToolDeclarations) -> Json:
     if options.parallel_tool_calls is False:
         msg = f"{dialect.provider} cannot be kept from parallel calls: leave parallel_tool_calls out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     choice = options.tool_choice
     mode = extras.function_mode if extras is not None else None
     names = extras.allowed_functions if extras is not None else None
     if choice is not None and (mode is not None or names is not None):
         msg = "tool_choice and function_mode say one thing in two ways: leave one of them out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if not tools:
         if choice == "required" or isinstance(choice, NamedTool):
             msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         choice = None  # without tools, "auto" and "none" ask for nothing
     config: Json = {}
     if isinstance(choice, NamedTool):

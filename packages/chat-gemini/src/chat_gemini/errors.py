@@ -15,40 +15,40 @@ from typing import Any, Final, TypeVar
 
 from chat_core._json import loads
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.failure import LONGEST_WAIT, unreachable
 from chat_core.wire import refusals
 from chat_core.wire.shapes import is_list, is_mapping, is_object, mapping
 
-ErrorT = TypeVar("ErrorT", bound=Provider)
+ErrorT = TypeVar("ErrorT", bound=ProviderError)
 
-REASONS: Final[Mapping[str, type[Provider]]] = {
-    "API_KEY_INVALID": Authentication,
-    "API_KEY_EXPIRED": Authentication,
-    "API_KEY_MISSING": Authentication,
-    "CREDENTIALS_MISSING": Authentication,
-    "ACCESS_TOKEN_EXPIRED": Authentication,
-    "ACCESS_TOKEN_TYPE_UNSUPPORTED": Authentication,
-    "BILLING_DISABLED": QuotaExceeded,
+REASONS: Final[Mapping[str, type[ProviderError]]] = {
+    "API_KEY_INVALID": AuthenticationError,
+    "API_KEY_EXPIRED": AuthenticationError,
+    "API_KEY_MISSING": AuthenticationError,
+    "CREDENTIALS_MISSING": AuthenticationError,
+    "ACCESS_TOKEN_EXPIRED": AuthenticationError,
+    "ACCESS_TOKEN_TYPE_UNSUPPORTED": AuthenticationError,
+    "BILLING_DISABLED": QuotaExceededError,
 }
 """What an `ErrorInfo` says better than the status does."""
 
-NAMES: Final[Mapping[str, type[Provider]]] = {
-    "CANCELLED": ServerFault,  # not by us: we would not listen any more
-    "DEADLINE_EXCEEDED": ServerFault,
-    "ABORTED": ServerFault,
-    "INTERNAL": ServerFault,
-    "UNAVAILABLE": Overloaded,
-    "UNAUTHENTICATED": Authentication,
+NAMES: Final[Mapping[str, type[ProviderError]]] = {
+    "CANCELLED": ServerError,  # not by us: we would not listen any more
+    "DEADLINE_EXCEEDED": ServerError,
+    "ABORTED": ServerError,
+    "INTERNAL": ServerError,
+    "UNAVAILABLE": OverloadedError,
+    "UNAUTHENTICATED": AuthenticationError,
 }
 """What the names of `google.rpc.Code` mean that no status of HTTP says as well."""
 
@@ -69,7 +69,7 @@ DELAY: Final = re.compile(
 TOO_MANY: Final = 429
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> Provider:
+def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
     """The error for an answer whose status is not 2xx."""
     error = refusals.refusal(status, headers, body, provider)
     try:
@@ -79,7 +79,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str)
     return _told_better(error, said)
 
 
-def failure_in_body(said: object, provider: str) -> Provider:
+def failure_in_body(said: object, provider: str) -> ProviderError:
     """The error for an `error` that came with status 200: in the middle of a stream, or in the place of an answer."""
     return _told_better(refusals.failure_in_body(said, provider), said)
 
@@ -103,7 +103,7 @@ def told(answer: object) -> object:
 # --- What the details add -----------------------------------------------------------------------------------
 
 
-def _told_better(error: Provider, said: object) -> Provider:
+def _told_better(error: ProviderError, said: object) -> ProviderError:
     status = _status(said)
     details = [item for item in status.get("details") or () if is_mapping(item)] if status else []
     kind = _kind(error, status, details)
@@ -126,7 +126,7 @@ def _status(said: object) -> Mapping[str, Any]:
     return status if is_list(status.get("details") or []) else {**status, "details": []}
 
 
-def _as(kind: type[ErrorT], error: Provider) -> ErrorT:
+def _as(kind: type[ErrorT], error: ProviderError) -> ErrorT:
     """The same error by another class."""
     return kind(
         str(error),
@@ -138,7 +138,7 @@ def _as(kind: type[ErrorT], error: Provider) -> ErrorT:
     )
 
 
-def _kind(error: Provider, status: Mapping[str, Any], details: list[Mapping[str, Any]]) -> type[Provider]:
+def _kind(error: ProviderError, status: Mapping[str, Any], details: list[Mapping[str, Any]]) -> type[ProviderError]:
     for item in details:
         if (kind := REASONS.get(str(item.get("reason")))) is not None:
             return kind
@@ -146,9 +146,9 @@ def _kind(error: Provider, status: Mapping[str, Any], details: list[Mapping[str,
     message = str(status.get("message"))
     if name == "RESOURCE_EXHAUSTED" or TOO_MANY in (error.status, status.get("code")):
         spent = SPENT.search(message) or any("perday" in limit.lower() for limit in _limits(details))
-        return QuotaExceeded if spent else RateLimited
+        return QuotaExceededError if spent else RateLimitedError
     if name == "FAILED_PRECONDITION" and PLACE.search(message):
-        return PermissionDenied
+        return PermissionDeniedError
     return NAMES.get(name, type(error))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from chat_core._json import dumps
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
     Embedding,
@@ -68,7 +68,7 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
     """The parts of an instruction.
 
     Raises:
-        UnsupportedPart: it holds more than words.
+        UnsupportedPartError: it holds more than words.
     """
     parts: list[Json] = []
     for part in turn.parts:
@@ -149,7 +149,7 @@ def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     """A file as a part. What the provider `made` itself, it takes back.
 
     Raises:
-        UnsupportedPart: the wire cannot carry it.
+        UnsupportedPartError: the wire cannot carry it.
     """
     return _blob(file, dialect, made=made) | _further(file.opaque, dialect)
 
@@ -236,4 +236,4 @@ def _refuse(part: Part, dialect: Dialect, why: str) -> NoReturn:
         case _:
             name = type(part).__name__
     msg = f"the Gemini wire of {dialect.provider} cannot carry {name} here: {why}"
-    raise UnsupportedPart(msg)
+    raise UnsupportedPartError(msg)

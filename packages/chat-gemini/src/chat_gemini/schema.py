@@ -28,7 +28,7 @@ LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 DEEPEST: Final = 64
 
 
-class Inexpressible(Exception):
+class InexpressibleError(Exception):
     """A schema says what its form cannot: `keyword`, at `path`, and what to do about it."""
 
     def __init__(self, keyword: str, path: str, why: str) -> None:
@@ -164,7 +164,7 @@ def openapi_form(schema: Mapping[str, object]) -> Json:
     """The schema in the fields of the message.
 
     Raises:
-        Inexpressible: it says what they cannot.
+        InexpressibleError: it says what they cannot.
     """
     return _OpenApi(schema).rewrite(schema, "", ())
 
@@ -177,9 +177,9 @@ class _OpenApi:
 
     def rewrite(self, schema: object, path: str, within: tuple[str, ...]) -> Json:
         if schema is True or schema == {}:
-            raise Inexpressible("type", path, f"anything at all has none. {INSTEAD}")
+            raise InexpressibleError("type", path, f"anything at all has none. {INSTEAD}")
         if not is_mapping(schema):
-            raise Inexpressible("false", path, "no value satisfies it")
+            raise InexpressibleError("false", path, "no value satisfies it")
         source, within = self._resolved(_with_defs(schema), path, within)
         source = _one_type(_one_value(source), path)
         spoken: list[str] = []
@@ -203,9 +203,9 @@ class _OpenApi:
         while isinstance(name := schema.get("$ref"), str):
             key = unquote(_moved(name).removeprefix("#/$defs/")).replace("~1", "/").replace("~0", "~")
             if key not in self._defs:
-                raise Inexpressible("$ref", path, f"{name!r} leads to no definition of this schema")
+                raise InexpressibleError("$ref", path, f"{name!r} leads to no definition of this schema")
             if key in within:
-                raise Inexpressible("$ref", path, f"{name!r} is recursive, and {INSTEAD}")
+                raise InexpressibleError("$ref", path, f"{name!r} is recursive, and {INSTEAD}")
             within = (*within, key)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             schema = {**mapping(self._defs[key]), **rest}
@@ -215,7 +215,7 @@ class _OpenApi:
             schema = _merged({**schema, "allOf": [part for part, _ in parts]})
             within = tuple(dict.fromkeys([*within, *[name for _, names in parts for name in names]]))
             if "allOf" in schema:
-                raise Inexpressible("allOf", path, f"its members do not fit into one schema, and {INSTEAD}")
+                raise InexpressibleError("allOf", path, f"its members do not fit into one schema, and {INSTEAD}")
         return schema, within
 
     def _take(self, key: str, value: Any, result: Json, spoken: list[str], path: str) -> None:  # noqa: ANN401 - JSON
@@ -224,7 +224,7 @@ class _OpenApi:
         elif key in SPOKEN:
             spoken.append(f"{key}: {dumps(value)}")
         elif key not in SILENT and key not in HANDLED and not key.startswith("x-"):
-            raise Inexpressible(key, path, INSTEAD)
+            raise InexpressibleError(key, path, INSTEAD)
 
     def _numbers(self, source: Mapping[str, Any], result: Json, spoken: list[str]) -> None:
         for exclusive, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
@@ -265,7 +265,7 @@ class _OpenApi:
         if not is_list(members):
             return
         if "oneOf" in source and "anyOf" in source:
-            raise Inexpressible("oneOf", path, f"beside anyOf: {INSTEAD}")
+            raise InexpressibleError("oneOf", path, f"beside anyOf: {INSTEAD}")
         forms = [self.rewrite(item, f"{path}.anyOf[{index}]", within) for index, item in enumerate(members)]
         result.pop("anyOf", None)
         if len(forms) == 1:
@@ -286,10 +286,10 @@ class _OpenApi:
         if is_mapping(further := source.get("additionalProperties")) or (further is True and "properties" in source):
             spoken.append(f"further properties: {dumps(further)}")
         if str(result.get("type")).lower() == "object" and not result.get("properties") and path:
-            raise Inexpressible("additionalProperties", path, f"an object whose names are not known: {INSTEAD}")
+            raise InexpressibleError("additionalProperties", path, f"an object whose names are not known: {INSTEAD}")
         self._array(source, result, spoken, path, within)
         if not result.keys() & {"type", "anyOf"}:
-            raise Inexpressible("type", path, f"there is none. {INSTEAD}")
+            raise InexpressibleError("type", path, f"there is none. {INSTEAD}")
 
     def _array(
         self, source: Mapping[str, Any], result: Json, spoken: list[str], path: str, within: tuple[str, ...]
@@ -300,11 +300,11 @@ class _OpenApi:
             spoken.append(f"in this order: {dumps(places)}")
             result["items"] = unlike[0] if len(unlike) == 1 else {"anyOf": unlike}
         elif is_list(source.get("items")):
-            raise Inexpressible("items", path, f"a schema for each place: {INSTEAD}")
+            raise InexpressibleError("items", path, f"a schema for each place: {INSTEAD}")
         elif "items" in source:
             result["items"] = self.rewrite(source["items"], f"{path}.items", within)
         elif str(result.get("type")).lower() == "array" and "items" not in result:
-            raise Inexpressible("items", path, f"an array needs them. {INSTEAD}")
+            raise InexpressibleError("items", path, f"an array needs them. {INSTEAD}")
 
 
 HANDLED: Final = frozenset(
@@ -327,7 +327,7 @@ def _one_type(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     if len(rest) <= 1:
         return {**schema, **nullable, "type": rest[0] if rest else "null"}
     if "anyOf" in schema or "oneOf" in schema:
-        raise Inexpressible("type", path, f"several types beside a union: {INSTEAD}")
+        raise InexpressibleError("type", path, f"several types beside a union: {INSTEAD}")
     own = {kind: {key: schema[key] for key in OF_TYPE.get(kind.lower(), ()) if key in schema} for kind in rest}
     taken = {"type", *[key for fields in own.values() for key in fields]}
     common = {key: value for key, value in schema.items() if key not in taken}

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_inbox.calls import call_document, waiting_in
-from chat_inbox.desk import Action, Choice, Desk
+from chat_inbox.desk import Action, ApprovalService, Choice
 from chat_inbox.guard import body_of, require_same_origin
 from chat_inbox.names import ids_of, key_of
 from chat_inbox.openapi import document
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_inbox.streams import Streams
 
 WhoAsks: TypeAlias = Callable[[Request], Awaitable[str]]
@@ -35,7 +35,7 @@ _NEEDED: Final[Mapping[Action, str]] = {"fail": "error", "complete": "result"}
 class Api:
     """The routes of the API."""
 
-    def __init__(self, desk: Desk, streams: Streams, who: WhoAsks) -> None:
+    def __init__(self, desk: ApprovalService, streams: Streams, who: WhoAsks) -> None:
         self._desk = desk
         self._streams = streams
         self._who = who
@@ -192,14 +192,14 @@ def _limit(request: Request) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):  # noqa: PLR2004 - enough for anybody
-        raise Problem(400, f"limit is a whole number, such as 50, not {text!r}.")
+        raise ProblemError(400, f"limit is a whole number, such as 50, not {text!r}.")
     return int(text)
 
 
 def _require_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Problem(415, "The body must be JSON: send it with content-type: application/json.")
+        raise ProblemError(415, "The body must be JSON: send it with content-type: application/json.")
 
 
 async def _json_body(request: Request) -> Mapping[str, object]:
@@ -207,9 +207,9 @@ async def _json_body(request: Request) -> Mapping[str, object]:
     try:
         body: object = json.loads(await body_of(request), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise Problem(400, f"The body is not JSON: {error}.") from error
+        raise ProblemError(400, f"The body is not JSON: {error}.") from error
     if not isinstance(body, dict):
-        raise Problem(400, "The body must be a JSON object.")
+        raise ProblemError(400, "The body must be a JSON object.")
     return cast("dict[str, object]", body)
 
 
@@ -230,7 +230,7 @@ def _choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choi
     needed = [name for name in ("version", _NEEDED.get(action)) if name is not None and name not in body]
     errors |= dict.fromkeys(needed, "this is needed")
     if errors:
-        raise Problem(400, "The body is not what this takes; nothing was decided.", errors=errors)
+        raise ProblemError(400, "The body is not what this takes; nothing was decided.", errors=errors)
     text = body.get("reason", body.get("error"))
     choice = Choice(
         action,

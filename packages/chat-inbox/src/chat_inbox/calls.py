@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from chat_core.messages import Decision, Messages, Pending, Suspended, Tool, Unknown
+from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
 
 WaitsFor: TypeAlias = Literal["approval", "schedule", "interrupted"]
 Path: TypeAlias = tuple[str, ...]
@@ -25,7 +25,7 @@ _DONE = {
 
 def waits_for(tool: Tool) -> WaitsFor | None:
     """What a call waits for, `None` where nobody can decide about it."""
-    if isinstance(tool.status, Unknown):
+    if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
 
@@ -120,7 +120,7 @@ def call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
         "asked": dict(tool.call.arguments),
         "expires_at": _moment(pending.expires_at if pending else None),
         "at": _moment(pending.at if pending else None),
-        "error": pending.error if pending else status.reason if isinstance(status, Unknown) else None,
+        "error": pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
         "result": tool.result_text() if tool.resolved else None,
         "decisions": [_decision_document(decision) for decision in tool.decisions],
     }

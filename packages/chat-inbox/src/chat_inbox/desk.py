@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Literal, TypeAlias, final
 
 from chat_core import AnyChat
-from chat_core.errors import AlreadyClaimed, IllegalTransition, InvalidDocument, UsageError
+from chat_core.errors import ConflictError, IllegalTransitionError, InvalidDocumentError, UsageError
 from chat_core.messages import Messages, Tool
 from chat_core.tools import ToolDefinition
-from chat_store import ConversationStore, Snapshot, UnknownConversation, Waiting
+from chat_store import ConversationStore, Snapshot, UnknownConversationError, Waiting
 
 from chat_inbox.calls import decided_by, version_of, waits_for
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_inbox.runs import Runs
 from chat_inbox.tools import definition_of, names_of, problems_of
 
@@ -44,7 +44,7 @@ class Choice:
         """Do it.
 
         Raises:
-            IllegalTransition: the call is not where this can be done.
+            IllegalTransitionError: the call is not where this can be done.
         """
         match self.action:
             case "approve":
@@ -60,7 +60,7 @@ class Choice:
 
 
 @final
-class Desk:
+class ApprovalService:
     """A store, the chats that go on with what is in it, and who may look."""
 
     def __init__(
@@ -87,37 +87,37 @@ class Desk:
         """A conversation as it is stored.
 
         Raises:
-            Problem: there is none, or none that this person may see.
+            ProblemError: there is none, or none that this person may see.
         """
         try:
             found = await self.store.load(conversation)
-        except (UnknownConversation, UsageError):
+        except (UnknownConversationError, UsageError):
             found = None
-        except InvalidDocument as error:
-            raise Problem(500, f"The conversation cannot be read: {error}.") from error
+        except InvalidDocumentError as error:
+            raise ProblemError(500, f"The conversation cannot be read: {error}.") from error
         if found is None or not self._authorise(person, found.person):
-            raise Problem(404, "There is no such conversation: it was deleted, or it is not yours to see.")
+            raise ProblemError(404, "There is no such conversation: it was deleted, or it is not yours to see.")
         return found
 
     def find(self, snapshot: Snapshot, path: tuple[str, ...]) -> Tool:
         """A call of a conversation.
 
         Raises:
-            Problem: there is none.
+            ProblemError: there is none.
         """
         try:
             return snapshot.messages.tool(*path)
         except (KeyError, TypeError):
-            raise Problem(404, "There is no such call in this conversation (any more).") from None
+            raise ProblemError(404, "There is no such call in this conversation (any more).") from None
 
     def require_seen(self, tool: Tool, version: str) -> None:
         """Look whether a call is the one that somebody has seen.
 
         Raises:
-            Problem: it is another one by now; it says who was faster.
+            ProblemError: it is another one by now; it says who was faster.
         """
         if version_of(tool) != version:
-            raise Problem(409, decided_by(tool))
+            raise ProblemError(409, decided_by(tool))
 
     def definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
         """How the tool of a call is declared, `None` where its chat is not known here."""
@@ -146,13 +146,13 @@ class Desk:
         `version` is that of the call as the person saw it: somebody else's decision is never decided over.
 
         Raises:
-            Problem: 409 where the call is another one by now; 422 where its tool would not take the arguments.
+            ProblemError: 409 where the call is another one by now; 422 where its tool would not take the arguments.
         """
         snapshot = await self.snapshot(person, conversation)
         tool = self.find(snapshot, path)
         self.require_seen(tool, version)
         if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
-            raise Problem(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
+            raise ProblemError(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
         if choice.arguments is not None:
             self._check(snapshot, path, choice.arguments)
         if go_on:
@@ -160,14 +160,14 @@ class Desk:
         try:
             choice.apply(tool, person, self.now())
             saved = await self.store.save(conversation, snapshot.messages, revision=snapshot.revision)
-        except IllegalTransition as error:
-            raise Problem(409, f"This cannot be done: {error}.") from error
-        except AlreadyClaimed as error:
+        except IllegalTransitionError as error:
+            raise ProblemError(409, f"This cannot be done: {error}.") from error
+        except ConflictError as error:
             tool = self.find(await self.snapshot(person, conversation), path)
             moved = version_of(tool) != version
-            raise Problem(409, decided_by(tool) if moved else f"Nothing was changed: {error}.") from error
+            raise ProblemError(409, decided_by(tool) if moved else f"Nothing was changed: {error}.") from error
         except UsageError as error:
-            raise Problem(422, f"{error}") from error
+            raise ProblemError(422, f"{error}") from error
         self.runs.front.tell("changed")
         self.runs.channel(conversation).tell("changed")
         if go_on:
@@ -177,17 +177,17 @@ class Desk:
     def _check(self, snapshot: Snapshot, path: tuple[str, ...], arguments: Mapping[str, object]) -> None:
         definition = self.definition(snapshot.id, snapshot.messages, path)
         if definition is not None and (errors := problems_of(definition, arguments)):
-            raise Problem(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
+            raise ProblemError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
 
     async def resume(self, person: str, conversation: str) -> None:
         """Go on with a conversation.
 
         Raises:
-            Problem: there is none, or no chat to go on with it.
+            ProblemError: there is none, or no chat to go on with it.
         """
         await self.snapshot(person, conversation)
         if not self.runs.start(conversation):
-            raise Problem(409, "This inbox has no chat to go on with: a worker of the application does that.")
+            raise ProblemError(409, "This inbox has no chat to go on with: a worker of the application does that.")
 
     async def cursor(self) -> str:
         """Where the store is: what is read after this is at least so new."""

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
 """Who asks: the name that decisions are recorded under; `None` where nobody is signed in."""
@@ -80,11 +80,13 @@ class Tokens:
         """Check a form's token.
 
         Raises:
-            Problem: it is another one, or there is none.
+            ProblemError: it is another one, or there is none.
         """
         cookie = request.cookies.get(COOKIE, "")
         if not cookie or not hmac.compare_digest(self.of(cookie, person).encode(), token.encode(errors="replace")):
-            raise Problem(403, "This form was not made for you, or is too old: load the page again, and decide there.")
+            raise ProblemError(
+                403, "This form was not made for you, or is too old: load the page again, and decide there."
+            )
 
 
 def cookie_of(request: Request) -> str:
@@ -104,7 +106,7 @@ def require_same_origin(request: Request) -> None:
     """Refuse what the page of another site sent. A program that is no browser says nothing of where it comes from.
 
     Raises:
-        Problem: it came from elsewhere.
+        ProblemError: it came from elsewhere.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -112,7 +114,7 @@ def require_same_origin(request: Request) -> None:
             return
     elif origin is None or origin.partition("://")[2] == request.headers.get("host"):
         return
-    raise Problem(403, "This request came from the page of another site, and is not taken.")
+    raise ProblemError(403, "This request came from the page of another site, and is not taken.")
 
 
 @final
@@ -143,7 +145,7 @@ async def body_of(request: Request) -> bytes:
     """The body of a request.
 
     Raises:
-        Problem: it is too long.
+        ProblemError: it is too long.
     """
     chunks: list[bytes] = []
     size = 0
@@ -151,6 +153,6 @@ async def body_of(request: Request) -> bytes:
         async for chunk in stream:
             size += len(chunk)
             if size > MOST_BYTES:
-                raise Problem(413, f"A request may have {MOST_BYTES} bytes at most.")
+                raise ProblemError(413, f"A request may have {MOST_BYTES} bytes at most.")
             chunks.append(chunk)
     return b"".join(chunks)

@@ -22,12 +22,12 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_inbox.api import Api, json_answer
-from chat_inbox.desk import Authorise, Desk
+from chat_inbox.desk import ApprovalService, Authorise
 from chat_inbox.guard import Authenticate, Shield, Tokens
 from chat_inbox.links import Links
 from chat_inbox.openapi import document
 from chat_inbox.pages import Pages
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_inbox.render import ASSETS, render
 from chat_inbox.streams import Streams
 from chat_inbox.watch import Watch
@@ -82,7 +82,7 @@ class Inbox:
             raise UsageError(msg)
         self._authenticate = authenticate
         self._grace = grace_seconds
-        self._desk = Desk(store, _chat_of(chat), authorise, now)
+        self._desk = ApprovalService(store, _chat_of(chat), authorise, now)
         self._watch = Watch(store, self._desk.runs)
         self._stack: AsyncExitStack | None = None
         streams = Streams(self._watch, secrets.token_hex(4))
@@ -90,7 +90,7 @@ class Inbox:
         routes = [*pages.routes(), *Api(self._desk, streams, self._who).routes(), ASSETS]
         if approvals is not None:
             routes += Links(self._desk, approvals, authenticate).routes()
-        handlers = {Problem: _told, HTTPException: _told, Exception: _broken}
+        handlers = {ProblemError: _told, HTTPException: _told, Exception: _broken}
         self._app = Starlette(
             routes=routes,
             middleware=[Middleware(Shield)],
@@ -137,7 +137,9 @@ class Inbox:
     async def _who(self, request: Request) -> str:
         person = await self._authenticate(request)
         if person is None:
-            raise Problem(401, "You are not signed in, or may not use this: sign in where this is part of, and return.")
+            raise ProblemError(
+                401, "You are not signed in, or may not use this: sign in where this is part of, and return."
+            )
         return person
 
 
@@ -154,15 +156,15 @@ async def _told(request: Request, error: Exception) -> Response:
     headers: Mapping[str, str] = {}
     if isinstance(error, HTTPException):
         headers = error.headers or {}  # which methods an address takes
-        error = Problem(error.status_code, _SENTENCES.get(error.status_code, f"{error.detail}."))
-    assert isinstance(error, Problem)  # noqa: S101 - the handlers are for these two
+        error = ProblemError(error.status_code, _SENTENCES.get(error.status_code, f"{error.detail}."))
+    assert isinstance(error, ProblemError)  # noqa: S101 - the handlers are for these two
     answer = _answer(request, error)
     answer.headers.update(headers)
     return answer
 
 
 async def _broken(request: Request, _error: Exception) -> Response:
-    return _answer(request, Problem(500, "Something went wrong here; the log of the server has all of it."))
+    return _answer(request, ProblemError(500, "Something went wrong here; the log of the server has all of it."))
 
 
 _SENTENCES: Final = {
@@ -171,7 +173,7 @@ _SENTENCES: Final = {
 }
 
 
-def _answer(request: Request, problem: Problem) -> Response:
+def _answer(request: Request, problem: ProblemError) -> Response:
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if path.startswith("/api/") or path == "/openapi.json":
         return json_answer(problem.document, problem.status, "application/problem+json")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefused, BoundApproval
-from chat_core.errors import AlreadyClaimed, ChatError
+from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval
+from chat_core.errors import ChatError, ConflictError
 from chat_core.messages import Messages, Tool
-from chat_store import UnknownConversation
+from chat_store import UnknownConversationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chat_inbox.desk import Choice, Desk
+from chat_inbox.desk import ApprovalService, Choice
 from chat_inbox.forms import Field, blame, build, errors_of
 from chat_inbox.guard import Authenticate, require_same_origin
 from chat_inbox.pages import Draft, choice_of, posted_form
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_inbox.render import render
 from chat_inbox.tools import problems_of
 from chat_inbox.view import View
@@ -32,7 +32,7 @@ _DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The 
 class Links:
     """The route of bound approvals."""
 
-    def __init__(self, desk: Desk, keys: ApprovalKeys, authenticate: Authenticate) -> None:
+    def __init__(self, desk: ApprovalService, keys: ApprovalKeys, authenticate: Authenticate) -> None:
         self._desk = desk
         self._keys = keys
         self._authenticate = authenticate
@@ -52,7 +52,7 @@ class Links:
             approval = self._keys.read(token)
             snapshot = await self._desk.store.load(approval.conversation)
             tool = self._keys.show(token, snapshot.id, snapshot.messages, by=person)
-        except (ApprovalRefused, UnknownConversation) as error:
+        except (ApprovalRefusedError, UnknownConversationError) as error:
             raise _refused(error) from error
         form = self._form(approval, tool, snapshot.id, snapshot.messages)
         return self._page(request, approval, tool, Draft(approval.path, form, {}, "", {}), token=token)
@@ -71,7 +71,7 @@ class Links:
                 draft = Draft(approval.path, self._form(approval, tool, conversation.id, messages), posted, "", {})
                 choice = choice_of(tool, draft)
                 if choice is not None and choice.action not in _DONE:
-                    raise Problem(400, "A link approves or rejects: nothing was decided.")
+                    raise ProblemError(400, "A link approves or rejects: nothing was decided.")
                 if choice is None or not self._will_do(choice, draft, conversation.id, messages):
                     status = 200 if "add" in posted else 422
                     return self._page(request, approval, tool, draft, token=token, status=status)
@@ -87,7 +87,7 @@ class Links:
                     by=person,
                     note=choice.note,
                 )
-        except (ApprovalRefused, UnknownConversation, AlreadyClaimed) as error:
+        except (ApprovalRefusedError, UnknownConversationError, ConflictError) as error:
             raise _refused(error) from error
         self._desk.runs.front.tell("changed")
         self._desk.runs.channel(approval.conversation).tell("changed")
@@ -125,11 +125,11 @@ class Links:
         )
 
 
-def _refused(error: ChatError) -> Problem:
-    if isinstance(error, ApprovalRefused):
+def _refused(error: ChatError) -> ProblemError:
+    if isinstance(error, ApprovalRefusedError):
         decision = error.decision
         who = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""
-        return Problem(410 if decision is not None else 403, f"This link decides nothing: {error}.{who}")
-    if isinstance(error, UnknownConversation):
-        return Problem(404, "The conversation that this link is about is not there any more.")
-    return Problem(409, f"Nothing was decided: {error}.")
+        return ProblemError(410 if decision is not None else 403, f"This link decides nothing: {error}.{who}")
+    if isinstance(error, UnknownConversationError):
+        return ProblemError(404, "The conversation that this link is about is not there any more.")
+    return ProblemError(409, f"Nothing was decided: {error}.")

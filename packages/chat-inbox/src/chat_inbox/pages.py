@@ -16,11 +16,11 @@ from starlette.routing import Route
 
 from chat_inbox.api import WhoAsks
 from chat_inbox.calls import Path, is_expired, remaining, waits_for
-from chat_inbox.desk import Action, Choice, Desk
+from chat_inbox.desk import Action, ApprovalService, Choice
 from chat_inbox.forms import Field, blame, build, errors_of, line_text, read, same
 from chat_inbox.guard import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
 from chat_inbox.names import ids_of, quote_key
-from chat_inbox.problems import Problem
+from chat_inbox.problems import ProblemError
 from chat_inbox.render import render
 from chat_inbox.streams import Streams
 from chat_inbox.view import SHOWN, View, anchor_of
@@ -56,7 +56,7 @@ class Draft:
 class Pages:
     """The routes of the pages."""
 
-    def __init__(self, desk: Desk, streams: Streams, who: WhoAsks, tokens: Tokens) -> None:
+    def __init__(self, desk: ApprovalService, streams: Streams, who: WhoAsks, tokens: Tokens) -> None:
         self._desk = desk
         self._streams = streams
         self._who = who
@@ -126,7 +126,7 @@ class Pages:
                 done = f"{_url(request, conversation)}?done={choice.action}#{anchor_of(path)}"
                 return RedirectResponse(done, status_code=303)
             status = 422 if draft.errors or (draft.form and errors_of(draft.form)) else 200
-        except Problem as problem:
+        except ProblemError as problem:
             draft.problem, status = problem.detail, problem.status
             if draft.form is not None and problem.errors:
                 blame(draft.form, problem.errors)
@@ -217,7 +217,7 @@ def choice_of(tool: Tool, draft: Draft) -> Choice | None:
     """What was chosen in a form; `None` where it is to be shown again, with another item or with what is wrong.
 
     Raises:
-        Problem: nothing was chosen that there is.
+        ProblemError: nothing was chosen that there is.
     """
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
@@ -237,7 +237,7 @@ def choice_of(tool: Tool, draft: Draft) -> Choice | None:
             return _completed(draft, note)
         case _:
             if form is None or "add" not in posted:
-                raise Problem(400, "Choose one of the buttons of the form: nothing was decided.")
+                raise ProblemError(400, "Choose one of the buttons of the form: nothing was decided.")
             read(form, posted)
     return None
 
@@ -269,18 +269,18 @@ async def posted_form(request: Request) -> Posted:
     """The fields of a form; of two with one name the last one counts.
 
     Raises:
-        Problem: it is no form, not in UTF-8, or of more fields than a form of ours has.
+        ProblemError: it is no form, not in UTF-8, or of more fields than a form of ours has.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Problem(415, "This takes a form of a page; programs use the API.")
+        raise ProblemError(415, "This takes a form of a page; programs use the API.")
     body = await body_of(request)
     if body.count(b"&") >= _MOST_FIELDS:  # they are counted before each of them costs an object
-        raise Problem(413, f"A form may have {_MOST_FIELDS} fields at most.")
+        raise ProblemError(413, f"A form may have {_MOST_FIELDS} fields at most.")
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise Problem(400, "The form is not in UTF-8; load the page again.") from error
+        raise ProblemError(400, "The form is not in UTF-8; load the page again.") from error
     return dict(pairs)
 
 

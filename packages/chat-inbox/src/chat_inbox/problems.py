@@ -8,7 +8,7 @@ from typing import final
 
 
 @final
-class Problem(Exception):
+class ProblemError(Exception):
     """A request that is refused. Nothing was changed.
 
     Attributes:

@@ -16,11 +16,11 @@ from typing import Any, Final, Literal, TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup
 from chat_core import AnyChat, StreamingChat
-from chat_core.errors import AlreadyClaimed, ChatError, UsageError
+from chat_core.errors import ChatError, ConflictError, UsageError
 from chat_core.events import (
     AttemptReset,
     Done,
-    Nested,
+    NestedEvent,
     StepFinished,
     StructuredDelta,
     TextDelta,
@@ -45,7 +45,7 @@ Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Told:
+class PageEvent:
     """An event for pages: `text`, `reset`, `changed`, `began` or `ended`."""
 
     number: int
@@ -73,7 +73,7 @@ class Channel:
     detail: str = ""
     again: bool = False
     followers: int = 0
-    _log: list[Told] = field(default_factory=list[Told])
+    _log: list[PageEvent] = field(default_factory=list[PageEvent])
     _text: list[str] = field(default_factory=list[str])
     _turns: int = 0
     _news: anyio.Event | None = None
@@ -85,7 +85,7 @@ class Channel:
             return ""
         return "".join(self._text)
 
-    def since(self, number: int) -> Sequence[Told] | None:
+    def since(self, number: int) -> Sequence[PageEvent] | None:
         """What was told since then; `None` where that is not known any more."""
         first = self.number - len(self._log)
         return self._log[number - first :] if first <= number <= self.number else None
@@ -99,7 +99,7 @@ class Channel:
     def tell(self, name: str, **data: object) -> None:
         """Tell everybody who listens."""
         self.number += 1
-        self._log.append(Told(self.number, name, data))
+        self._log.append(PageEvent(self.number, name, data))
         if len(self._log) > _LOGGED:
             del self._log[: _LOGGED // 2]
         if self._news is not None:
@@ -140,7 +140,7 @@ class Channel:
                 self.change()
             case ToolCall() | ToolStarted() | ToolResult():
                 self.tell("changed")
-            case Nested(_, ToolCall() | ToolStarted() | ToolResult() | StepFinished()):
+            case NestedEvent(_, ToolCall() | ToolStarted() | ToolResult() | StepFinished()):
                 self.tell("changed")
             case _:
                 pass
@@ -158,12 +158,12 @@ class Channel:
         finally:
             self.followers -= 1
 
-    async def follow(self, number: int) -> AsyncGenerator[Told]:
+    async def follow(self, number: int) -> AsyncGenerator[PageEvent]:
         """Everything that is told from `number` on; `changed` where some of it is gone. It has no end."""
         while True:
             told = self.since(number)
             if told is None:
-                told = [Told(self.number, "changed", {})]
+                told = [PageEvent(self.number, "changed", {})]
             for item in told:
                 number = item.number
                 yield item
@@ -299,7 +299,7 @@ class Runs:
                 channel.begin(opened.messages)
                 self.front.tell("changed")
                 last = await _drive(chat, opened, channel)
-        except AlreadyClaimed as error:
+        except ConflictError as error:
             return "elsewhere", f"Another process is at this conversation: {error}."
         except ChatError as error:
             return "failed", f"The run ended with an error: {error}. Everything that was finished is kept."

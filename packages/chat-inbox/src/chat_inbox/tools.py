@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from chat_core import AnyChat
 from chat_core.messages import Messages
-from chat_core.tools import InvalidArguments, ToolDefinition
+from chat_core.tools import InvalidArgumentsError, ToolDefinition
 
 
 def names_of(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def problems_of(definition: ToolDefinition, arguments: Mapping[str, object]) -> 
     """What the tool has against arguments, by their place; nothing where they will do."""
     try:
         definition.validate(arguments)
-    except InvalidArguments as error:
+    except InvalidArgumentsError as error:
         return _by_place(str(error))
     return {}
 

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, final
 from chat_core.messages import (
     Content,
     File,
+    Interrupted,
     Messages,
     Part,
     Pending,
@@ -25,7 +26,6 @@ from chat_core.messages import (
     Text,
     Tool,
     Turn,
-    Unknown,
 )
 
 from chat_inbox.calls import Path, decision_word, is_expired, remaining, status_of, version_of, waits_for
@@ -117,7 +117,7 @@ class View:
             self._terms(pending),
             moment.isoformat() if moment else None,
             is_expired(tool, self._now),
-            pending.error if pending else status.reason if isinstance(status, Unknown) else None,
+            pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
             tool.result_text() if tool.resolved else None,
             tuple(_decisions(tool)),
             self._form_of(path, tool) if waits else None,

@@ -16,7 +16,7 @@ from typing import Any, final
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 from chat_llamacpp.prompt import TEXT, with_prompt
-from chat_llamacpp.schema import Unconstrainable, enforceable, refers
+from chat_llamacpp.schema import UnconstrainableError, enforceable, refers
 
 
 @final
@@ -39,8 +39,8 @@ def constrain(body: Mapping[str, Any]) -> Constrained:
     """Rewrite a request of the Completions wire.
 
     Raises:
-        Unconstrainable: a schema cannot be enforced, a tool is not a function, the tool choice names no tool, or the
-            conversation holds what the model cannot read.
+        UnconstrainableError: a schema cannot be enforced, a tool is not a function, the tool choice names no tool, or
+            the conversation holds what the model cannot read.
     """
     rewritten: Json = {**body}
     tools: list[Json] = rewritten.pop("tools", None) or []
@@ -65,7 +65,7 @@ def _function(tool: Mapping[str, Any]) -> Json:
     function = tool.get("function")
     if tool.get("type") != "function" or not is_mapping(function):
         msg = f"llama.cpp knows functions only, not a tool of type {tool.get('type')!r}"
-        raise Unconstrainable(msg)
+        raise UnconstrainableError(msg)
     return dict(function)
 
 
@@ -88,11 +88,11 @@ def _offered(functions: Sequence[Json], choice: object) -> list[Json]:
         name = mapping(choice.get("function")).get("name")
         if name not in names:
             msg = f"tool_choice names {name!r}, and the tools are {names!r}"
-            raise Unconstrainable(msg)
+            raise UnconstrainableError(msg)
         return [functions[names.index(name)]]
     if choice == "required" and not functions:
         msg = "tool_choice is 'required', and there are no tools"
-        raise Unconstrainable(msg)
+        raise UnconstrainableError(msg)
     return list(functions)
 
 
@@ -169,6 +169,6 @@ def _text(content: object) -> str:
     for part in content if is_list(content) else []:
         if part.get("type") != "text":
             msg = f"this model reads text, and the conversation has a part of type {part.get('type')!r}"
-            raise Unconstrainable(msg)
+            raise UnconstrainableError(msg)
         pieces.append(part["text"])
     return "\n".join(pieces)

@@ -44,7 +44,7 @@ _EXACT: Final = 2**53
 _DEEPEST: Final = 64
 
 
-class Unconstrainable(ValueError):
+class UnconstrainableError(ValueError):
     """The request cannot be put into a grammar; the message says why."""
 
 
@@ -57,7 +57,7 @@ def enforceable(schema: Mapping[str, Any], owner: str, place: str = "#") -> Json
         place: where it will stand in the schema of the whole answer, as a JSON pointer. References are told from there.
 
     Raises:
-        Unconstrainable: a keyword cannot be followed; the message names it.
+        UnconstrainableError: a keyword cannot be followed; the message names it.
     """
     rewriter = _Rewriter(schema, owner, place)
     rewritten = rewriter.rewrite(schema, 0)
@@ -181,7 +181,7 @@ class _Rewriter:
 
     def _refuse(self, why: str) -> NoReturn:
         msg = f"the schema of {self._owner} cannot be enforced by llama.cpp: {why}"
-        raise Unconstrainable(msg)
+        raise UnconstrainableError(msg)
 
 
 def _together(rules: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from chat_core.wire.shapes import Json, is_object
 from chat_llamacpp.answer import Translator, Whole, refusal
 from chat_llamacpp.constrained import Constrained, constrain
 from chat_llamacpp.decoding import Chunk, Decoding
-from chat_llamacpp.schema import Unconstrainable
+from chat_llamacpp.schema import UnconstrainableError
 from chat_llamacpp.server import JSON, Load, Server, Settings, load, refused
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _constrained(request: Request) -> Constrained:
     body = {**_read(request), "stream": True, "stream_options": {"include_usage": True}}
     try:
         return constrain(body)
-    except Unconstrainable as error:
+    except UnconstrainableError as error:
         raise refused(400, {"message": str(error), "type": "invalid_request_error"}) from error
 
 

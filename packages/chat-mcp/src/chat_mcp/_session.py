@@ -17,7 +17,7 @@ from chat_core import ToolContext
 from mcp import Client, MCPError, types
 
 from chat_mcp._content import value_of, words_of
-from chat_mcp.errors import ServerGone, ServerUnavailable, ToolRefused
+from chat_mcp.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
 from chat_mcp.progress import McpProgress
 from chat_mcp.servers import McpServer, connect
 
@@ -64,11 +64,11 @@ class Session:
         """Every tool of the server.
 
         Raises:
-            ServerUnavailable: it does not tell.
+            ServerUnavailableError: it does not tell.
         """
         if self._client is None:
             msg = f"the MCP server {self.label!r} is not available: {reason_of(self._failure)}"
-            raise ServerUnavailable(msg) from self._failure
+            raise ServerUnavailableError(msg) from self._failure
         found: list[types.Tool] = []
         cursor: str | None = None
         try:
@@ -80,19 +80,19 @@ class Session:
                     return found
         except Exception as error:
             msg = f"the MCP server {self.label!r} does not tell its tools: {reason_of(error)}"
-            raise ServerUnavailable(msg) from error
+            raise ServerUnavailableError(msg) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
         """Call a tool. Where the caller is cancelled, the server is told so.
 
         Raises:
-            ToolRefused: the server says that it failed, or does not take the call.
-            ServerGone: there is no server any more.
+            ToolRefusedError: the server says that it failed, or does not take the call.
+            ServerGoneError: there is no server any more.
         """
         client = self._client
         if client is None or self._gone:
             msg = f"the MCP server {self.label!r} has gone away; this was not run, and nothing more can be run there"
-            raise ServerGone(msg)
+            raise ServerGoneError(msg)
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             context.progress(McpProgress(progress, total, message))
@@ -102,15 +102,15 @@ class Session:
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 raise self._lost() from error
-            raise ToolRefused(error.message) from error
+            raise ToolRefusedError(error.message) from error
         if result.is_error:
-            raise ToolRefused(words_of(result))
+            raise ToolRefusedError(words_of(result))
         return value_of(result)
 
-    def _lost(self) -> ServerGone:
+    def _lost(self) -> ServerGoneError:
         # Known here before the session has come to its end.
         self._gone = True
-        return ServerGone(f"the MCP server {self.label!r} went away during this call, which may have taken effect")
+        return ServerGoneError(f"the MCP server {self.label!r} went away during this call, which may have taken effect")
 
 
 def reason_of(error: BaseException | None) -> str:

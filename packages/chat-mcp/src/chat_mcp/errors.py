@@ -1,10 +1,10 @@
 """What goes wrong with a server.
 
 ChatError
-└── ServerUnavailable     it does not start, does not answer, or does not speak the protocol
+└── ServerUnavailableError     it does not start, does not answer, or does not speak the protocol
 Exception                 what a call ends in, for the model to read: the tool is `Failed`
-├── ServerGone            it went away
-└── ToolRefused           it says no, or its tool failed
+├── ServerGoneError            it went away
+└── ToolRefusedError           it says no, or its tool failed
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from chat_core.errors import ChatError
 
 
 @final
-class ServerUnavailable(ChatError):
+class ServerUnavailableError(ChatError):
     """The server does not start, does not answer, or does not speak the protocol. No tool of it was called."""
 
 
 @final
-class ServerGone(Exception):
+class ServerGoneError(Exception):
     """The server went away. The model reads whether this call may have taken effect."""
 
 
 @final
-class ToolRefused(Exception):
+class ToolRefusedError(Exception):
     """The server says that the tool failed, or does not take the call. The model reads the server's words."""

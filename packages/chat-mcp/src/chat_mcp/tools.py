@@ -16,7 +16,7 @@ from mcp import types
 
 from chat_mcp._session import Session
 from chat_mcp.annotations import McpAnnotations, annotations_of
-from chat_mcp.errors import ServerUnavailable
+from chat_mcp.errors import ServerUnavailableError
 from chat_mcp.servers import HttpServer, McpServer, StdioServer
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -49,7 +49,7 @@ async def mcp_tools(
         connect_timeout: seconds for the server to start, to answer, and to tell its tools.
 
     Raises:
-        ServerUnavailable: it does not start, does not answer, or does not speak the protocol.
+        ServerUnavailableError: it does not start, does not answer, or does not speak the protocol.
         UsageError: a tool of it cannot be taken; the message names it, and `without` leaves it out.
     """
     _require_server(server)
@@ -72,7 +72,7 @@ async def _connected(group: TaskGroup, session: Session, how: _How, seconds: flo
         await group.start(session.run)
         return await _collect(session, how)
     msg = f"the MCP server {session.label!r} is not available: it did not answer within {seconds:g} s"
-    raise ServerUnavailable(msg)
+    raise ServerUnavailableError(msg)
 
 
 @final

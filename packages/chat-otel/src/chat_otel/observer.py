@@ -175,7 +175,7 @@ class OpenTelemetry:
         """The tool's body is over."""
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
-        error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResult()
+        error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResultError()
         failed = isinstance(error, (Exception, SystemExit)) and isinstance(status, Failed)
         facts = {**facts, **self._fail(timed.span, error if failed else None)}
         if self._content and isinstance(status, Completed):
@@ -195,7 +195,7 @@ class OpenTelemetry:
         return {names.ERROR: name}
 
 
-class InvalidResult(Exception):
+class InvalidResultError(Exception):
     """The tool returned what cannot be told to a model. It is never raised: its name is an `error.type`."""
 
 

@@ -13,7 +13,7 @@ from chat_core._json import dumps
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import Opaque
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShape, mapping, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, mapping, want_object, want_text
 
 from chat_responses.growing import CALLS, Growing, Items, Place
 from chat_responses.items import (
@@ -132,7 +132,7 @@ class Answer:
         """More text."""
         text = event.get("delta")
         if text.__class__ is not str and text is not None:
-            raise WrongShape("delta", "a text")
+            raise WrongShapeError("delta", "a text")
         if text:
             place = event.get("output_index"), event.get("content_index")
             if place != self._place or place[0] is None:

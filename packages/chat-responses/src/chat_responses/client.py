@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, final
 
-from chat_core.errors import Provider, TransportError
+from chat_core.errors import ProviderError, TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclarations
@@ -84,7 +84,7 @@ class ResponsesProvider:
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
         try:
             turn = decode(await self._send(PATH, sent.body, options), dialect.provider)
-        except Provider as error:
+        except ProviderError as error:
             if sent.previous is None or not forgotten(error):
                 raise
             sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
@@ -112,7 +112,7 @@ class ResponsesProvider:
                 if sent.previous is not None:
                     # Over a socket, the first event says whether the server has it.
                     await stream.begin()
-            except Provider as error:
+            except ProviderError as error:
                 if sent.previous is None or not forgotten(error):
                     raise
                 await stack.aclose()

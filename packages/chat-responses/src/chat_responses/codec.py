@@ -7,7 +7,7 @@ What a request says is in `encode.py`, `parts.py`, `files.py`, `declare.py` and 
 from __future__ import annotations
 
 from chat_core._json import loads
-from chat_core.errors import InvalidResponse
+from chat_core.errors import InvalidResponseError
 from chat_core.wire.shapes import mapping
 from chat_core.wire.strict import strict_schema
 
@@ -35,18 +35,18 @@ def decode_count(body: bytes, provider: str) -> int:
     """The number of tokens in the answer to a question for it.
 
     Raises:
-        InvalidResponse: there is none in it.
-        Provider: the body says that the server failed.
+        InvalidResponseError: there is none in it.
+        ProviderError: the body says that the server failed.
     """
     try:
         answer = loads(body)
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
-        raise InvalidResponse(msg, raw=body) from error
+        raise InvalidResponseError(msg, raw=body) from error
     count = mapping(answer).get("input_tokens")
     if isinstance(count, int) and count >= 0:
         return count
     if (said := told(answer)) is not None:
         raise failure(said, provider)
     msg = f"{provider}: `input_tokens` must be a count, not {count!r}"
-    raise InvalidResponse(msg, path="input_tokens", raw=body)
+    raise InvalidResponseError(msg, path="input_tokens", raw=body)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from chat_core._json import dump_bytes
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import ToolDeclaration, ToolDeclarations
 from chat_core.wire.shapes import Json, is_list, is_mapping
@@ -75,18 +75,18 @@ def choice(options: ChatOptions, extras: ResponsesOptions | None, *, tools: bool
     """Which tools may or must be called, and whether several at once.
 
     Raises:
-        UnsupportedOption: a call is asked for where there are no tools, or two choices contradict each other.
+        UnsupportedOptionError: a call is asked for where there are no tools, or two choices contradict each other.
     """
     chosen = options.tool_choice
     raw = extras.tool_choice if extras is not None else None
     allowed = extras.allowed_tools if extras is not None else None
     if chosen is not None and raw is not None:
         msg = f"tool_choice={chosen!r} and the extras' tool_choice={dict(raw)!r} are two choices: leave one out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     if not tools:
         if chosen == "required" or isinstance(chosen, NamedTool) or allowed is not None:
             msg = f"tool_choice={chosen!r} needs tools, and there are none: add them, or leave the choice out"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         # Without tools, "auto" and "none" ask for nothing, and several servers refuse the fields.
         return {} if raw is None else {"tool_choice": dict(raw)}
     fields: Json = {}
@@ -108,7 +108,7 @@ def _allowed(
 ) -> Json:
     if options.tool_choice not in {None, "auto", "required"} or (extras is not None and extras.tool_choice is not None):
         msg = f"allowed_tools go with tool_choice 'auto' or 'required', not {options.tool_choice!r}: leave one out"
-        raise UnsupportedOption(msg)
+        raise UnsupportedOptionError(msg)
     tools = [_named(item, extras) if isinstance(item, str) else dict(item) for item in allowed]
     return {"type": "allowed_tools", "mode": options.tool_choice or "auto", "tools": tools}
 

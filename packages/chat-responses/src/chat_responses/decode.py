@@ -1,8 +1,8 @@
 """From the server's words to a turn, at once or bit by bit.
 
 Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponse` with its path. Events and items that are unknown are ignored or kept as they came. What is said in
-pieces is for the listener; the turn is made of what the server says at the end, and of the pieces only where it does
+`InvalidResponseError` with its path. Events and items that are unknown are ignored or kept as they came. What is said
+in pieces is for the listener; the turn is made of what the server says at the end, and of the pieces only where it does
 not say them again.
 """
 
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, final
 
 from chat_core._json import dumps, loads, parse
-from chat_core.errors import ChatError, InvalidResponse, Provider, StreamTruncated
+from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata
-from chat_core.wire.halves import Halves
-from chat_core.wire.shapes import Json, WrongShape, is_object, mapping, want_list, want_object
+from chat_core.wire.halves import SurrogateBuffer
+from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object
 
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_in, failure, told
@@ -85,8 +85,8 @@ def decode(body: bytes, provider: str) -> Turn:
     """The turn in a whole response.
 
     Raises:
-        InvalidResponse: it is none.
-        Provider: the server says that it failed.
+        InvalidResponseError: it is none.
+        ProviderError: the server says that it failed.
     """
     decoder = StreamDecoder(provider)
     decoder.read(body)
@@ -117,7 +117,7 @@ class StreamDecoder:
         self._provider = provider
         self._bytes = 0
         self._data: bytes | Json = b""
-        self._halves = Halves()
+        self._halves = SurrogateBuffer()
         self._head: Json = {}
         self._answer = Answer(provider)
         self._output: list[Json] | None = None
@@ -129,7 +129,7 @@ class StreamDecoder:
 
         Raises:
             ChatError: the server says that it failed.
-            InvalidResponse: an event is not what the protocol promises.
+            InvalidResponseError: an event is not what the protocol promises.
         """
         return self._guarded(events, self._read)
 
@@ -149,7 +149,7 @@ class StreamDecoder:
             return out
         try:
             read(events, out)
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error)
         if self.failure is not None and not out:
             raise self.failure
@@ -168,7 +168,7 @@ class StreamDecoder:
                     continue
             else:
                 if halves.held:
-                    said = halves.mend(said)
+                    said = halves.feed(said)
             # Most events are pieces of an item, and go where they belong without a detour.
             try:
                 handler = EVENTS.get(said.get("type"))
@@ -188,7 +188,7 @@ class StreamDecoder:
         if not bare or bare == DONE:
             return None
         try:
-            return self._halves.mend(loads(event.data))
+            return self._halves.feed(loads(event.data))
         except ValueError:
             if event.type in ERRORS:
                 raise failure(event.data.decode(errors="replace"), self._provider) from None
@@ -229,14 +229,14 @@ class StreamDecoder:
         """Take a whole response.
 
         Raises:
-            Provider: the server says that it failed.
-            InvalidResponse: it is no response.
+            ProviderError: the server says that it failed.
+            InvalidResponseError: it is no response.
         """
         self._bytes = len(body)
         self._data = body
         try:
             self._take_whole(loads(body))
-        except (ChatError, WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error)
         if self.failure is not None:
             raise self.failure
@@ -257,8 +257,8 @@ class StreamDecoder:
 
         Raises:
             ChatError: the failure that waits.
-            StreamTruncated: the stream ended before the response did.
-            InvalidResponse: the response is none.
+            StreamTruncatedError: the stream ended before the response did.
+            InvalidResponseError: the response is none.
         """
         if self.failure is not None:
             raise self.failure
@@ -266,7 +266,7 @@ class StreamDecoder:
             raise self._truncated()
         try:
             return self._turn(self._output or [])
-        except (WrongShape, ValueError, AttributeError, TypeError) as error:
+        except (WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error)
             raise self.failure from error
 
@@ -330,7 +330,7 @@ class StreamDecoder:
 
     # --- What goes wrong --------------------------------------------------------------------------------
 
-    def _truncated(self) -> StreamTruncated:
+    def _truncated(self) -> StreamTruncatedError:
         partial = self.partial()
         calls = len(partial.tools)
         lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
@@ -338,7 +338,7 @@ class StreamDecoder:
             f"the stream of {self._provider} ended after {self._bytes} bytes without `response.completed`"
             f"{lost}; usage so far: {partial.usage}"
         )
-        return StreamTruncated(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
+        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
 
     def _failed(self, error: Exception) -> ChatError:
         if isinstance(error, ChatError):
@@ -347,10 +347,10 @@ class StreamDecoder:
         found.__cause__ = error
         return self._with_partial(found)
 
-    def _misshapen(self, error: Exception) -> InvalidResponse | Provider:
+    def _misshapen(self, error: Exception) -> InvalidResponseError | ProviderError:
         data = self._data
         raw = data if isinstance(data, bytes) else dumps(data)
-        if isinstance(error, WrongShape):
+        if isinstance(error, WrongShapeError):
             return self._invalid(f"{error.path} is not {error.expected}", error.path, raw)
         try:
             said = loads(raw)
@@ -363,8 +363,8 @@ class StreamDecoder:
             raise error  # not the server's fault
         return self._invalid(f"{where} has a wrong shape", where, raw)
 
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponse:
-        return InvalidResponse(f"{self._provider}: {message}", path=path, raw=raw)
+    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
+        return InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw)
 
     def _with_partial(self, error: ErrorT) -> ErrorT:
         error.partial = error.partial or self.partial()
@@ -390,7 +390,7 @@ def _is_sound(item: Json, provider: str) -> bool:
     """Whether an item can be read: of what has come so far, the rest is left out."""
     try:
         parts_of(item, provider, "item")
-    except (WrongShape, ValueError, AttributeError, TypeError):
+    except (WrongShapeError, ValueError, AttributeError, TypeError):
         return False
     return True
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, final
 
 from chat_core._json import dump_bytes
-from chat_core.errors import PendingTools, UnsupportedOption
+from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Messages, Role, Text, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions
@@ -79,9 +79,9 @@ def encode(
     """The body of a request.
 
     Raises:
-        PendingTools: a call in the history is not resolved.
-        UnsupportedPart: this wire has no place for a part of the history.
-        UnsupportedOption: this wire, or this dialect of it, does not know an option.
+        PendingToolsError: a call in the history is not resolved.
+        UnsupportedPartError: this wire has no place for a part of the history.
+        UnsupportedOptionError: this wire, or this dialect of it, does not know an option.
     """
     return compose(messages, tools, options, structured_output, dialect=dialect, stream=stream).body
 
@@ -99,7 +99,7 @@ def compose(
     """A request, and what must be known of it when its answer comes. `whole` sends the history whatever is stored.
 
     Raises:
-        PendingTools, UnsupportedPart, UnsupportedOption: as `encode()` does.
+        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     if extras is not None and extras.store is not None and extras.store != dialect.store:
@@ -139,7 +139,7 @@ def encode_count(
     """The body of a question for the number of tokens that a request would have.
 
     Raises:
-        PendingTools, UnsupportedPart, UnsupportedOption: as `encode()` does.
+        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     instructions, leading = _instructions(messages, dialect)
@@ -212,8 +212,8 @@ def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:
     """The items of a turn, joined by commas: for a model's, its own, then what became of its calls.
 
     Raises:
-        PendingTools: a call is not resolved.
-        UnsupportedPart: this wire has no place for a part.
+        PendingToolsError: a call is not resolved.
+        UnsupportedPartError: this wire has no place for a part.
     """
     items = turn.encoded(dialect.turn_key, _Encoder(role, dialect))
     return b"" if items == SILENT else items
@@ -242,7 +242,7 @@ class _Encoder:
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
             msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
-            raise PendingTools(msg, waiting)
+            raise PendingToolsError(msg, waiting)
         return [*model_items(turn, self._dialect), *outcomes(turn, self._dialect)]
 
 
@@ -286,7 +286,7 @@ def _reasoning(options: ChatOptions, extras: ResponsesOptions | None, dialect: R
                 f"{dialect.provider} takes an effort, not a budget in tokens: reasoning={options.reasoning!r} cannot "
                 "be sent; choose 'low', 'medium' or 'high'"
             )
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         asked["max_tokens"] = options.reasoning
     elif options.reasoning is not None:
         asked["effort"] = options.reasoning
@@ -342,5 +342,5 @@ def _add_further(extras: ResponsesOptions | None, head: Json, rest: Json) -> Non
     for name, value in (extras.extra_body or {}).items() if extras is not None else ():
         if name in rest or name in head or name in {"model", "input", "tools", "stream"}:
             msg = f"extra_body cannot hold {name!r}, which the request already has: set it by its own option"
-            raise UnsupportedOption(msg)
+            raise UnsupportedOptionError(msg)
         rest[name] = value

@@ -11,12 +11,12 @@ from typing import Final
 from chat_core._json import dumps
 from chat_core.errors import (
     ChatError,
-    ContentFiltered,
-    InvalidRequest,
-    Overloaded,
-    Provider,
-    QuotaExceeded,
-    ServerFault,
+    ContentFilteredError,
+    InvalidRequestError,
+    OverloadedError,
+    ProviderError,
+    QuotaExceededError,
+    ServerError,
 )
 from chat_core.transport.failure import refused
 from chat_core.wire.refusals import failure_in_body, read_error, refusal, translate
@@ -26,38 +26,38 @@ __all__ = ["error_in", "failure", "failure_in_body", "forgotten", "refusal", "to
 
 FORGOTTEN: Final = "previous_response_not_found"
 
-KINDS: Final[Mapping[str, type[Provider]]] = {
-    "invalid_prompt": InvalidRequest,
-    "invalid_image": InvalidRequest,
-    "invalid_image_format": InvalidRequest,
-    "invalid_base64_image": InvalidRequest,
-    "invalid_image_url": InvalidRequest,
-    "invalid_image_mode": InvalidRequest,
-    "image_too_large": InvalidRequest,
-    "image_too_small": InvalidRequest,
-    "image_parse_error": InvalidRequest,
-    "image_file_too_large": InvalidRequest,
-    "unsupported_image_media_type": InvalidRequest,
-    "empty_image_file": InvalidRequest,
-    "failed_to_download_image": InvalidRequest,
-    "image_file_not_found": InvalidRequest,
-    "data_residency_mismatch": InvalidRequest,
-    FORGOTTEN: InvalidRequest,
-    "image_content_policy_violation": ContentFiltered,
-    "bio_policy": ContentFiltered,
-    "misalignment_policy_violation": ContentFiltered,
-    "cyber_policy": ContentFiltered,
-    "vector_store_timeout": ServerFault,
-    "websocket_connection_limit_reached": ServerFault,  # the socket has grown too old; another one will do
-    "server_is_overloaded": Overloaded,
-    "slow_down": Overloaded,
-    "usage_limit_reached": QuotaExceeded,
-    "usage_not_included": QuotaExceeded,
+KINDS: Final[Mapping[str, type[ProviderError]]] = {
+    "invalid_prompt": InvalidRequestError,
+    "invalid_image": InvalidRequestError,
+    "invalid_image_format": InvalidRequestError,
+    "invalid_base64_image": InvalidRequestError,
+    "invalid_image_url": InvalidRequestError,
+    "invalid_image_mode": InvalidRequestError,
+    "image_too_large": InvalidRequestError,
+    "image_too_small": InvalidRequestError,
+    "image_parse_error": InvalidRequestError,
+    "image_file_too_large": InvalidRequestError,
+    "unsupported_image_media_type": InvalidRequestError,
+    "empty_image_file": InvalidRequestError,
+    "failed_to_download_image": InvalidRequestError,
+    "image_file_not_found": InvalidRequestError,
+    "data_residency_mismatch": InvalidRequestError,
+    FORGOTTEN: InvalidRequestError,
+    "image_content_policy_violation": ContentFilteredError,
+    "bio_policy": ContentFilteredError,
+    "misalignment_policy_violation": ContentFilteredError,
+    "cyber_policy": ContentFilteredError,
+    "vector_store_timeout": ServerError,
+    "websocket_connection_limit_reached": ServerError,  # the socket has grown too old; another one will do
+    "server_is_overloaded": OverloadedError,
+    "slow_down": OverloadedError,
+    "usage_limit_reached": QuotaExceededError,
+    "usage_not_included": QuotaExceededError,
 }
 """The codes of this wire that other wires do not have."""
 
 
-def failure(error: object, provider: str) -> Provider:
+def failure(error: object, provider: str) -> ProviderError:
     """The error for what a server said of one where it had begun to answer."""
     said = read_error(error)
     kind = next((KINDS[name] for name in said.names if name in KINDS), None)
@@ -93,7 +93,7 @@ def told(answer: object) -> object:
 
 def forgotten(error: ChatError) -> bool:
     """Whether the server says that it does not have the response that a request goes on from."""
-    if not isinstance(error, Provider):
+    if not isinstance(error, ProviderError):
         return False
     words = str(error).lower()
     return error.code == FORGOTTEN or ("previous" in words and "response" in words and "not found" in words)

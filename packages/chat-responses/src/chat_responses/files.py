@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from chat_core._json import dumps
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import Embedding, File, Opaque, Part, Structured, Text
 from chat_core.wire.shapes import Json, mapping
 
@@ -26,7 +26,7 @@ def content_part(part: Part, dialect: ResponsesDialect) -> Json:
     """A part that stands in the content of a message that no model said.
 
     Raises:
-        UnsupportedPart: it does not.
+        UnsupportedPartError: it does not.
     """
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text} | _further(owned(part.opaque, dialect))
@@ -45,7 +45,7 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
     """A file as a content part.
 
     Raises:
-        UnsupportedPart: the wire cannot carry it.
+        UnsupportedPartError: the wire cannot carry it.
     """
     data = owned(file.opaque, dialect)
     if file.kind in {"audio", "video"}:
@@ -100,7 +100,7 @@ def refuse(part: Part, dialect: ResponsesDialect, why: str = "") -> NoReturn:
     """Refuse a part by its name.
 
     Raises:
-        UnsupportedPart: always.
+        UnsupportedPartError: always.
     """
     match part:
         case File():
@@ -110,4 +110,4 @@ def refuse(part: Part, dialect: ResponsesDialect, why: str = "") -> NoReturn:
         case _:
             name = type(part).__name__
     msg = f"the Responses wire of {dialect.provider} cannot carry {name} here: {why or 'it has no place for it'}"
-    raise UnsupportedPart(msg)
+    raise UnsupportedPartError(msg)

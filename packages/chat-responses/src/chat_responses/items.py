@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from chat_core._json import dumps, loads
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
-from chat_core.wire.shapes import Json, WrongShape, is_list, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, mapping, want_list, want_object, want_text
 
 from chat_responses.parts import MCP_APPROVAL
 
@@ -28,7 +28,7 @@ def parts_of(item: Json, provider: str, path: str) -> list[Part]:
     """The parts that an item is.
 
     Raises:
-        WrongShape: it is not shaped as its type says.
+        WrongShapeError: it is not shaped as its type says.
     """
     kind = item.get("type")
     reader = READERS.get(kind) if isinstance(kind, str) else None
@@ -132,7 +132,7 @@ def arguments_of(item: Json, path: str) -> str:
     if is_object(value):
         return dumps(value)
     where = f"{path}.arguments".removeprefix(".")
-    raise WrongShape(where, "a text")
+    raise WrongShapeError(where, "a text")
 
 
 def _function_call(item: Json, provider: str, path: str) -> list[Part]:

@@ -43,7 +43,7 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
     """The items of a turn that no model said: a message, cut where whole items stand in it.
 
     Raises:
-        UnsupportedPart: this wire has no place for a part.
+        UnsupportedPartError: this wire has no place for a part.
     """
     items: list[Json] = []
     content: list[Json] = []
@@ -85,7 +85,7 @@ def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
     """The items of a model's turn, without what became of its calls.
 
     Raises:
-        UnsupportedPart: this wire has no place for a part.
+        UnsupportedPartError: this wire has no place for a part.
     """
     items = _Items(dialect, turn)
     for part in turn.parts:

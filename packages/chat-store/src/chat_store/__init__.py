@@ -1,6 +1,6 @@
 """Stores for conversations: a pause survives its process, and what was allowed runs once."""
 
-from chat_store.errors import ConversationExists, UnknownConversation
+from chat_store.errors import ConversationExistsError, UnknownConversationError
 from chat_store.memory import MemoryStore
 from chat_store.sqlite import SqliteStore
 from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
@@ -8,13 +8,13 @@ from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConve
 __all__ = [
     "Changed",
     "Changes",
-    "ConversationExists",
+    "ConversationExistsError",
     "ConversationStore",
     "Due",
     "MemoryStore",
     "OpenConversation",
     "Snapshot",
     "SqliteStore",
-    "UnknownConversation",
+    "UnknownConversationError",
     "Waiting",
 ]

@@ -17,12 +17,12 @@ from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, Filter, Look
-from chat_store._bells import Bell
+from chat_store._backend import Backend, Filter, PollResult
+from chat_store._bells import Notifier
 from chat_store._cursor import Cursor
-from chat_store._ledger import Ledger
+from chat_store._ledger import ConversationLog
 from chat_store._opened import opened, read, write
-from chat_store.errors import UnknownConversation
+from chat_store.errors import UnknownConversationError
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
 _LONGEST_REST = 10.0
@@ -38,7 +38,7 @@ def utc_now() -> datetime:
 class BackedStore:
     """A `ConversationStore` over a `Backend`."""
 
-    _ledger_type: ClassVar[type[Ledger]] = Ledger
+    _ledger_type: ClassVar[type[ConversationLog]] = ConversationLog
     """Who may change what. Tests put one that is wrong in its place."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
@@ -70,7 +70,7 @@ class BackedStore:
             person: who is in charge of a new conversation; of a stored one, this changes nothing.
 
         Raises:
-            AlreadyClaimed: from leaving the block, as from `save()`.
+            ConflictError: from leaving the block, as from `save()`.
         """
         return opened(self._ledger(uuid4().hex if id is None else id, person), self._lease_seconds)
 
@@ -84,7 +84,7 @@ class BackedStore:
         """Store messages as a new conversation, and return its id: a random one unless given.
 
         Raises:
-            ConversationExists: there is one with this id.
+            ConversationExistsError: there is one with this id.
         """
         name = uuid4().hex if id is None else id
         await finish_in_thread(partial(self._ledger(name, person).create, messages))
@@ -94,7 +94,7 @@ class BackedStore:
         """A conversation as it stands now.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         ledger = self._ledger(id)
         messages = await finish_in_thread(partial(read, ledger))
@@ -106,9 +106,9 @@ class BackedStore:
         What others did since that revision is merged, call by call.
 
         Raises:
-            AlreadyClaimed: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
+            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
                 both here and there, or during a live run. Nothing was written.
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
             UsageError: the messages do not follow from this revision, or there is no such revision.
         """
         await finish_in_thread(partial(write, self._ledger(id), messages, revision))
@@ -118,7 +118,7 @@ class BackedStore:
         """Put a person in charge of a conversation.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         await finish_in_thread(partial(self._ledger(id).assign, person))
 
@@ -126,8 +126,8 @@ class BackedStore:
         """Forget a conversation, with its history.
 
         Raises:
-            AlreadyClaimed: a run on it is live.
-            UnknownConversation: there is none.
+            ConflictError: a run on it is live.
+            UnknownConversationError: there is none.
         """
         await finish_in_thread(self._ledger(id).delete)
 
@@ -176,7 +176,7 @@ class BackedStore:
             return Changes(str(cursor))
         cursor = Cursor.read(since)
         end = None if wait_seconds is None else current_time() + wait_seconds
-        bell = Bell()
+        bell = Notifier()
         # Before the first look: what is changed after it, rings.
         self._backend.watch(bell)
         try:
@@ -190,7 +190,7 @@ class BackedStore:
         finally:
             self._backend.unwatch(bell)
 
-    def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, Look]:
+    def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
         # Where the clock of another machine was ahead, this goes back: something is told twice rather than never.
@@ -201,12 +201,12 @@ class BackedStore:
         """Everything that ever happened to a conversation, oldest first.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         entries = await finish_in_thread(self._ledger(id).everything)
         if not entries:
             msg = f"there is no conversation {id!r} under this id"
-            raise UnknownConversation(msg)
+            raise UnknownConversationError(msg)
         return history_of(entries)
 
     async def aclose(self) -> None:
@@ -214,7 +214,7 @@ class BackedStore:
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _ledger(self, id: str, person: str | None = None) -> Ledger:  # noqa: A002 - the field's own name
+    def _ledger(self, id: str, person: str | None = None) -> ConversationLog:  # noqa: A002 - the field's own name
         for name in (id, person):
             if name is not None and not _storable(name):
                 msg = f"no database can keep the name {name!r}"
@@ -222,7 +222,7 @@ class BackedStore:
         return self._ledger_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
 
 
-def _rest(cursor: Cursor, look: Look, end: float | None) -> float:
+def _rest(cursor: Cursor, look: PollResult, end: float | None) -> float:
     """How long to wait for a bell before the next look, in seconds."""
     rest = _LONGEST_REST if end is None else min(_LONGEST_REST, end - current_time())
     if look.moment is not None:

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core.response import Wait, WaitKind
 
-from chat_store._bells import Bell
+from chat_store._bells import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
@@ -60,7 +60,7 @@ class Filter:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Look:
+class PollResult:
     """What a look at the changes found.
 
     Attributes:
@@ -109,7 +109,8 @@ class Backend(Protocol):
     """A database. Every method blocks its thread, and may be called from any.
 
     Raises, all of them that look at it: `TimeoutError` where somebody else writes and does not come to an end,
-    `InvalidDocument` where the database is damaged or something else, `OSError` where it cannot be read or written.
+    `InvalidDocumentError` where the database is damaged or something else, `OSError` where it cannot be read or
+    written.
     """
 
     def reading(self, id: str) -> AbstractContextManager[Reading]:  # noqa: A002 - the field's own name
@@ -128,7 +129,7 @@ class Backend(Protocol):
         """The conversations that are due, and that no lease is held of at `now`; the oldest first."""
         ...
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         """What was changed since a position, or became due later than `after`; without a position, nothing.
 
         Raises:
@@ -136,11 +137,11 @@ class Backend(Protocol):
         """
         ...
 
-    def watch(self, bell: Bell) -> None:
+    def watch(self, bell: Notifier) -> None:
         """Ring a bell whenever something may have been changed. Returns at once, and is no look at the database."""
         ...
 
-    def unwatch(self, bell: Bell) -> None:
+    def unwatch(self, bell: Notifier) -> None:
         """Ring it no more."""
         ...
 

@@ -20,7 +20,7 @@ class _Trio(Protocol):
 
 
 @final
-class Bell:
+class Notifier:
     """What one task waits for, and any thread may ring."""
 
     def __init__(self) -> None:
@@ -50,19 +50,19 @@ class Bell:
 
 
 @final
-class Bells:
+class Notifiers:
     """All that are to be rung."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._bells: set[Bell] = set()
+        self._bells: set[Notifier] = set()
 
-    def add(self, bell: Bell) -> None:
+    def add(self, bell: Notifier) -> None:
         """One more."""
         with self._lock:
             self._bells.add(bell)
 
-    def remove(self, bell: Bell) -> None:
+    def remove(self, bell: Notifier) -> None:
         """One less."""
         with self._lock:
             self._bells.discard(bell)

@@ -22,21 +22,21 @@ from typing import cast
 from uuid import uuid4
 
 from chat_core._json import dump_bytes, loads
-from chat_core._ledger import Moved, News
+from chat_core._ledger import LogUpdate, StaleToolError
 from chat_core._stored import Batch, Document, Lease, Stored, TurnAdded, copy_of
-from chat_core.errors import AlreadyClaimed, InvalidDocument, LeaseLost, NewerVersion, UsageError
+from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Changing, Head, Reading
-from chat_store._standing import Standing, waits_of
-from chat_store.errors import ConversationExists, UnknownConversation
+from chat_store._standing import WaitIndex, waits_of
+from chat_store.errors import ConversationExistsError, UnknownConversationError
 
 VERSION = 1
 """Of the entries; the tables have their own."""
 
 
-class Ledger:
+class ConversationLog:
     """The entries of one conversation, and what they come to. Every method blocks its thread.
 
     Attributes:
@@ -62,16 +62,16 @@ class Ledger:
         self._told = 0
         self._born: str = ""
         self._opened = False
-        self.news: deque[News] = deque()
+        self.news: deque[LogUpdate] = deque()
         self._forget()
 
     def _forget(self) -> None:
         """Begin to read from the first entry on."""
         self.stored = Stored()
         self.stored.id = self._id
-        self._standing = Standing()
+        self._standing = WaitIndex()
         self._head = Head(self._id, self._person)
-        self._own: deque[News] = deque()
+        self._own: deque[LogUpdate] = deque()
         self._begun = Messages()
         self._written = False
 
@@ -87,7 +87,7 @@ class Ledger:
         """The same, up to a revision.
 
         Raises:
-            UnknownConversation: nothing is stored.
+            UnknownConversationError: nothing is stored.
             UsageError: there is no such revision.
         """
         with self._reading(revision) as reading:
@@ -102,12 +102,12 @@ class Ledger:
         """Store a conversation.
 
         Raises:
-            ConversationExists: there is one.
+            ConversationExistsError: there is one.
         """
         with self._changing() as changing:
             if self._head.entries:
                 msg = f"a conversation {self._id!r} is stored already; open() opens it"
-                raise ConversationExists(msg)
+                raise ConversationExistsError(msg)
             self._begin(changing, messages)
 
     # --- A run ---------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Ledger:
         """Begin a run, and make a batch durable.
 
         Raises:
-            AlreadyClaimed, Moved: nothing was written.
+            ConflictError, Moved: nothing was written.
         """
         with self._changing() as changing:
             self._require_no_live_run()
@@ -132,7 +132,7 @@ class Ledger:
         """Prolong the lease.
 
         Raises:
-            LeaseLost: another run took over.
+            LeaseLostError: another run took over.
         """
         with self._changing() as changing:
             if not self._overtaken():
@@ -143,8 +143,8 @@ class Ledger:
         """Make a batch of the run durable, and prolong the lease.
 
         Raises:
-            LeaseLost: another run took over; the batch is stored as late.
-            Moved: somebody decided one of the calls; nothing was written.
+            LeaseLostError: another run took over; the batch is stored as late.
+            StaleToolError: somebody decided one of the calls; nothing was written.
         """
         with self._changing() as changing:
             if self._overtaken():
@@ -161,7 +161,7 @@ class Ledger:
             return
         seen, now = self._told, self._now()
         try:
-            with suppress(UnknownConversation), self._changing() as changing:
+            with suppress(UnknownConversationError), self._changing() as changing:
                 if not self._overtaken():
                     # What was decided since the run last looked, it has not gone on with.
                     unseen = self._head.entries > seen
@@ -187,8 +187,8 @@ class Ledger:
         """Make decisions durable, also while a run of somebody else is live; read what others wrote.
 
         Raises:
-            AlreadyClaimed: a live run is at one of the calls, or somebody added turns. Nothing was written.
-            Moved: somebody decided one of the calls; nothing was written.
+            ConflictError: a live run is at one of the calls, or somebody added turns. Nothing was written.
+            StaleToolError: somebody decided one of the calls; nothing was written.
         """
         if not batch:
             with self._reading():
@@ -216,7 +216,7 @@ class Ledger:
         """Forget the conversation.
 
         Raises:
-            AlreadyClaimed: a run on it is live.
+            ConflictError: a run on it is live.
         """
         with self._backend.changing(self._id) as changing:
             self._head = self._stored_head(changing)
@@ -267,14 +267,14 @@ class Ledger:
             self._take(number, _document(entry))
         if self._head.entries != head.entries:
             msg = f"the conversation {self._id!r} is damaged: it has {self._head.entries} of {head.entries} entries"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
         self._head = head
         self.stored.fence = head.fence
 
     def _take(self, number: int, document: Document) -> None:
         if document.get("n") != number:
             msg = f"entry {number} of the conversation {self._id!r} says that it is entry {document.get('n')!r}"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
         if number == 1:
             self._take_first(document)
         else:
@@ -290,7 +290,7 @@ class Ledger:
     def _take_first(self, document: Document) -> None:
         if cast("int", document["version"]) > VERSION:
             msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade it"
-            raise NewerVersion(msg)
+            raise NewerVersionError(msg)
         self._begun = self.stored.begin(document)
         self._standing.begin(self._begun)
         if self._opened and not self._told:
@@ -357,23 +357,23 @@ class Ledger:
                 f"run {self._fence} of the conversation {self._id!r} stood still for longer than its lease, and was "
                 f"overtaken; what it did since is stored as late"
             )
-            raise LeaseLost(msg)
+            raise LeaseLostError(msg)
 
     def _require_unmoved(self, batch: Batch) -> None:
         if moved := self.stored.moved_since(batch):
             found = [(path, self.stored.find(path)) for path in moved]
             tops = [(path[:1], self.stored.find(path[:1])) for path, tool in found if tool is None]
-            raise Moved([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
+            raise StaleToolError([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
         if batch.turns and batch.known != self.stored.turns:
             msg = f"somebody else has added to the conversation {self._id!r} meanwhile; open it again and look"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
 
     def _require_no_live_run(self) -> None:
         head = self._head
         if head.until is not None and self._now() < head.until:
             who = "this object has" if head.fence == self._fence else f"{head.holder} has"
             msg = f"{who} a live run on the conversation {self._id!r}, until {head.until.isoformat()} at the latest"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
 
     def _stored_head(self, reading: Reading) -> Head:
         head = reading.head()
@@ -381,9 +381,9 @@ class Ledger:
             raise self._unknown()
         return head
 
-    def _unknown(self) -> UnknownConversation:
+    def _unknown(self) -> UnknownConversationError:
         when = "any more: it was deleted" if self._told else "under this id"
-        return UnknownConversation(f"there is no conversation {self._id!r} {when}")
+        return UnknownConversationError(f"there is no conversation {self._id!r} {when}")
 
     def _require_this_process(self) -> None:
         if self._pid != os.getpid():

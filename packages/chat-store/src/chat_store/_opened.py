@@ -8,13 +8,13 @@ from typing import final
 
 from anyio import CancelScope
 from chat_core._finish import finish_in_thread
-from chat_core._ledger import Moved
-from chat_core._stored import Batch, Mark, NewTurn, changes, tools_of
-from chat_core.errors import AlreadyClaimed, ConversationBusy, UsageError
+from chat_core._ledger import StaleToolError
+from chat_core._stored import Batch, NewTurn, ToolRevision, changes, tools_of
+from chat_core.errors import ConflictError, ConversationBusyError, UsageError
 from chat_core.file_conversation import FileConversation, HistoryEntry
 from chat_core.messages import Messages, Role, Tool, Turn
 
-from chat_store._ledger import Ledger
+from chat_store._ledger import ConversationLog
 
 
 @final
@@ -25,7 +25,7 @@ class Opened:
     another ledger.
     """
 
-    def __init__(self, ledger: Ledger, messages: Messages, lease_seconds: float) -> None:
+    def __init__(self, ledger: ConversationLog, messages: Messages, lease_seconds: float) -> None:
         self._kept = FileConversation(ledger, messages, lease_seconds)
 
     @property
@@ -78,7 +78,7 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(ledger: Ledger, lease_seconds: float) -> AsyncGenerator[Opened]:
+async def opened(ledger: ConversationLog, lease_seconds: float) -> AsyncGenerator[Opened]:
     """Open a conversation; leaving the block saves, and ends a run that has not ended."""
     conversation = Opened(ledger, await finish_in_thread(ledger.open), lease_seconds)
     try:
@@ -90,34 +90,34 @@ async def opened(ledger: Ledger, lease_seconds: float) -> AsyncGenerator[Opened]
                 await conversation.release()
 
 
-def read(ledger: Ledger, revision: int | None = None) -> Messages:
+def read(ledger: ConversationLog, revision: int | None = None) -> Messages:
     """A stored conversation, as it was at a revision, or is now."""
     messages = ledger.open_stored(revision)
     return FileConversation(ledger, messages, 1).messages
 
 
-def write(ledger: Ledger, messages: Messages, revision: int) -> None:
+def write(ledger: ConversationLog, messages: Messages, revision: int) -> None:
     """Write what was done to `messages` since a revision.
 
     Raises:
-        AlreadyClaimed: others did something to the same calls since, or added turns. Nothing was written.
+        ConflictError: others did something to the same calls since, or added turns. Nothing was written.
         UsageError: the messages do not follow from the revision.
     """
     if messages.busy:
         msg = "save() came while a run on these messages is live; give the chat a conversation that open() opened"
-        raise ConversationBusy(msg)
+        raise ConversationBusyError(msg)
     batch = _since(read(ledger, revision), messages)
     try:
         ledger.save(batch)
-    except Moved as moved:
+    except StaleToolError as moved:
         ids = ", ".join(["/".join(path) for path, _ in moved.tools])
         msg = f"{ids} was decided or run elsewhere since revision {revision}; nothing was written, load it again"
-        raise AlreadyClaimed(msg) from None
+        raise ConflictError(msg) from None
 
 
 def _since(base: Messages, messages: Messages) -> Batch:
     known, turns = sum(len(content.turns) for content in base), _turns(messages)
-    marks = {tool.id: Mark.of(tool) for tool in tools_of(base)}
+    marks = {tool.id: ToolRevision.of(tool) for tool in tools_of(base)}
     added = turns[known:]
     before = [tool for _, turn in turns[:known] for tool in turn.tools]
     if len(turns) < known or [tool.id for tool in before] != list(marks):

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias, final
 
 import psycopg
-from chat_core.errors import InvalidDocument, UsageError
+from chat_core.errors import InvalidDocumentError, UsageError
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
@@ -86,7 +86,7 @@ class Pool:
         Raises:
             TimeoutError: all connections are in use, or somebody keeps a lock.
             OSError: the server cannot be reached, or does not do what it is told.
-            InvalidDocument: a table is damaged.
+            InvalidDocumentError: a table is damaged.
         """
         self._require_this_process()
         if not self._free.acquire(timeout=self._busy_seconds):
@@ -191,7 +191,7 @@ class Pool:
             raise UsageError(msg) from error
         except (errors.DataCorrupted, errors.IndexCorrupted, errors.UndefinedTable, errors.UndefinedColumn) as error:
             msg = f"the tables of the store are damaged, or gone: {error}"
-            raise InvalidDocument(msg) from error
+            raise InvalidDocumentError(msg) from error
         except psycopg.Error as error:
             msg = f"PostgreSQL cannot be reached, or does not do what it is told: {error}"
             raise OSError(msg) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import LiteralString
 
-from chat_core.errors import NewerVersion
+from chat_core.errors import NewerVersionError
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
@@ -71,7 +71,7 @@ def migrate(
     In a transaction, which makes it as a whole or not at all.
 
     Raises:
-        NewerVersion: a later version of this library has made them.
+        NewerVersionError: a later version of this library has made them.
     """
     if _version(connection, schema) == len(migrations):
         return
@@ -79,7 +79,7 @@ def migrate(
     version = _version(connection, schema)
     if version > len(migrations):
         msg = f"the tables have version {version}, and this library knows {len(migrations)}: upgrade it"
-        raise NewerVersion(msg)
+        raise NewerVersionError(msg)
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     connection.execute("CREATE TABLE IF NOT EXISTS chat_schema (version BIGINT NOT NULL)")

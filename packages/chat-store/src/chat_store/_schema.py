@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from chat_core.errors import NewerVersion
+from chat_core.errors import NewerVersionError
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
@@ -65,7 +65,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] 
     """Bring the tables to the version of this library, as a whole or not at all; of two processes, one does it.
 
     Raises:
-        NewerVersion: a later version of this library has made them.
+        NewerVersionError: a later version of this library has made them.
     """
     if _version(connection) == len(migrations):
         return
@@ -88,7 +88,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] 
 def _require_known(version: int, known: int) -> None:
     if version > known:
         msg = f"the tables have version {version}, and this library knows {known}: upgrade it"
-        raise NewerVersion(msg)
+        raise NewerVersionError(msg)
 
 
 def _version(connection: sqlite3.Connection) -> int:

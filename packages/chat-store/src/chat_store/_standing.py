@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import final
 
 from chat_core._stored import Entry, Stored
-from chat_core.messages import Messages, Pending, Role, Suspended, Tool, Turn, Unknown
+from chat_core.messages import Interrupted, Messages, Pending, Role, Suspended, Tool, Turn
 from chat_core.response import Wait
 
 
 @final
 @dataclass(slots=True)
-class Standing:
+class WaitIndex:
     """What is kept in mind of a conversation, beside the state of its calls.
 
     Attributes:
@@ -72,7 +72,7 @@ def asks(role: Role, turn: Turn) -> bool:
 def waits(tool: Tool) -> bool:
     """Whether a call waits for somebody, or for a time."""
     status = tool.status
-    return isinstance(status, (Unknown, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
+    return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 
 def waits_of(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
@@ -92,7 +92,7 @@ def waits_of(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
             status.at,
             status.error,
         )
-    elif isinstance(status, Unknown):
+    elif isinstance(status, Interrupted):
         yield Wait("interrupted", tool.id, path, tool.name, tool.effective_arguments, error=status.reason)
 
 

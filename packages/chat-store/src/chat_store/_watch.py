@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeAlias, final
 
-from chat_store._bells import Bell, Bells
+from chat_store._bells import Notifier, Notifiers
 
 _LINGERS = 5.0
 """Seconds for which nobody must have waited before the thread ends: those who wait mostly come back at once."""
@@ -21,12 +21,12 @@ Watch: TypeAlias = Callable[[threading.Event], AbstractContextManager[Callable[[
 
 
 @final
-class Watchman:
+class Poller:
     """Rings bells when a database was changed, in a thread that lives while somebody waits, and a little longer."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._bells = Bells()
+        self._bells = Notifiers()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -36,7 +36,7 @@ class Watchman:
         """Ring every bell."""
         self._bells.ring()
 
-    def add(self, bell: Bell) -> None:
+    def add(self, bell: Notifier) -> None:
         """Ring this bell, too."""
         with self._lock:
             self._bells.add(bell)
@@ -45,7 +45,7 @@ class Watchman:
                 self._thread = threading.Thread(target=self._run, name="chat-store watches", daemon=True)
                 self._thread.start()
 
-    def remove(self, bell: Bell) -> None:
+    def remove(self, bell: Notifier) -> None:
         """Ring it no more."""
         with self._lock:
             self._bells.remove(bell)

@@ -1,8 +1,8 @@
 """What a store can say no with, beside the errors of the core.
 
 ChatError
-├── UnknownConversation (LookupError)   nothing is stored under this id, or not any more
-└── ConversationExists                  something is stored under this id already
+├── UnknownConversationError (LookupError)   nothing is stored under this id, or not any more
+└── ConversationExistsError                  something is stored under this id already
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from chat_core.errors import ChatError
 
 
 @final
-class UnknownConversation(ChatError, LookupError):
+class UnknownConversationError(ChatError, LookupError):
     """Nothing is stored under this id: it never was, or was deleted."""
 
 
 @final
-class ConversationExists(ChatError):
+class ConversationExistsError(ChatError):
     """Something is stored under this id already. Nothing was written; `open()` opens it."""

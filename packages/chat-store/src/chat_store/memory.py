@@ -13,8 +13,8 @@ from typing import final
 from chat_core.response import Wait
 
 from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
-from chat_store._bells import Bell, Bells
+from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
+from chat_store._bells import Notifier, Notifiers
 from chat_store._cursor import not_a_cursor
 from chat_store._standing import moment_of
 from chat_store.store import Changed, Due, Waiting
@@ -92,7 +92,7 @@ class MemoryBackend:
         self._all: dict[str, _Rows] = {}
         self._writing = threading.Lock()
         self._changes = 0
-        self._bells = Bells()
+        self._bells = Notifiers()
 
     @contextmanager
     def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
@@ -134,24 +134,24 @@ class MemoryBackend:
         found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
         return sorted(found, key=lambda item: item.since)[: which.limit]
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         """What was changed, or became due."""
         with self._writing:
             last, found = self._changes, list(self._all.values())
         moments = [moment for rows in found if (moment := _moment(rows.head)) is not None and moment > now]
         moment = min(moments, default=None)
         if since is None:
-            return Look(str(last), moment=moment)
+            return PollResult(str(last), moment=moment)
         if not (since.isdecimal() and int(since) <= last):
             raise not_a_cursor(since)
         news = [rows.head for rows in found if rows.change > int(since) or _came(rows.head, after, now)]
-        return Look(str(last), [Changed(head.id, head.person) for head in news], moment)
+        return PollResult(str(last), [Changed(head.id, head.person) for head in news], moment)
 
-    def watch(self, bell: Bell) -> None:
+    def watch(self, bell: Notifier) -> None:
         """Ring a bell with every change."""
         self._bells.add(bell)
 
-    def unwatch(self, bell: Bell) -> None:
+    def unwatch(self, bell: Notifier) -> None:
         """Ring it no more."""
         self._bells.remove(bell)
 

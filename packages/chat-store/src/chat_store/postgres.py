@@ -30,14 +30,14 @@ except ImportError as error:
     raise UsageError(_msg) from error
 
 from chat_store._backed import BackedStore
-from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
-from chat_store._bells import Bell
+from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
+from chat_store._bells import Notifier
 from chat_store._cursor import not_a_cursor
 from chat_store._postgres_pool import LONGEST_TRANSACTION, Connection, Pool, ServerClock
 from chat_store._postgres_schema import migrate
 from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
 from chat_store._standing import moment_of
-from chat_store._watch import Watchman
+from chat_store._watch import Poller
 from chat_store.store import Changed, Due, Waiting
 
 _LONGEST_SCHEMA = 63
@@ -226,7 +226,7 @@ class PostgresBackend:
         self._schema = schema
         self._clock = ServerClock()
         self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
-        self._watchman = Watchman(self._watch)
+        self._watchman = Poller(self._watch)
         self._ready = False
         # A fork leaves the connections to its parent: the server would be told that they are not needed any more.
         self._pid = os.getpid()
@@ -281,7 +281,7 @@ class PostgresBackend:
             rows = connection.execute(_DUE, values).fetchall()
         return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         """What was changed, or became due."""
         if since is not None and not fullmatch(_SNAPSHOT, since):
             raise not_a_cursor(since)
@@ -295,13 +295,13 @@ class PostgresBackend:
         position, moment, ahead = row or ("", None, False)
         if ahead:
             raise not_a_cursor(str(since))
-        return Look(position, [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+        return PollResult(position, [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
 
-    def watch(self, bell: Bell) -> None:
+    def watch(self, bell: Notifier) -> None:
         """Ring a bell with every change."""
         self._watchman.add(bell)
 
-    def unwatch(self, bell: Bell) -> None:
+    def unwatch(self, bell: Notifier) -> None:
         """Ring it no more."""
         self._watchman.remove(bell)
 

@@ -21,16 +21,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, final
 
-from chat_core.errors import InvalidDocument, UsageError
+from chat_core.errors import InvalidDocumentError, UsageError
 
 from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, Look, Reading, Waits
-from chat_store._bells import Bell
+from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
+from chat_store._bells import Notifier
 from chat_store._cursor import not_a_cursor
 from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
 from chat_store._schema import migrate
 from chat_store._standing import moment_of
-from chat_store._watch import Watchman
+from chat_store._watch import Poller
 from chat_store.store import Changed, Due, Waiting
 
 _MOST_IDLE = 8
@@ -148,7 +148,7 @@ class SqliteBackend:
         self._path = Path(path).resolve()
         self._busy_seconds = busy_seconds
         self._poll_seconds = poll_seconds
-        self._watchman = Watchman(self._watch)
+        self._watchman = Poller(self._watch)
         self._pid = os.getpid()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -220,7 +220,7 @@ class SqliteBackend:
             rows = connection.execute(query, values).fetchall()
         return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> Look:
+    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
         """What was changed, or became due."""
         values = {"since": since, "after": number_of(after), "now": number_of(now)}
         with self._connection() as connection:
@@ -233,13 +233,13 @@ class SqliteBackend:
                 (moment,) = connection.execute(_NEXT, values).fetchone()
             finally:
                 connection.execute("COMMIT")
-        return Look(str(last), [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+        return PollResult(str(last), [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
 
-    def watch(self, bell: Bell) -> None:
+    def watch(self, bell: Notifier) -> None:
         """Ring a bell with every change: of this process at once, of others when they are looked for."""
         self._watchman.add(bell)
 
-    def unwatch(self, bell: Bell) -> None:
+    def unwatch(self, bell: Notifier) -> None:
         """Ring it no more."""
         self._watchman.remove(bell)
 
@@ -312,7 +312,7 @@ class SqliteBackend:
             same = False
         if not same:
             msg = f"{self._path} was removed or replaced while it was open; open it again"
-            raise InvalidDocument(msg)
+            raise InvalidDocumentError(msg)
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._opening:
@@ -356,7 +356,7 @@ class SqliteBackend:
                 raise self._busy() from error
             if _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 msg = f"{self._path} is not a database of SQLite, or is damaged: {error}"
-                raise InvalidDocument(msg) from error
+                raise InvalidDocumentError(msg) from error
             msg = f"{self._path} cannot be read or written: {error}"
             raise OSError(msg) from error
 

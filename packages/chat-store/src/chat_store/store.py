@@ -95,11 +95,11 @@ class OpenConversation(Conversation, Protocol):
         While a run of somebody else is live, what waits may be decided; the run sees it with its next write.
 
         Raises:
-            AlreadyClaimed: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
+            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
                 both here and there, or during a live run. Nothing was written; a call that was decided elsewhere is in
                 `messages` as it stands there.
-            LeaseLost: what is not written came from a run that was overtaken. Open the conversation again.
-            ConversationBusy: a run on these messages is live here, and writes for itself.
+            LeaseLostError: what is not written came from a run that was overtaken. Open the conversation again.
+            ConversationBusyError: a run on these messages is live here, and writes for itself.
         """
         ...
 
@@ -113,7 +113,7 @@ class ConversationStore(Protocol):
     """Where conversations rest, for any number of processes at the same time.
 
     Every write is durable when its method returns. Of two that contradict each other the first one holds, and the
-    second one raises `AlreadyClaimed` and changes nothing; what does not contradict is merged, call by call.
+    second one raises `ConflictError` and changes nothing; what does not contradict is merged, call by call.
     """
 
     def open(
@@ -142,7 +142,7 @@ class ConversationStore(Protocol):
         """Store messages as a new conversation, and return its id: a random one unless given.
 
         Raises:
-            ConversationExists: there is one with this id.
+            ConversationExistsError: there is one with this id.
         """
         ...
 
@@ -150,7 +150,7 @@ class ConversationStore(Protocol):
         """A conversation as it stands now. It is not claimed, and may change at once.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         ...
 
@@ -160,9 +160,9 @@ class ConversationStore(Protocol):
         What others did since that revision is merged, call by call.
 
         Raises:
-            AlreadyClaimed: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
+            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
                 both here and there, or during a live run. Nothing was written.
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
             UsageError: the messages do not follow from this revision, or there is no such revision.
         """
         ...
@@ -171,7 +171,7 @@ class ConversationStore(Protocol):
         """Put a person in charge of a conversation.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         ...
 
@@ -179,8 +179,8 @@ class ConversationStore(Protocol):
         """Forget a conversation, with its history.
 
         Raises:
-            AlreadyClaimed: a run on it is live.
-            UnknownConversation: there is none.
+            ConflictError: a run on it is live.
+            UnknownConversationError: there is none.
         """
         ...
 
@@ -230,7 +230,7 @@ class ConversationStore(Protocol):
         """Everything that ever happened to a conversation, oldest first: turns, calls, and who decided what.
 
         Raises:
-            UnknownConversation: there is none.
+            UnknownConversationError: there is none.
         """
         ...
 

@@ -12,12 +12,12 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final, cast, final
 
 from chat_core.approvals import expire
-from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._standing import waits_of
-from chat_store.errors import UnknownConversation
+from chat_store.errors import UnknownConversationError
 from chat_store.store import ConversationStore
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ async def _reject(store: ConversationStore, conversation: str, moment: datetime)
             if not (waits := _expire(found.messages, moment)):
                 return None
             await store.save(conversation, found.messages, revision=found.revision)
-        except AlreadyClaimed:
+        except ConflictError:
             continue  # somebody has decided one of them meanwhile; the others are as late as they were
-        except UnknownConversation:
+        except UnknownConversationError:
             return None
         return Swept(conversation, found.person, waits)
     return None

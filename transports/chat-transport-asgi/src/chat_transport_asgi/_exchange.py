@@ -33,7 +33,7 @@ def describe(request: Request) -> str:
 
 
 @final
-class ClientLeft(OSError):
+class ClientDisconnectedError(OSError):
     """Raised by the application's `send` when nobody listens any more."""
 
 
@@ -106,7 +106,7 @@ class Exchange:
     async def _send(self, message: Message) -> None:
         with self._hearing():
             if self._left:
-                raise ClientLeft(_GONE)
+                raise ClientDisconnectedError(_GONE)
             kind = message["type"]
             if kind == "http.response.start" and not self._headed.is_set():
                 self._start(message)
@@ -118,7 +118,7 @@ class Exchange:
                 what = f"the application sent {kind!r} where {due} was due"
                 raise self._wrong(what)
             if self._left:
-                raise ClientLeft(_GONE)  # it was taken, and the reader left before the application went on
+                raise ClientDisconnectedError(_GONE)  # it was taken, and the reader left before the application went on
 
     @contextmanager
     def _hearing(self) -> Generator[None]:
@@ -151,7 +151,7 @@ class Exchange:
             try:
                 await self._chunks.send(chunk)
             except anyio.BrokenResourceError:
-                raise ClientLeft(_GONE) from None
+                raise ClientDisconnectedError(_GONE) from None
         else:
             await checkpoint()
         if not more:

@@ -26,7 +26,7 @@ from chat_core.provider import (
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
-    from chat_core.events import Progress
+    from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Turn
     from chat_core.options import ChatOptions
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("chat_core")
 
 
-class Call(Protocol):
+class ModelCall(Protocol):
     """A provider call under way."""
 
     turn: Turn | None
     usage: Usage
 
-    async def next(self) -> Sequence[Progress] | None:
+    async def next(self) -> Sequence[ProgressEvent] | None:
         """What the last read brought; `None` when the call has ended well and `turn` is there.
 
         Raises:
@@ -54,7 +54,7 @@ class Call(Protocol):
 
 
 @final
-class Patience:
+class RetryBudget:
     """What is left of a run's willingness to wait. `failures` has what it was asked about, where that is kept."""
 
     __slots__ = ("_left", "_settings", "failures")
@@ -103,7 +103,7 @@ class Patience:
 
 
 @final
-class Question:
+class ModelRequest:
     """What is asked of a provider."""
 
     __slots__ = ("messages", "options", "output", "tools")
@@ -118,19 +118,19 @@ class Question:
 
 
 @final
-class WholeCall:
+class CompleteCall:
     """A call whose answer comes at once."""
 
     __slots__ = ("_model", "_patience", "_question", "turn", "usage")
 
-    def __init__(self, model: CompletionProvider, question: Question, patience: Patience) -> None:
+    def __init__(self, model: CompletionProvider, question: ModelRequest, patience: RetryBudget) -> None:
         self._model = model
         self._question = question
         self._patience = patience
         self.turn: Turn | None = None
         self.usage = Usage()
 
-    async def next(self) -> Sequence[Progress] | None:
+    async def next(self) -> Sequence[ProgressEvent] | None:
         """Ask until there is an answer."""
         asked = self._question
         attempt = 1
@@ -151,10 +151,10 @@ class WholeCall:
 
 
 @final
-class StreamedCall:
+class StreamCall:
     """A call whose answer comes bit by bit."""
 
-    def __init__(self, model: StreamProvider, question: Question, patience: Patience) -> None:
+    def __init__(self, model: StreamProvider, question: ModelRequest, patience: RetryBudget) -> None:
         self._model = model
         self._question = question
         self._patience = patience
@@ -167,7 +167,7 @@ class StreamedCall:
         self.turn: Turn | None = None
         self.usage = Usage()
 
-    async def next(self) -> Sequence[Progress] | None:
+    async def next(self) -> Sequence[ProgressEvent] | None:
         """The next batch of events, or the reset that begins another attempt."""
         while True:
             try:
@@ -231,9 +231,9 @@ class StreamedCall:
         return AttemptReset(self._attempt, str(error)) if delivered else None
 
 
-def as_structured(batch: Sequence[Delta], so_far: list[str]) -> Sequence[Progress]:
+def as_structured(batch: Sequence[Delta], so_far: list[str]) -> Sequence[ProgressEvent]:
     """The deltas of a structured answer; `so_far` is its text up to them, and grows."""
-    events: list[Progress] = []
+    events: list[ProgressEvent] = []
     for delta in batch:
         if isinstance(delta, TextDelta):
             so_far.append(delta.text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.errors import InterruptedTools, PendingTools
+from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.usage import Usage
@@ -43,10 +43,10 @@ class InnerPause(Generic[PauseT_co]):
 class InnerHalt:
     """The chat cannot go on until somebody decides, and cannot wait for it: `messages` is its conversation."""
 
-    error: PendingTools | InterruptedTools
+    error: PendingToolsError | InterruptedToolsError
     messages: Messages
 
-    def inside(self, tool_id: str) -> PendingTools | InterruptedTools:
+    def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError:
         """The error as the chat outside raises it; its ids are paths."""
         ids = [f"{tool_id}/{inner}" for inner in self.error.tool_ids]
         return type(self.error)(f"in the chat that the tool {tool_id!r} is: {self.error}", ids)

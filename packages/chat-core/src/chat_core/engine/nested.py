@@ -12,13 +12,13 @@ from chat_core.engine.group import Group
 from chat_core.engine.inner import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
-from chat_core.errors import InterruptedTools, PendingTools
+from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.events import Done
 from chat_core.messages import Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
-from chat_core.tools.definition import InvalidArguments, ToolScope
+from chat_core.tools.definition import InvalidArgumentsError, ToolScope
 
 if TYPE_CHECKING:
     from chat_core.messages import File, FunctionCall
@@ -90,7 +90,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         request = arguments.get("request")
         if not isinstance(request, str) or len(arguments) != 1:
             msg = f"the arguments must be {{'request': <text>}} and nothing else, not {dict(arguments)!r}"
-            raise InvalidArguments(msg)
+            raise InvalidArgumentsError(msg)
         return arguments
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
@@ -111,7 +111,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
                 async for event in events:
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))
-        except (InterruptedTools, PendingTools) as error:
+        except (InterruptedToolsError, PendingToolsError) as error:
             return InnerHalt(error, messages)
         finally:
             context.report(InnerUsage(run.usage))

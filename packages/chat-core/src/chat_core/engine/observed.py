@@ -17,7 +17,7 @@ from anyio import get_cancelled_exc_class
 
 from chat_core.engine.inner import OBSERVERS
 from chat_core.events import Done
-from chat_core.messages import Pending, Running, Suspended, Unknown
+from chat_core.messages import Interrupted, Pending, Running, Suspended
 from chat_core.observer import (
     CallRecord,
     Observation,
@@ -32,9 +32,9 @@ from chat_core.response import Paused
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
-    from chat_core.engine.call import Call, Patience, Question
+    from chat_core.engine.call import ModelCall, ModelRequest, RetryBudget
     from chat_core.engine.triage import Ready
-    from chat_core.events import Progress
+    from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Tool, Turn
     from chat_core.messages.status import DecisionAction
     from chat_core.response import WaitKind
@@ -142,7 +142,7 @@ class RunWatch:
             record.error = error
         self._watched.end()
 
-    def call(self, call: Call, question: Question, patience: Patience) -> Call:
+    def call(self, call: ModelCall, question: ModelRequest, patience: RetryBudget) -> ModelCall:
         """A model is asked."""
         self._waits.found()
         run = self.record
@@ -183,7 +183,7 @@ class ObservedCall:
     """A provider call under way, which is observed."""
 
     def __init__(
-        self, call: Call, record: CallRecord, watched: Watched, told: Callable[[], None], *, again: bool
+        self, call: ModelCall, record: CallRecord, watched: Watched, told: Callable[[], None], *, again: bool
     ) -> None:
         self._call = call
         self._again = again
@@ -194,7 +194,7 @@ class ObservedCall:
         self.turn: Turn | None = None
         self.usage = Usage()
 
-    async def next(self) -> Sequence[Progress] | None:
+    async def next(self) -> Sequence[ProgressEvent] | None:
         """What the last read brought; `None` when the call has ended well."""
         record = self._record
         try:
@@ -249,7 +249,9 @@ class _Waits:
         self._now = now
         pending = record.messages.pending()
         self._begun = {tool.id for tool in pending if isinstance(tool.status, (Running, Suspended))}
-        self._open = {tool.id: (tool, tool.status) for tool in pending if isinstance(tool.status, (Pending, Unknown))}
+        self._open = {
+            tool.id: (tool, tool.status) for tool in pending if isinstance(tool.status, (Pending, Interrupted))
+        }
         for tool_id, (_, status) in [*self._open.items()]:
             if isinstance(status, Pending) and status.kind is None:
                 del self._open[tool_id]
@@ -271,7 +273,7 @@ class _Waits:
             del self._open[tool_id]
             if tool.decisions:
                 continue
-            kind: WaitKind = "interrupted" if isinstance(status, Unknown) else (status.kind or "approval")
+            kind: WaitKind = "interrupted" if isinstance(status, Interrupted) else (status.kind or "approval")
             expires_at = status.expires_at if isinstance(status, Pending) else None
             expired = expires_at is not None and getattr(tool.status, "source", None) == "expiry"
             self._tell(
@@ -328,7 +330,7 @@ def _outcome(last: object, error: BaseException | None) -> RunOutcome:
 
 
 async def observed_embedding(
-    observers: tuple[Observer, ...], record: CallRecord, patience: Patience, ask: Callable[[], Awaitable[T]]
+    observers: tuple[Observer, ...], record: CallRecord, patience: RetryBudget, ask: Callable[[], Awaitable[T]]
 ) -> T:
     """A request for vectors, observed."""
     patience.failures = record.failures

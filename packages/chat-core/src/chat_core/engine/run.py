@@ -20,14 +20,22 @@ from anyio import CancelScope
 from typing_extensions import TypeVar
 
 from chat_core._finish import finish
-from chat_core.engine.call import Call, Patience, Question, StreamedCall, WholeCall, as_structured, deltas_of
+from chat_core.engine.call import (
+    CompleteCall,
+    ModelCall,
+    ModelRequest,
+    RetryBudget,
+    StreamCall,
+    as_structured,
+    deltas_of,
+)
 from chat_core.engine.group import Group
 from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan, Hook
 from chat_core.engine.tools_pass import ToolsPass
-from chat_core.errors import ChatError, InvalidResponse, MaxStepsExceeded, Refused, UsageError
+from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
-from chat_core.messages import Messages, Pending, Text, Turn, Unknown
+from chat_core.messages import Interrupted, Messages, Pending, Text, Turn
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Paused
 from chat_core.usage import Usage
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 
     from chat_core.conversation import Conversation
     from chat_core.engine.observed import RunWatch
-    from chat_core.events import Progress, StreamEvent
+    from chat_core.events import ProgressEvent, StreamEvent
     from chat_core.observer import Observer
     from chat_core.options import ChatOptions
     from chat_core.response import Wait
@@ -81,11 +89,11 @@ class Run(Generic[OutT, PauseT]):
         self._observers = plan.settings.observers or observers
         self._name = name
         self._watch: RunWatch | None = None
-        self._patience = Patience(plan.settings)
+        self._patience = RetryBudget(plan.settings)
         self._steps = 0
         self._corrections = plan.settings.corrections
         self._tools: ToolsPass[PauseT] | None = None
-        self._call: Call | None = None
+        self._call: ModelCall | None = None
         self._answer: Turn | None = None
         self.last: Done[OutT] | PauseT | None = None
         self.usage = Usage()
@@ -173,40 +181,40 @@ class Run(Generic[OutT, PauseT]):
         pause = tools.pause
         if pause is None or not all(self._waits(wait) for wait in pause.waiting):
             return ()
-        self.last = pause.costing(self.usage)
+        self.last = pause.with_usage(self.usage)
         return (self.last,)
 
     def _waits(self, wait: Wait) -> bool:
         """Whether a call still waits for what it was found to wait for."""
         try:
-            return isinstance(self._messages.tool(*wait.path).status, (Pending, Unknown))
+            return isinstance(self._messages.tool(*wait.path).status, (Pending, Interrupted))
         except KeyError:
             # The chat that it is in was given up.
             return False
 
     # --- The provider's turn ------------------------------------------------------------------------------
 
-    def _ask(self) -> Call:
+    def _ask(self) -> ModelCall:
         limit = self._plan.settings.max_steps
         if self._steps >= limit:
             msg = f"no answer after {limit} provider calls; continue, or raise the limit by with_max_steps(...)"
-            raise MaxStepsExceeded(msg)
+            raise MaxStepsExceededError(msg)
         self._steps += 1
         plan = self._plan
-        question = Question(self._messages, plan.declarations, self._options, plan.output.schema)
+        question = ModelRequest(self._messages, plan.declarations, self._options, plan.output.schema)
         call = self._call_of(question)
         return call if self._watch is None else self._watch.call(call, question, self._patience)
 
-    def _call_of(self, question: Question) -> Call:
+    def _call_of(self, question: ModelRequest) -> ModelCall:
         plan = self._plan
         if not self._streaming:
-            return WholeCall(plan.model, question, self._patience)
+            return CompleteCall(plan.model, question, self._patience)
         if not isinstance(plan.model, StreamProvider):
             msg = f"stream() needs a model that streams; {type(plan.model).__name__} does not"
             raise UsageError(msg)
-        return StreamedCall(plan.model, question, self._patience)
+        return StreamCall(plan.model, question, self._patience)
 
-    async def _end_call(self, call: Call) -> Sequence[StreamEvent[OutT, PauseT]]:
+    async def _end_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
         """Fold the turn into the history. Where its length was cut, or it was withdrawn, none of its calls runs."""
         self._call = None
         self.usage += call.usage
@@ -228,14 +236,14 @@ class Run(Generic[OutT, PauseT]):
         events.append(StepFinished(self._steps, call.usage))
         return events
 
-    async def _end(self, turn: Turn) -> Sequence[Progress | Done[OutT]]:
+    async def _end(self, turn: Turn) -> Sequence[ProgressEvent | Done[OutT]]:
         """The output; or nothing, where the model is to correct it."""
         self._answer = None
         try:
             output = self._plan.output.decode(ChatResponse(turn, self.usage))
-        except (InvalidResponse, Refused) as error:
+        except (InvalidResponseError, RefusalError) as error:
             error.partial = turn
-            if isinstance(error, Refused) or self._corrections <= 0:
+            if isinstance(error, RefusalError) or self._corrections <= 0:
                 raise
             self._corrections -= 1
             said = f"{error}\nAnswer again, with the corrected JSON alone."
@@ -245,7 +253,7 @@ class Run(Generic[OutT, PauseT]):
         self.last = Done(output)
         return (*self._told_again(turn), self.last)
 
-    def _told_again(self, turn: Turn) -> Sequence[Progress]:
+    def _told_again(self, turn: Turn) -> Sequence[ProgressEvent]:
         """The deltas of an answer that no call of this run has told: it was stored."""
         if self._steps or not self._streaming:
             return ()
@@ -267,7 +275,7 @@ class Run(Generic[OutT, PauseT]):
         """Call the hooks for the beginning, but not where a run goes on that had one.
 
         Raises:
-            ConversationBusy: before any of them is called.
+            ConversationBusyError: before any of them is called.
         """
         hooks = self._plan.settings.before
         if hooks and not self._goes_on():

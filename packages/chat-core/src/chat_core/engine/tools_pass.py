@@ -25,9 +25,9 @@ from chat_core.engine.journal import Journal
 from chat_core.engine.mailbox import Mailbox
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.threads import call_in_thread, wake
-from chat_core.engine.triage import Judge, Ready, Triage, decided
-from chat_core.errors import AlreadyClaimed
-from chat_core.events import Nested, ToolProgress, ToolResult, ToolStarted
+from chat_core.engine.triage import Ready, Triage, TriageResult, decided
+from chat_core.errors import ConflictError
+from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.engine.observed import RunWatch
-    from chat_core.events import Progress
+    from chat_core.events import ProgressEvent
     from chat_core.tools.definition import ToolDefinition
 
 PauseT = TypeVar("PauseT", bound=Paused)
@@ -73,14 +73,14 @@ class ToolsPass(Generic[PauseT]):
         self._heard = heard
         self._watch = watch
         self._home = journal.home
-        self._mailbox: Mailbox[Progress | _Ended] = Mailbox()
+        self._mailbox: Mailbox[ProgressEvent | _Ended] = Mailbox()
         self._queue: list[Ready] | None = None
         self._running: dict[str, Ready] = {}
         self._begun: set[str] = set()
         self._unwaited: Ready | None = None
         self._interrupted = False
         self._closed = False
-        self._found: Triage[PauseT] = Triage()
+        self._found: TriageResult[PauseT] = TriageResult()
         self._error: BaseException | None = None
         self._inner: dict[str, PauseT] = {}
         self._order: dict[str, int] = {}
@@ -96,16 +96,17 @@ class ToolsPass(Generic[PauseT]):
             pause = part if pause is None else pause.join(part)
         return pause
 
-    async def next(self) -> Sequence[Progress] | None:
+    async def next(self) -> Sequence[ProgressEvent] | None:
         """The next events; `None` when nothing runs any more.
 
         Raises:
-            InterruptedTools, PendingTools: before anything has run, but for what a chat inside raises them about.
-            LeaseLost: another run took over; after the calls that ran have ended.
+            InterruptedToolsError, PendingToolsError: before anything has run, but for what a chat inside raises them
+            about.
+            LeaseLostError: another run took over; after the calls that ran have ended.
         """
         if self._queue is None:
             unresolved = self._journal.messages.pending()
-            self._found = await Judge(self._plan, self._journal).look(unresolved)
+            self._found = await Triage(self._plan, self._journal).look(unresolved)
             self._error = self._found.error
             self._queue = self._startable(unresolved)
             if self._found.resolved:
@@ -118,7 +119,7 @@ class ToolsPass(Generic[PauseT]):
                 # A call heard of it before the run did, if it was the run that was cancelled.
                 await checkpoint_if_cancelled()
             return None
-        events: list[Progress] = []
+        events: list[ProgressEvent] = []
         for item in await self._mailbox.take():
             if isinstance(item, _Ended):
                 await self._end(item)
@@ -296,7 +297,7 @@ class ToolsPass(Generic[PauseT]):
             tool.start(self._plan.settings.now())
         try:
             await self._journal.tool(tool)
-        except AlreadyClaimed:
+        except ConflictError:
             if not decided(tool) or (tool.status == before and tool.id in self._journal.refused):
                 raise
             self._journal.refused.add(tool.id)
@@ -330,7 +331,7 @@ class ToolsPass(Generic[PauseT]):
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
-            return value.inside(tool.id)
+            return value.prefixed(tool.id)
         if isinstance(value, InnerPause):
             # The scope that owns the tool has this pause in its type; through `run()` it came as an object.
             self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType]
@@ -361,7 +362,7 @@ class ToolsPass(Generic[PauseT]):
 
     def _suspend(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
         tool.suspend(paused.messages)
-        self._inner[tool.id] = paused.pause.inside(tool.id)
+        self._inner[tool.id] = paused.pause.prefixed(tool.id)
 
     def _reporter(self, tool: Tool) -> Callable[[object], None]:
         token, home = self._home
@@ -392,8 +393,12 @@ def _fail(tool: Tool, error: str) -> None:
         tool.fail(error)
 
 
-def _told(tool: Tool, value: object) -> Progress:
+def _told(tool: Tool, value: object) -> ProgressEvent:
     if not isinstance(value, InnerEvent):
         return ToolProgress(tool, value)
     inner = value.event
-    return Nested((tool.id, *inner.path), inner.event) if isinstance(inner, Nested) else Nested((tool.id,), inner)
+    return (
+        NestedEvent((tool.id, *inner.path), inner.event)
+        if isinstance(inner, NestedEvent)
+        else NestedEvent((tool.id,), inner)
+    )

@@ -17,12 +17,12 @@ from typing_extensions import TypeVar
 from chat_core.engine.inner import InnerChat
 from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan
-from chat_core.errors import AlreadyClaimed, InterruptedTools, PendingTools
-from chat_core.messages import Approved, FunctionCall, Pending, Rejected, Running, Suspended, Tool, Unknown
+from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
+from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
 from chat_core.response import Paused, Wait
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.context import CallContext
-from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
 PauseT = TypeVar("PauseT", bound=Paused)
 
@@ -48,7 +48,7 @@ class Ready:
 
 @final
 @dataclass(slots=True)
-class Triage(Generic[PauseT]):
+class TriageResult(Generic[PauseT]):
     """What a pass found: calls to run, calls already resolved, in order of emission, and the pauses of the others.
 
     With an `error` nothing may run: it is raised when what was resolved has been told.
@@ -60,30 +60,31 @@ class Triage(Generic[PauseT]):
     error: Exception | None = None
 
 
-class _Invalid(Exception):
+class _InvalidCallError(Exception):
     """The call cannot run; the message is for the model."""
 
 
-class _Moved(Exception):
+class _StaleToolError(Exception):
     """Somebody decided the call while it was looked at."""
 
 
 @final
-class Judge(Generic[PauseT]):
+class Triage(Generic[PauseT]):
     """Decides about calls: by their status, by their schema, and by the strategy of the scope that owns them."""
 
     def __init__(self, plan: ChatPlan[object, PauseT], journal: Journal) -> None:
         self._plan = plan
         self._journal = journal
-        self._found: Triage[PauseT] = Triage()
+        self._found: TriageResult[PauseT] = TriageResult()
         self._promised: list[str] = []
         self._lost: list[str] = []
         self._context: CallContext | None = None
 
-    async def look(self, tools: list[Tool]) -> Triage[PauseT]:
+    async def look(self, tools: list[Tool]) -> TriageResult[PauseT]:
         """Look at every unresolved call. Nothing is raised: what went wrong is the triage's `error`.
 
-        That is `InterruptedTools` where a crash left calls behind, and the chat has no rule for them, `PendingTools`
+        That is `InterruptedToolsError` where a crash left calls behind, and the chat has no rule for them,
+        `PendingToolsError`
         where the strategy would now execute what was promised to a person or a time, and what the journal raises.
         """
         try:
@@ -103,9 +104,9 @@ class Judge(Generic[PauseT]):
                 await self._judge(tool)
                 if tool.revision != before:
                     await self._journal.tool(tool)
-            except _Moved:
+            except _StaleToolError:
                 continue
-            except AlreadyClaimed:
+            except ConflictError:
                 if overruled or not decided(tool):
                     raise
                 overruled = True
@@ -126,18 +127,18 @@ class Judge(Generic[PauseT]):
                 f"{len(self._lost)} call(s) were interrupted and may have taken effect ({', '.join(self._lost)}): say "
                 "complete(result), retry() or fail(reason) for each, or build the chat with_interrupted(...)"
             )
-            raise InterruptedTools(msg, self._lost)
+            raise InterruptedToolsError(msg, self._lost)
         if self._promised:
             msg = (
                 f"{len(self._promised)} call(s) wait for a person or a time ({', '.join(self._promised)}), and this "
                 "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
             )
-            raise PendingTools(msg, self._promised)
+            raise PendingToolsError(msg, self._promised)
 
     async def _judge(self, tool: Tool) -> None:
         owner = self._plan.owners.get(tool.name)
         status = tool.status
-        if isinstance(status, (Running, Unknown)):
+        if isinstance(status, (Running, Interrupted)):
             self._interrupted(tool, owner)
             return
         if owner is None:
@@ -153,7 +154,7 @@ class Judge(Generic[PauseT]):
                 await self._approved(tool, definition, scope)
             elif isinstance(status, Pending):
                 await self._pending(tool, status, definition, scope)
-        except (_Invalid, InvalidArguments) as error:
+        except (_InvalidCallError, InvalidArgumentsError) as error:
             tool.fail(str(error))
 
     # --- By status -----------------------------------------------------------------------------------------
@@ -168,12 +169,12 @@ class Judge(Generic[PauseT]):
     def _interrupted(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
         if isinstance(tool.status, Running):
             if owner is not None and owner[0].idempotent:
-                with suppress(_Invalid):
+                with suppress(_InvalidCallError):
                     self._found.ready.append(Ready(tool, owner[0], self._validated(tool, owner[0])))
                     return
             tool.lost("its process ended while it ran; it may have taken effect")
         action = self._plan.interrupted
-        reason = tool.status.reason if isinstance(tool.status, Unknown) else ""
+        reason = tool.status.reason if isinstance(tool.status, Interrupted) else ""
         if action is None:
             self._lost.append(tool.id)
         elif isinstance(action, Reject):
@@ -191,7 +192,7 @@ class Judge(Generic[PauseT]):
             return
         try:
             arguments = definition.validate(tool.edited)
-        except InvalidArguments as error:
+        except InvalidArgumentsError as error:
             await self._edit_refused(tool, definition, scope, str(error))
             return
         action = await self._decide(tool, scope, arguments)
@@ -213,7 +214,7 @@ class Judge(Generic[PauseT]):
             self._promised.append(tool.id)
         elif isinstance(action, Execute):
             msg = f"The arguments that the approver gave are not valid. {error}"
-            raise _Invalid(msg)
+            raise _InvalidCallError(msg)
         else:
             if isinstance(tool.status, Approved):
                 tool.reconsider(error)
@@ -281,18 +282,18 @@ class Judge(Generic[PauseT]):
         before = tool.revision
         action = await scope.decide(self._shown(tool, arguments))
         if tool.revision != before:
-            raise _Moved
+            raise _StaleToolError
         return action
 
     def _validated(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
         if tool.edited is None and tool.call.problem is not None:
             msg = f"The call of {tool.name} was not run: {tool.call.problem}"
-            raise _Invalid(msg)
+            raise _InvalidCallError(msg)
         try:
             return definition.validate(tool.effective_arguments)
-        except InvalidArguments as error:
+        except InvalidArgumentsError as error:
             msg = f"The call of {tool.name} was not run: {error}"
-            raise _Invalid(msg) from error
+            raise _InvalidCallError(msg) from error
 
     def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
         context = self._context

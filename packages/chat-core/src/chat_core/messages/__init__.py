@@ -10,13 +10,13 @@ from chat_core.messages.status import (
     Completed,
     Decision,
     Failed,
+    Interrupted,
     Pending,
     Rejected,
     Running,
     Suspended,
     ToolEvent,
     ToolStatus,
-    Unknown,
 )
 from chat_core.messages.tool import FunctionCall, Tool
 
@@ -32,6 +32,7 @@ __all__ = [
     "File",
     "FinishReason",
     "FunctionCall",
+    "Interrupted",
     "Messages",
     "Opaque",
     "Part",
@@ -48,7 +49,6 @@ __all__ = [
     "ToolEvent",
     "ToolStatus",
     "Turn",
-    "Unknown",
     "schema",
     "tool_from_dict",
     "tool_to_dict",

@@ -16,7 +16,7 @@ _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 
 
-class Malformed(Exception):
+class MalformedError(Exception):
     """Something in a document is not what it must be. Every reader on the way out adds its step to `path`."""
 
     def __init__(self, message: str, *path: str) -> None:
@@ -24,7 +24,7 @@ class Malformed(Exception):
         self.message = message
         self.path: list[str] = list(path)
 
-    def within(self, *steps: str) -> Malformed:
+    def within(self, *steps: str) -> MalformedError:
         """The same, seen from further out."""
         self.path[:0] = steps
         return self
@@ -42,7 +42,7 @@ def fields(value: object) -> Fields:
     """`value`, which must be an object."""
     if type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise Malformed(expected("an object", value))
+    raise MalformedError(expected("an object", value))
 
 
 def expected(what: str, value: object) -> str:
@@ -64,7 +64,7 @@ def string(data: Fields, key: str) -> str:
     value = data.get(key)
     if type(value) is str:
         return value
-    raise Malformed(expected("a string", value) if key in data else "missing", key)
+    raise MalformedError(expected("a string", value) if key in data else "missing", key)
 
 
 def string_or_none(data: Fields, key: str) -> str | None:
@@ -72,7 +72,7 @@ def string_or_none(data: Fields, key: str) -> str | None:
     value = data.get(key)
     if value is None or type(value) is str:
         return value
-    raise Malformed(expected("a string", value), key)
+    raise MalformedError(expected("a string", value), key)
 
 
 def string_or(data: Fields, key: str, default: str) -> str:
@@ -88,7 +88,7 @@ def integer(data: Fields, key: str, default: int, least: int = 0) -> int:
         value = int(value)
     if type(value) is int and value >= least:
         return value
-    raise Malformed(expected(f"a whole number from {least}", value), key)
+    raise MalformedError(expected(f"a whole number from {least}", value), key)
 
 
 def word(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT:
@@ -98,7 +98,7 @@ def word(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT:
         value = string(data, key)
     if value in words:
         return words[value]
-    raise Malformed(expected(f"one of {', '.join(words)}", value), key)
+    raise MalformedError(expected(f"one of {', '.join(words)}", value), key)
 
 
 def word_or_none(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT | None:
@@ -111,7 +111,7 @@ def mapping(data: Fields, key: str) -> Fields:
     value = data.get(key)
     if isinstance(value, dict):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise Malformed(expected("an object", value) if key in data else "missing", key)
+    raise MalformedError(expected("an object", value) if key in data else "missing", key)
 
 
 def mapping_or_none(data: Fields, key: str) -> Fields | None:
@@ -126,7 +126,7 @@ def nested(data: Fields, step: str, read: Callable[[Fields], ItemT]) -> ItemT:
     """Read an object that is the field `step` of another one."""
     try:
         return read(data)
-    except Malformed as error:
+    except MalformedError as error:
         raise error.within(step) from None
 
 
@@ -135,7 +135,7 @@ def array(data: Fields, key: str) -> list[object]:
     value = data.get(key)
     if isinstance(value, list):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise Malformed(expected("an array", value) if key in data else "missing", key)
+    raise MalformedError(expected("an array", value) if key in data else "missing", key)
 
 
 def items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
@@ -145,7 +145,7 @@ def items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT
     try:
         for value in values:
             done.append(read(value))  # noqa: PERF401 - `done` tells which item was wrong
-    except Malformed as error:
+    except MalformedError as error:
         raise error.within(key, f"[{len(done)}]") from None
     return done
 
@@ -163,9 +163,9 @@ def moment(data: Fields, key: str) -> datetime:
     try:
         value = datetime.fromisoformat(text)
     except ValueError:
-        raise Malformed(expected("a time in ISO 8601", text), key) from None
+        raise MalformedError(expected("a time in ISO 8601", text), key) from None
     if value.tzinfo is None:
-        raise Malformed(expected("a time with its zone", text), key)
+        raise MalformedError(expected("a time with its zone", text), key)
     return value
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chat_core.messages._fields import (
     Fields,
-    Malformed,
+    MalformedError,
     array,
     expected,
     fields,
@@ -92,7 +92,7 @@ def write_structured(part: Structured) -> Fields:
 
 def _read_structured(data: Fields) -> Structured:
     if "value" not in data:
-        raise Malformed("missing", "value")
+        raise MalformedError("missing", "value")
     return Structured(data["value"], rest(data, STRUCTURED))
 
 
@@ -117,13 +117,13 @@ def read_file(value: object) -> File:
     url = string_or_none(data, "url")
     opaque = read_opaque(data)
     if encoded is not None and url is not None:
-        raise Malformed(expected("bytes or a URL, not both", url), "url")
+        raise MalformedError(expected("bytes or a URL, not both", url), "url")
     if encoded is None and url is None and opaque is None:
-        raise Malformed(expected("a file with data, a url, or opaque data", value))
+        raise MalformedError(expected("a file with data, a url, or opaque data", value))
     try:
         content = None if encoded is None else base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise Malformed(expected("base64", encoded), "data") from None
+        raise MalformedError(expected("base64", encoded), "data") from None
     return File(string(data, "mime"), content, url, string_or_none(data, "name"), opaque, rest(data, FILE))
 
 
@@ -142,9 +142,9 @@ def _read_embedding(data: Fields) -> Embedding:
             elif type(value) is float or type(value) is int:
                 vector.append(float(value))
             else:
-                raise Malformed(expected("a number", value), "vector", f"[{len(vector)}]")
+                raise MalformedError(expected("a number", value), "vector", f"[{len(vector)}]")
         except OverflowError:
-            raise Malformed(expected("a number in range", value), "vector", f"[{len(vector)}]") from None
+            raise MalformedError(expected("a number in range", value), "vector", f"[{len(vector)}]") from None
     return Embedding(tuple(vector), rest(data, EMBEDDING))
 
 
@@ -159,7 +159,7 @@ def write_provider(part: ProviderPart) -> Fields:
 def _read_provider(data: Fields) -> ProviderPart:
     provider = string(data, "provider")
     if provider == NOBODY:
-        raise Malformed(expected("a provider's name", provider), "provider")
+        raise MalformedError(expected("a provider's name", provider), "provider")
     return ProviderPart(provider, string(data, "kind"), mapping(data, "data"), rest(data, PROVIDER))
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from chat_core.messages import _fresh as fresh
-from chat_core.messages._fields import Malformed
+from chat_core.messages._fields import MalformedError
 from chat_core.messages._metadata_codec import read_metadata
 from chat_core.messages._part_codec import READERS
 from chat_core.messages._tool_codec import plain_arguments, read_tool
@@ -51,13 +51,13 @@ def quick_turn(data: dict[str, Any]) -> Turn | None:
             return None
         reason = None if reason is None else _REASONS[reason]
         return fresh.turn(found, at, reason, None if metadata is None else read_metadata(metadata))
-    except (KeyError, TypeError, ValueError, Malformed):
+    except (KeyError, TypeError, ValueError, MalformedError):
         return None
 
 
 def _part(data: Any) -> Part:  # noqa: ANN401 - JSON
     if type(data) is not dict:
-        raise Malformed("")
+        raise MalformedError("")
     kind = data["type"]
     if kind == "text" and len(data) == _BARE and type(data["text"]) is str:
         return fresh.text(data["text"])
@@ -93,4 +93,4 @@ def _tool(data: dict[str, Any]) -> Tool | None:
 
 
 def _give_up(_: object) -> NoReturn:
-    raise Malformed("")
+    raise MalformedError("")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from chat_core._json import parse
 from chat_core.messages._fields import (
     Fields,
-    Malformed,
+    MalformedError,
     expected,
     fields,
     integer,
@@ -35,13 +35,13 @@ from chat_core.messages.status import (
     Decision,
     DecisionAction,
     Failed,
+    Interrupted,
     Pending,
     Refuser,
     Rejected,
     Running,
     Suspended,
     ToolStatus,
-    Unknown,
     WaitKind,
 )
 from chat_core.messages.tool import FunctionCall, Tool
@@ -153,7 +153,7 @@ def plain_arguments(raw: str) -> Fields | None:
     """What `FunctionCall.parse()` finds where it finds what calls nearly always have; `None` where it must be asked."""
     try:
         arguments = fields(parse(raw))
-    except (Malformed, TypeError, ValueError):
+    except (MalformedError, TypeError, ValueError):
         return None
     return arguments if _PLAIN.issuperset(map(type, arguments.values())) else None
 
@@ -188,7 +188,7 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
             return keep(data, extra, SUSPENDED)
-        case Unknown(attempt_id, attempt, reason, inner, extra):
+        case Interrupted(attempt_id, attempt, reason, inner, extra):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
             return keep(data | _present(reason=reason or None, inner=_write(inner, write_inner)), extra, UNKNOWN)
         case Completed(result, files, extra):
@@ -213,7 +213,7 @@ def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
     """A tool and its life."""
     id = string(data, "id")  # noqa: A001 - the field's own name
     if not id:
-        raise Malformed(expected("an id", id), "id")
+        raise MalformedError(expected("an id", id), "id")
     return Tool(
         nested(mapping(data, "call"), "call", _read_call),
         id=id,
@@ -261,7 +261,7 @@ def _read_status(data: Fields, read_inner: ReadInner) -> ToolStatus:
     kind = string(data, "type")
     reader = _STATUSES.get(kind)
     if reader is None:
-        raise Malformed(expected(f"one of {', '.join(_STATUSES)}", kind), "type")
+        raise MalformedError(expected(f"one of {', '.join(_STATUSES)}", kind), "type")
     return reader(data, read_inner)
 
 
@@ -301,14 +301,14 @@ def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:
     return Suspended(_inner(data, read_inner), *_attempt(data), rest(data, SUSPENDED))
 
 
-def _read_lost(data: Fields, read_inner: ReadInner) -> Unknown:
+def _read_lost(data: Fields, read_inner: ReadInner) -> Interrupted:
     inner = _inner_or_none(data, read_inner)
-    return Unknown(*_attempt(data), string_or(data, "reason", ""), inner, rest(data, UNKNOWN))
+    return Interrupted(*_attempt(data), string_or(data, "reason", ""), inner, rest(data, UNKNOWN))
 
 
 def _read_completed(data: Fields, _: ReadInner) -> Completed:
     if "result" not in data:
-        raise Malformed("missing", "result")
+        raise MalformedError("missing", "result")
     if len(data) == 2:  # noqa: PLR2004 - `type` and `result`, as nearly always
         return Completed(data["result"])
     return Completed(data["result"], tuple(items_or_none(data, "files", read_file)), rest(data, COMPLETED))

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from pydantic_core import to_json
 
 from chat_core._json import loads, parse
-from chat_core.errors import InvalidDocument, NewerVersion, UsageError
+from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages._fields import (
     Fields,
-    Malformed,
+    MalformedError,
     array,
     fields,
     integer,
@@ -134,21 +134,21 @@ def read(document: str | bytes, make: Make) -> Messages:
     """Read a conversation that `write()` wrote.
 
     Raises:
-        InvalidDocument: it is not one; the error says where.
-        NewerVersion: it was written by a later version of this library.
+        InvalidDocumentError: it is not one; the error says where.
+        NewerVersionError: it was written by a later version of this library.
     """
     try:
         value = _parse(document)
     except (ValueError, TypeError, RecursionError) as error:
         msg = f"not a JSON document: {error}"
-        raise InvalidDocument(msg) from error
+        raise InvalidDocumentError(msg) from error
     try:
         return _read_document(value, make, _let_go)
-    except Malformed as error:
+    except MalformedError as error:
         raise _invalid(error) from None
     except RecursionError as error:
         msg = "conversations are nested too deeply"
-        raise InvalidDocument(msg) from error
+        raise InvalidDocumentError(msg) from error
 
 
 def _parse(document: str | bytes) -> object:
@@ -159,12 +159,12 @@ def _parse(document: str | bytes) -> object:
         return loads(document)
 
 
-class _Newer(Malformed):
+class _NewerVersionError(MalformedError):
     """The version is one that this library does not know yet."""
 
 
-def _invalid(error: Malformed) -> InvalidDocument:
-    kind = NewerVersion if isinstance(error, _Newer) else InvalidDocument
+def _invalid(error: MalformedError) -> InvalidDocumentError:
+    kind = NewerVersionError if isinstance(error, _NewerVersionError) else InvalidDocumentError
     return kind(error.message, path=error.where)
 
 
@@ -190,7 +190,7 @@ def _read_document(value: object, make: Make, each: _Each = iter) -> Messages:
     version = integer(data, "version", 0, least=VERSION)
     if version > VERSION:
         msg = f"the document is of version {version}, and this library reads up to {VERSION}: upgrade it"
-        raise _Newer(msg, "version")
+        raise _NewerVersionError(msg, "version")
     contents = _read_contents(each(array(data, "contents")), partial(_read_document, make=make))
     _require_unique(contents)
     return make(contents, extra=rest(data, _DOCUMENT) if len(data) > len(_DOCUMENT) else None)
@@ -208,7 +208,7 @@ def _require_unique(contents: list[Content]) -> None:
                 if isinstance(part, Tool):
                     if part.id in seen:
                         msg = f"{part.id!r} is the id of another tool, too"
-                        raise Malformed(msg, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]", "id")
+                        raise MalformedError(msg, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]", "id")
                     seen.add(part.id)
 
 
@@ -227,7 +227,7 @@ def _read_contents(values: Iterable[object], read_inner: ReadInner) -> list[Cont
             if len(data) > len(_CONTENT):
                 content.extra = rest(data, _CONTENT)
             done.append(content)
-    except Malformed as error:
+    except MalformedError as error:
         raise error.within("contents", f"[{len(done)}]") from None
     return done
 
@@ -252,13 +252,13 @@ def turn_from_dict(data: object, make: Make) -> Turn:
     """Read what `turn_to_dict()` wrote.
 
     Raises:
-        InvalidDocument: it is not a turn; the error says where.
-        NewerVersion: a conversation inside was written by a later version of this library.
+        InvalidDocumentError: it is not a turn; the error says where.
+        NewerVersionError: a conversation inside was written by a later version of this library.
     """
     try:
         found = fields(data)
         return quick_turn(found) or _read_turn(found, partial(_read_document, make=make))
-    except Malformed as error:
+    except MalformedError as error:
         raise _invalid(error) from None
 
 
@@ -271,12 +271,12 @@ def tool_from_dict(data: object, make: Make) -> Tool:
     """Read what `tool_to_dict()` wrote.
 
     Raises:
-        InvalidDocument: it is not a tool; the error says where.
-        NewerVersion: a conversation inside was written by a later version of this library.
+        InvalidDocumentError: it is not a tool; the error says where.
+        NewerVersionError: a conversation inside was written by a later version of this library.
     """
     try:
         return read_tool(fields(data), partial(_read_document, make=make))
-    except Malformed as error:
+    except MalformedError as error:
         raise _invalid(error) from None
 
 
@@ -286,7 +286,7 @@ def _read_turns(values: list[object], read_inner: ReadInner) -> list[Turn]:
         for value in values:
             data = fields(value)
             done.append(quick_turn(data) or _read_turn(data, read_inner))
-    except Malformed as error:
+    except MalformedError as error:
         raise error.within("turns", f"[{len(done)}]") from None
     return done
 
@@ -309,7 +309,7 @@ def _read_parts(data: Fields, read_inner: ReadInner) -> list[Part]:
     try:
         for value in values:
             done.append(_read_part(value, read_inner))  # noqa: PERF401 - `done` tells which part was wrong
-    except Malformed as error:
+    except MalformedError as error:
         raise error.within("parts", f"[{len(done)}]") from None
     return done
 

@@ -11,7 +11,7 @@ from operator import eq
 from typing import Self, final
 
 from chat_core._json import dumps
-from chat_core.errors import ConversationBusy, IllegalTransition, PendingTools, UsageError
+from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Role, Turn
 from chat_core.messages.parts import Extra, File, Part, Text
@@ -60,8 +60,8 @@ class Messages:
         """Append a content, merged with the last one if the role is the same.
 
         Raises:
-            PendingTools: calls wait; decide them, or `cancel_pending(reason)` first.
-            ConversationBusy: a live run owns these messages.
+            PendingToolsError: calls wait; decide them, or `cancel_pending(reason)` first.
+            ConversationBusyError: a live run owns these messages.
             UsageError: `content` is not a `Content`.
         """
         if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
@@ -74,7 +74,7 @@ class Messages:
                 f"{len(ids)} call(s) wait for a decision ({', '.join(ids)}): approve or reject them, "
                 "or call messages.cancel_pending(reason) first"
             )
-            raise PendingTools(msg, ids)
+            raise PendingToolsError(msg, ids)
         self._extend(content)
         return self
 
@@ -228,8 +228,8 @@ class Messages:
         """Reject everything that waits, so that the conversation can go on without it.
 
         Raises:
-            ConversationBusy: a live run owns these messages.
-            IllegalTransition: a call runs, or a crash interrupted it and nobody has said so yet.
+            ConversationBusyError: a live run owns these messages.
+            IllegalTransitionError: a call runs, or a crash interrupted it and nobody has said so yet.
         """
         self._require_idle("cancel_pending()")
         tools = self.pending()
@@ -239,7 +239,7 @@ class Messages:
                     f"tool {tool.id!r} is {type(tool.status).__name__} and cannot be cancelled; nothing was changed. "
                     "If its process is gone, say so first: tool.lost('…')"
                 )
-                raise IllegalTransition(msg)
+                raise IllegalTransitionError(msg)
         for tool in tools:
             tool.cancel(reason, by=by)
         return tools
@@ -256,7 +256,7 @@ class Messages:
         """Give these messages to one run until the block is left.
 
         Raises:
-            ConversationBusy: another has them.
+            ConversationBusyError: another has them.
         """
         self._require_idle("a second run")
         self._busy = True
@@ -268,7 +268,7 @@ class Messages:
     def _require_idle(self, what: str) -> None:
         if self._busy:
             msg = f"{what} came while a run on these messages is live; wait for its end, or leave its block"
-            raise ConversationBusy(msg)
+            raise ConversationBusyError(msg)
 
     # --- Storing ---------------------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ class Messages:
         """Read a conversation that `to_json()` wrote.
 
         Raises:
-            InvalidDocument: it is not one; the error says where.
-            NewerVersion: it was written by a later version of this library.
+            InvalidDocumentError: it is not one; the error says where.
+            NewerVersionError: it was written by a later version of this library.
         """
         return read(document, Messages._of_stored)
 

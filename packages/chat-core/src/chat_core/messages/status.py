@@ -73,7 +73,7 @@ class Suspended:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Interrupted:
     """Its body had started when its process went away. It may have taken effect, or not."""
 
     attempt_id: str = ""
@@ -112,7 +112,7 @@ class Rejected:
     extra: Extra = field(default=None, repr=False)
 
 
-ToolStatus: TypeAlias = Pending | Approved | Running | Suspended | Unknown | Completed | Failed | Rejected
+ToolStatus: TypeAlias = Pending | Approved | Running | Suspended | Interrupted | Completed | Failed | Rejected
 
 
 @final
@@ -170,12 +170,12 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
     Running: {
         _E.COMPLETE: Completed,
         _E.FAIL: Failed,
-        _E.LOST: Unknown,
+        _E.LOST: Interrupted,
         _E.AGAIN: Running,
         _E.SUSPEND: Suspended,
     },
     Suspended: {_E.START: Running, _E.CANCEL: Rejected},
-    Unknown: {_E.COMPLETE: Completed, _E.RETRY: Approved, _E.FAIL: Failed, _E.CANCEL: Rejected},
+    Interrupted: {_E.COMPLETE: Completed, _E.RETRY: Approved, _E.FAIL: Failed, _E.CANCEL: Rejected},
     Completed: {},
     Failed: {},
     Rejected: {},
@@ -193,8 +193,8 @@ def tool_life() -> str:
         [
             "# The life of a tool call",
             "",
-            "Generated from `chat_core.messages.TRANSITIONS`. What is not here raises `IllegalTransition` and changes",
-            "nothing.",
+            "Generated from `chat_core.messages.TRANSITIONS`. Any other transition raises `IllegalTransitionError` and",
+            "changes nothing.",
             "",
             "```mermaid",
             "stateDiagram-v2",

@@ -1,7 +1,7 @@
 """A tool call and its life, in one part: the call as the model wrote it, and what has become of it.
 
 The life is the table in `status.py`. Every method that changes the status goes through `Tool._move`, which looks the
-event up there and raises `IllegalTransition` before it touches anything.
+event up there and raises `IllegalTransitionError` before it touches anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
 
 from chat_core._json import dumps, is_finite, loads
-from chat_core.errors import IllegalTransition, UsageError
+from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
@@ -22,13 +22,13 @@ from chat_core.messages.status import (
     Decision,
     DecisionAction,
     Failed,
+    Interrupted,
     Pending,
     Rejected,
     Running,
     Suspended,
     ToolEvent,
     ToolStatus,
-    Unknown,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chat_core.tools.context import CallContext
 
 FINAL = (Completed, Failed, Rejected)
-_STARTED = (Running, Suspended, Unknown)
+_STARTED = (Running, Suspended, Interrupted)
 
 
 @final
@@ -191,7 +191,7 @@ class Tool:
         An edited call says first what was run instead. A rejection says who refused.
 
         Raises:
-            IllegalTransition: it is not resolved.
+            IllegalTransitionError: it is not resolved.
         """
         match self.status:
             case Completed(result):
@@ -202,7 +202,7 @@ class Tool:
                 return _refusal(status)
             case status:
                 msg = f"tool {self.id!r} is {_name(status)} and has no result yet"
-                raise IllegalTransition(msg)
+                raise IllegalTransitionError(msg)
 
     def _edit_note(self, what: str) -> str:
         if self.edited is None or _same(dict(self.edited), dict(self.call.arguments)):
@@ -229,14 +229,14 @@ class Tool:
         The name cannot be edited. `at` is when the decision was made, now unless given.
 
         Raises:
-            IllegalTransition: it does not wait (any more), or its approval has expired.
+            IllegalTransitionError: it does not wait (any more), or its approval has expired.
             UsageError: `arguments` are not a JSON object.
         """
         at = _moment(at)
         status = self.status
         if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
             msg = f"tool {self.id!r} cannot be approved: the approval expired at {status.expires_at.isoformat()}"
-            raise IllegalTransition(msg)
+            raise IllegalTransitionError(msg)
         edited = None if arguments is None else _json_object(arguments)
         self._move(ToolEvent.APPROVE, lambda old: Approved(_terms(old)))
         if edited is not None:
@@ -254,7 +254,7 @@ class Tool:
         """Refuse the call; the model is told `reason`.
 
         Raises:
-            IllegalTransition: it has started already, or is over.
+            IllegalTransitionError: it has started already, or is over.
         """
         at = _moment(at)
         self._move(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
@@ -264,7 +264,7 @@ class Tool:
         """Give the call up, whatever it waits for; written as a rejection.
 
         Raises:
-            IllegalTransition: it runs now, or is over.
+            IllegalTransitionError: it runs now, or is over.
         """
         at = _moment(at)
         self._move(ToolEvent.CANCEL, lambda _: Rejected(reason, "cancelled"))
@@ -274,7 +274,7 @@ class Tool:
         """Let an interrupted call run again, knowing that it may have taken effect.
 
         Raises:
-            IllegalTransition: it is not `Unknown`.
+            IllegalTransitionError: it is not `Interrupted`.
         """
         at = _moment(at)
         self._move(ToolEvent.RETRY, lambda _: Approved())
@@ -292,12 +292,12 @@ class Tool:
         """Record the result: of a running call, or of an interrupted one that somebody looked up. `result` is JSON.
 
         Raises:
-            IllegalTransition: it neither runs nor was interrupted.
+            IllegalTransitionError: it neither runs nor was interrupted.
             UsageError: `result` is not made of JSON's types.
         """
         _require_zone(at)
         value = _json_copy(result, "a tool's result")
-        interrupted = isinstance(self.status, Unknown)
+        interrupted = isinstance(self.status, Interrupted)
         self._move(ToolEvent.COMPLETE, lambda _: Completed(value, files))
         if interrupted or by is not None:
             self._decided("complete", by, _moment(at), note)
@@ -306,10 +306,10 @@ class Tool:
         """Record that the call failed, in words that the model can act on.
 
         Raises:
-            IllegalTransition: it is over, or is a chat that waits.
+            IllegalTransitionError: it is over, or is a chat that waits.
         """
         _require_zone(at)
-        interrupted = isinstance(self.status, Unknown)
+        interrupted = isinstance(self.status, Interrupted)
         self._move(ToolEvent.FAIL, lambda _: Failed(error))
         if interrupted or by is not None:
             self._decided("fail", by, _moment(at), note)
@@ -381,7 +381,9 @@ class Tool:
         """Say that its process went away, or that it was cancelled in the middle: nobody knows what became of it."""
         self._move(
             ToolEvent.LOST,
-            lambda old: Unknown(old.attempt_id, old.attempt, reason, old.inner) if isinstance(old, Running) else old,
+            lambda old: (
+                Interrupted(old.attempt_id, old.attempt, reason, old.inner) if isinstance(old, Running) else old
+            ),
         )
 
     def suspend(self, inner: Messages) -> None:
@@ -397,7 +399,7 @@ class Tool:
         if event not in TRANSITIONS[type(self.status)]:
             allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
             msg = f"tool {self.id!r} is {_name(self.status)} and cannot {event.value}; it can: {allowed}"
-            raise IllegalTransition(msg)
+            raise IllegalTransitionError(msg)
         old, self.status = self.status, to(self.status)
         if self.status is not old:
             self.revision += 1

@@ -3,7 +3,7 @@
 from chat_core.testing.conformance.claims import Capabilities
 from chat_core.testing.conformance.kit import SCENARIOS, ConformanceReport, ProviderConformance, conformance_report
 from chat_core.testing.conformance.scenario import Scenario
-from chat_core.testing.conformance.subject import Nonconforming, Subject
+from chat_core.testing.conformance.subject import NonconformingError, Subject
 from chat_core.testing.conformance.tapes import (
     EmbeddingsTape,
     ProviderTapes,
@@ -30,7 +30,7 @@ __all__ = [
     "LoopbackServer",
     "MemoryConversation",
     "MockTransport",
-    "Nonconforming",
+    "NonconformingError",
     "ProviderConformance",
     "ProviderTapes",
     "RecordedRequest",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
-from chat_core.errors import AlreadyClaimed, LeaseLost, UsageError
+from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, ToolStatus, Turn, codec
 
 Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "release"]
@@ -94,12 +94,12 @@ class MemoryConversation:
         """Take the lease; everything in `messages` is durable then.
 
         Raises:
-            AlreadyClaimed: a run holds it.
+            ConflictError: a run holds it.
         """
         self._record(Call("claim"))
         if self._claimed:
             msg = f"a live run holds the conversation {self._id!r}"
-            raise AlreadyClaimed(msg)
+            raise ConflictError(msg)
         self._claimed = True
         self._overtaken = False
         self._document = self._messages.to_json()
@@ -109,7 +109,7 @@ class MemoryConversation:
         """Prolong the lease, which never runs out here.
 
         Raises:
-            LeaseLost: after `overtake()`.
+            LeaseLostError: after `overtake()`.
         """
         self._require_lease(Call("renew"))
 
@@ -117,7 +117,7 @@ class MemoryConversation:
         """Make the state of one tool durable.
 
         Raises:
-            LeaseLost: after `overtake()`; the call is in `late`.
+            LeaseLostError: after `overtake()`; the call is in `late`.
             UsageError: nothing claimed the conversation.
         """
         self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
@@ -133,7 +133,7 @@ class MemoryConversation:
         """Make a turn durable.
 
         Raises:
-            LeaseLost: after `overtake()`; the call is in `late`.
+            LeaseLostError: after `overtake()`; the call is in `late`.
             UsageError: nothing claimed the conversation.
         """
         self._require_lease(Call("write_turn", role=role, turn=turn))
@@ -168,7 +168,7 @@ class MemoryConversation:
         if self._overtaken:
             self.late.append(call)
             msg = f"another run took over the conversation {self._id!r}; {call} came late"
-            raise LeaseLost(msg)
+            raise LeaseLostError(msg)
         if not self._claimed:
             msg = f"{call} came without a claim(): a run claims the conversation before it writes"
             raise UsageError(msg)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
-from chat_core.errors import ChatError, StreamTruncated, UsageError
+from chat_core.errors import ChatError, StreamTruncatedError, UsageError
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, FinishReason, FunctionCall, Messages, Part, Reasoning, Text, Tool, Turn
 from chat_core.options import ChatOptions
@@ -99,7 +99,7 @@ class ScriptedProvider:
             raise answer.error
         if answer.fail_after is not None:
             msg = "the script cut the answer"
-            raise StreamTruncated(msg)
+            raise StreamTruncatedError(msg)
         return self._turn(answer)
 
     @asynccontextmanager
@@ -187,7 +187,7 @@ class _ScriptedStream:
     def close(self) -> Turn:
         if not self.ended:
             msg = f"the stream ended after {len(self.said)} delta(s), and its script goes on"
-            raise StreamTruncated(msg, partial=self.partial())
+            raise StreamTruncatedError(msg, partial=self.partial())
         return self.turn
 
     def partial(self) -> Turn:

@@ -6,7 +6,7 @@ from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Sch
 from chat_core.tools.collection import Handler, ToolCollection
 from chat_core.tools.context import CallContext, ToolContext
 from chat_core.tools.declare import FunctionTool, ToolOptions, declare, require_name
-from chat_core.tools.definition import InvalidArguments, ToolDefinition, ToolScope
+from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 from chat_core.tools.raw import RawTool, SchemaChecker, declare_raw
 from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
 
@@ -16,7 +16,7 @@ __all__ = [
     "Execute",
     "FunctionTool",
     "Handler",
-    "InvalidArguments",
+    "InvalidArgumentsError",
     "RawTool",
     "Reject",
     "RequireApproval",

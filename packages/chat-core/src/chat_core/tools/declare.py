@@ -84,7 +84,7 @@ class FunctionTool:
         """The arguments as canonical JSON; see `Arguments.canonical`.
 
         Raises:
-            InvalidArguments: they do not satisfy the schema.
+            InvalidArgumentsError: they do not satisfy the schema.
         """
         return self.arguments.canonical(arguments)
 

@@ -12,7 +12,7 @@ from chat_core.tools.action import Action, WaitT_co
 from chat_core.tools.context import ToolContext
 
 
-class InvalidArguments(ValueError):
+class InvalidArgumentsError(ValueError):
     """A call's arguments do not satisfy the tool's schema; the message is for the model, which may call again."""
 
 
@@ -48,7 +48,7 @@ class ToolDefinition(Protocol):
         """The canonical arguments: JSON, defaults filled in. Canonical arguments are their own canonical form.
 
         Raises:
-            InvalidArguments: they do not satisfy the schema.
+            InvalidArgumentsError: they do not satisfy the schema.
         """
         ...
 

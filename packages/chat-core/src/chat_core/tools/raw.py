@@ -20,7 +20,7 @@ from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
 from chat_core.tools.declare import ToolOptions, require_name
-from chat_core.tools.definition import InvalidArguments
+from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import listed, path_of
 from chat_core.tools.result import to_result
 from chat_core.tools.signature import EMPTY, Signature, read_signature
@@ -162,12 +162,12 @@ class RawTool:
         """The arguments as they came, once they satisfy the schema.
 
         Raises:
-            InvalidArguments: they do not.
+            InvalidArgumentsError: they do not.
         """
         copied = _copy(arguments)
         problems = self.checker.problems(copied)
         if problems:
-            raise InvalidArguments(listed(problems))
+            raise InvalidArgumentsError(listed(problems))
         return copied
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
@@ -233,5 +233,5 @@ def _copy(arguments: Mapping[str, object]) -> dict[str, object]:
         copied: dict[str, object] = json.loads(json.dumps(dict(arguments), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"The arguments are not JSON: {error}"
-        raise InvalidArguments(msg) from error
+        raise InvalidArgumentsError(msg) from error
     return copied

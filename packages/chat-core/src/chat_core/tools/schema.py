@@ -30,7 +30,7 @@ from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic w
 
 from chat_core._json import dumps
 from chat_core.errors import UsageError
-from chat_core.tools.definition import InvalidArguments
+from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import describe
 from chat_core.tools.signature import EMPTY, Parameter
 
@@ -161,7 +161,7 @@ class Arguments:
         """The values that the function takes, by parameter name.
 
         Raises:
-            InvalidArguments: `arguments` do not satisfy the schema.
+            InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
         if type(arguments) is Plain and arguments.read_by is self:
             return arguments
@@ -172,14 +172,14 @@ class Arguments:
             text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
             msg = f"The arguments are not JSON: {error}"
-            raise InvalidArguments(msg) from error
+            raise InvalidArgumentsError(msg) from error
         try:
             return self._read(text)
         except ValidationError as error:
-            raise InvalidArguments(describe(error, arguments, list(self._wire.values()))) from error
+            raise InvalidArgumentsError(describe(error, arguments, list(self._wire.values()))) from error
         except Exception as error:  # a validator of the caller's may raise anything
             msg = f"The arguments could not be checked: {type(error).__name__}: {error}"
-            raise InvalidArguments(msg) from error
+            raise InvalidArgumentsError(msg) from error
 
     def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
         """The arguments as JSON, in the order of the parameters, with defaults filled in.
@@ -189,7 +189,7 @@ class Arguments:
         that kind stays out.
 
         Raises:
-            InvalidArguments: `arguments` do not satisfy the schema.
+            InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
         value = self._read_all(arguments)
         if _as_it_came(value, arguments):

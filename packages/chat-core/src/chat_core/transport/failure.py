@@ -14,38 +14,38 @@ from math import isfinite
 from typing import Final, TypeVar
 
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    InvalidRequest,
-    InvalidResponse,
-    Network,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
-    Timeout,
+    InvalidRequestError,
+    InvalidResponseError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestTimeoutError,
+    ServerError,
     TransportError,
 )
 
-ProviderT = TypeVar("ProviderT", bound=Provider)
+ProviderT = TypeVar("ProviderT", bound=ProviderError)
 
-STATUSES: Final[Mapping[int, type[Provider]]] = {
-    401: Authentication,
-    402: QuotaExceeded,
-    403: PermissionDenied,
-    404: NotFound,
-    408: ServerFault,
-    409: ServerFault,
-    425: ServerFault,
-    429: RateLimited,
-    498: Overloaded,  # Groq: no capacity left for this tier
-    503: Overloaded,
-    529: Overloaded,
+STATUSES: Final[Mapping[int, type[ProviderError]]] = {
+    401: AuthenticationError,
+    402: QuotaExceededError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    408: ServerError,
+    409: ServerError,
+    425: ServerError,
+    429: RateLimitedError,
+    498: OverloadedError,  # Groq: no capacity left for this tier
+    503: OverloadedError,
+    529: OverloadedError,
 }
-"""What a status says by itself. Any other 4xx is `InvalidRequest`, anything else `ServerFault`."""
+"""What a status says by itself. Any other 4xx is `InvalidRequestError`, anything else `ServerError`."""
 
 REQUEST_IDS: Final = (
     "x-request-id",
@@ -65,11 +65,11 @@ _DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+\.?
 _UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 
 
-def class_of(status: int) -> type[Provider]:
+def class_of(status: int) -> type[ProviderError]:
     """The class of an answer that is not 2xx, by its status alone."""
     if (kind := STATUSES.get(status)) is not None:
         return kind
-    return InvalidRequest if 400 <= status < 500 else ServerFault  # noqa: PLR2004 - RFC 9110, section 15.5
+    return InvalidRequestError if 400 <= status < 500 else ServerError  # noqa: PLR2004 - RFC 9110, section 15.5
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -183,7 +183,7 @@ def unreachable(error: TransportError, provider: str) -> ChatError:
     """An error for a call that got no answer, or half of one. Use it for every kind but `status`."""
     msg = f"{provider}: {error}"
     if error.kind == "timeout":
-        return Timeout(msg)
+        return RequestTimeoutError(msg)
     if error.kind == "protocol":
-        return InvalidResponse(msg, raw=error.body)
-    return Network(msg)
+        return InvalidResponseError(msg, raw=error.body)
+    return NetworkError(msg)

@@ -37,8 +37,8 @@ class Decoder(Protocol):
         """The whole turn.
 
         Raises:
-            StreamTruncated: the stream ended before its protocol says that it may.
-            InvalidResponse: what came makes no answer.
+            StreamTruncatedError: the stream ended before its protocol says that it may.
+            InvalidResponseError: what came makes no answer.
         """
         ...
 
@@ -117,8 +117,8 @@ class DecodedStream:
         """The whole turn, once the iteration has ended.
 
         Raises:
-            StreamTruncated: the stream ended before its protocol says that it may.
-            InvalidResponse: what came makes no answer.
+            StreamTruncatedError: the stream ended before its protocol says that it may.
+            InvalidResponseError: what came makes no answer.
         """
         turn = self._decoder.close()
         return turn if self._seal is None else self._seal(turn)

@@ -18,7 +18,7 @@ DEEPEST: Final = 32
 
 
 @final
-class Halves:
+class SurrogateBuffer:
     """The first halves of one stream that wait for their second ones, by where in an event they stood."""
 
     __slots__ = ("held",)
@@ -26,7 +26,7 @@ class Halves:
     def __init__(self) -> None:
         self.held: dict[Path, str] = {}
 
-    def mend(self, event: object) -> object:
+    def feed(self, event: object) -> object:
         """An event whose texts begin with what was held back, and end in front of half a character."""
         return self._mend(event, (), hold=True)
 

@@ -15,26 +15,26 @@ from typing import Any, Final
 
 from chat_core._json import dumps, loads
 from chat_core.errors import (
-    Authentication,
+    AuthenticationError,
     ChatError,
-    ContextLength,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
     TransportError,
 )
 from chat_core.transport.failure import class_of, refused, reset_after, unreachable
 from chat_core.wire.shapes import is_list, is_object, mapping
 from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
 
-SETTLED: Final[Mapping[int, tuple[type[Provider], ...]]] = {
-    401: (Authentication, QuotaExceeded),
-    402: (QuotaExceeded,),
-    404: (NotFound,),
+SETTLED: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
+    401: (AuthenticationError, QuotaExceededError),
+    402: (QuotaExceededError,),
+    404: (NotFoundError,),
 }
 """Statuses that leave little to say: the classes that a name can choose beside them."""
 
@@ -74,18 +74,18 @@ class ErrorBody:
         return f"{self.message[:LONGEST_MESSAGE]}…"
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> Provider:
+def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
     """The error for an answer whose status is not 2xx."""
     said = read_body(body)
     kind = _kind(said, status)
     msg = f"{provider} refused the request with status {status}: {said.shown}"
     error = refused(kind, msg, status=status, headers=headers, body=body, code=said.code)
-    if kind is RateLimited and error.retry_after is None:
+    if kind is RateLimitedError and error.retry_after is None:
         error.retry_after = reset_after(headers)
     return error
 
 
-def failure_in_body(error: object, provider: str) -> Provider:
+def failure_in_body(error: object, provider: str) -> ProviderError:
     """The error for an `error` that came with status 200: in the middle of a stream, or in the place of an answer."""
     said = read_error(error)
     msg = f"{provider} failed while it answered: {said.shown}"
@@ -103,31 +103,31 @@ def translate(error: TransportError, provider: str) -> ChatError:
 # --- Which error ---------------------------------------------------------------------------------------
 
 
-def _kind(said: ErrorBody, status: int | None) -> type[Provider]:
+def _kind(said: ErrorBody, status: int | None) -> type[ProviderError]:
     named = [MEANINGS[name] for name in map(plain, said.names) if name in MEANINGS]
     kind = next((kind for kind in named if _fits(kind, status)), None)
-    if kind is ContextLength and ELSEWHERE.search(said.message):
-        return InvalidRequest
-    if kind not in (None, InvalidRequest):
+    if kind is ContextLengthError and ELSEWHERE.search(said.message):
+        return InvalidRequestError
+    if kind not in (None, InvalidRequestError):
         return kind
     place = kind or (None if status is None else class_of(status))
     if status not in SETTLED:
         for words, better, places in WORDS:
             if place in places and words.search(said.message):
                 return better
-    return place or ServerFault
+    return place or ServerError
 
 
-def _fits(kind: type[Provider], status: int | None) -> bool:
+def _fits(kind: type[ProviderError], status: int | None) -> bool:
     """Whether a name may overrule a status."""
     if status is None:
         return True
     if status in SETTLED:
         return kind in SETTLED[status]
-    if kind in (ServerFault, InvalidRequest):
+    if kind in (ServerError, InvalidRequestError):
         return False  # whose fault it is a status says better
     # What is too large today is too large tomorrow, whichever limit it is that says so.
-    return not (status == 413 and kind in (RateLimited, Overloaded))  # noqa: PLR2004 - RFC 9110, section 15.5.14
+    return not (status == 413 and kind in (RateLimitedError, OverloadedError))  # noqa: PLR2004 - RFC 9110, section 15.5.14
 
 
 # --- What it says --------------------------------------------------------------------------------------

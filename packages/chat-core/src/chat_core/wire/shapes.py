@@ -11,7 +11,7 @@ Json: TypeAlias = dict[str, Any]
 """An object that was read, or is to be written."""
 
 
-class WrongShape(Exception):
+class WrongShapeError(Exception):
     """A known field has a wrong shape."""
 
     def __init__(self, path: str, expected: str) -> None:
@@ -44,30 +44,30 @@ def want_text(value: object, path: str) -> str:
     """The text at `path`.
 
     Raises:
-        WrongShape: it is none.
+        WrongShapeError: it is none.
     """
     if isinstance(value, str):
         return value
-    raise WrongShape(path, "a text")
+    raise WrongShapeError(path, "a text")
 
 
 def want_list(value: object, path: str) -> list[Any]:
     """The list at `path`.
 
     Raises:
-        WrongShape: it is none.
+        WrongShapeError: it is none.
     """
     if is_list(value):
         return value
-    raise WrongShape(path, "a list")
+    raise WrongShapeError(path, "a list")
 
 
 def want_object(value: object, path: str) -> Json:
     """The object at `path`.
 
     Raises:
-        WrongShape: it is none.
+        WrongShapeError: it is none.
     """
     if is_object(value):
         return value
-    raise WrongShape(path, "an object")
+    raise WrongShapeError(path, "an object")

@@ -74,7 +74,7 @@ DEEPEST: Final = 64
 """No server that enforces schemas takes deeper ones."""
 
 
-class _Impossible(Exception):
+class _InexpressibleError(Exception):
     """The schema has no strict form."""
 
 
@@ -82,7 +82,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
     """The strict form of a schema; `None` where it has none."""
     try:
         strict = _rewrite(_root(schema), depth=0)
-    except _Impossible:
+    except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" and "anyOf" not in strict else None
 
@@ -114,12 +114,12 @@ def _root(schema: Mapping[str, object]) -> Mapping[str, object]:
         if is_mapping(found):
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             return _both(rest, found)
-    raise _Impossible
+    raise _InexpressibleError
 
 
 def _rewrite(schema: object, depth: int) -> Json:
     if not is_mapping(schema) or depth > DEEPEST:
-        raise _Impossible
+        raise _InexpressibleError
     strict, spoken = _sort(_inline(schema))
     for place in ("$defs", "definitions"):
         if place in strict:
@@ -132,11 +132,11 @@ def _rewrite(schema: object, depth: int) -> Json:
     if "items" in strict:
         strict["items"] = _rewrite(strict["items"], depth + 1)
     elif _may_be("array", strict):
-        raise _Impossible  # of anything at all
+        raise _InexpressibleError  # of anything at all
     if _is_object(strict):
         _close(strict, depth)
     if not strict.keys() & {"type", "enum", "const", "anyOf"}:
-        raise _Impossible  # anything at all
+        raise _InexpressibleError  # anything at all
     return _say(strict, spoken)
 
 
@@ -150,7 +150,7 @@ def _sort(source: Mapping[str, object]) -> tuple[Json, list[str]]:
         elif key in SPOKEN:
             spoken.append(f"{key}: {dumps(value)}")
         elif key not in SILENT:
-            raise _Impossible
+            raise _InexpressibleError
     return strict, spoken
 
 
@@ -166,11 +166,11 @@ def _inline(source: Mapping[str, object]) -> Mapping[str, object]:
     if "allOf" in source:
         items = _list(source["allOf"])
         if len(items) != 1:
-            raise _Impossible
+            raise _InexpressibleError
         source = _both(_object(items[0]), {key: value for key, value in source.items() if key != "allOf"})
     if "oneOf" in source:
         if "anyOf" in source:
-            raise _Impossible
+            raise _InexpressibleError
         source = {("anyOf" if key == "oneOf" else key): value for key, value in source.items()}
     return source
 
@@ -178,7 +178,7 @@ def _inline(source: Mapping[str, object]) -> Mapping[str, object]:
 def _both(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
     """Two schemas as one, the words of the second one; where both bound the same, neither may be left out."""
     if any(first[key] != second[key] for key in first.keys() & second.keys() - SAID):
-        raise _Impossible
+        raise _InexpressibleError
     return {**first, **second}
 
 
@@ -196,7 +196,7 @@ def _close(schema: Json, depth: int) -> None:
     properties = _object(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):
-        raise _Impossible
+        raise _InexpressibleError
     schema.setdefault("type", "object")
     schema["properties"] = {name: _rewrite(item, depth + 1) for name, item in properties.items()}
     schema["required"] = list(properties)
@@ -214,10 +214,10 @@ def _say(strict: Json, spoken: list[str]) -> Json:
 def _object(value: object) -> Mapping[str, object]:
     if is_mapping(value):
         return value
-    raise _Impossible
+    raise _InexpressibleError
 
 
 def _list(value: object) -> list[object]:
     if is_list(value):
         return value
-    raise _Impossible
+    raise _InexpressibleError

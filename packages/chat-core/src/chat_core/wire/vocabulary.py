@@ -11,55 +11,55 @@ from collections.abc import Mapping
 from typing import Final
 
 from chat_core.errors import (
-    Authentication,
-    ContentFiltered,
-    ContextLength,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    Provider,
-    QuotaExceeded,
-    RateLimited,
-    ServerFault,
+    AuthenticationError,
+    ContentFilteredError,
+    ContextLengthError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServerError,
 )
 
-_NAMES: Final[Mapping[type[Provider], str]] = {
-    ContextLength: """
+_NAMES: Final[Mapping[type[ProviderError], str]] = {
+    ContextLengthError: """
         context_length_exceeded context_window_exceeded context_limit_exceeded exceed_context_size
         model_context_window_exceeded model_max_prompt_tokens_exceeded tokens_limit_reached string_above_max_length
     """,
-    ContentFiltered: """
+    ContentFilteredError: """
         content_filter content_filtered content_policy_violation responsible_ai_policy_violation data_inspection_failed
         input_flagged moderation_blocked
     """,
-    QuotaExceeded: """
+    QuotaExceededError: """
         insufficient_quota exceeded_current_quota billing_hard_limit_reached billing_not_active insufficient_balance
         insufficient_credits insufficient_funds credits_exhausted payment_required arrearage usage_limit_reached
     """,
-    RateLimited: """
+    RateLimitedError: """
         rate_limit rate_limited rate_limit_exceeded rate_limit_reached too_many_requests request_limit_exceeded
         request_quota_exceeded token_quota_exceeded resource_exhausted limit_requests limit_burst_rate throttling
         throttling_rate_quota throttling_allocation_quota throttled
     """,
-    Authentication: """
+    AuthenticationError: """
         invalid_api_key incorrect_api_key authentication invalid_authentication unauthorized unauthenticated
         invalid_token expired_token
     """,
-    PermissionDenied: """
+    PermissionDeniedError: """
         permission permission_denied forbidden access_denied unsupported_country_region_territory usage_not_included
     """,
-    NotFound: """
+    NotFoundError: """
         not_found model_not_found deployment_not_found resource_not_found
     """,
-    Overloaded: """
+    OverloadedError: """
         overloaded server_overloaded server_is_overloaded engine_overloaded model_overloaded slow_down
         service_unavailable unavailable service_tier_capacity_exceeded capacity_exceeded no_capacity
     """,
-    ServerFault: """
+    ServerError: """
         server internal internal_server api upstream bad_gateway timeout request_timeout gateway_timeout
     """,
-    InvalidRequest: """
+    InvalidRequestError: """
         invalid_request bad_request invalid_argument invalid_parameter validation unprocessable_entity
     """,
 }
@@ -70,7 +70,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("error")
 
 
-MEANINGS: Final[Mapping[str, type[Provider]]] = {
+MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
     plain(name): kind for kind, names in _NAMES.items() for name in names.split()
 }
 """What a server's name for an error means."""
@@ -104,14 +104,14 @@ _RATE: Final = re.compile(r"rate.?limit|too many requests|requests per (?:second
 _BUSY: Final = re.compile(r"overloaded|at capacity|temporarily unavailable|service unavailable", re.IGNORECASE)
 _BAD: Final = re.compile(r"invalid (?:param|argument|request)|bad request", re.IGNORECASE)
 
-WORDS: Final[tuple[tuple[re.Pattern[str], type[Provider], tuple[type[Provider] | None, ...]], ...]] = (
-    (_CONTEXT, ContextLength, (InvalidRequest, None)),
-    (_KEY, Authentication, (InvalidRequest, PermissionDenied, None)),
-    (_FILTER, ContentFiltered, (InvalidRequest, PermissionDenied, None)),
-    (_QUOTA, QuotaExceeded, (InvalidRequest, PermissionDenied, RateLimited, None)),
-    (_RATE, RateLimited, (None,)),
-    (_BUSY, Overloaded, (None,)),
-    (_BAD, InvalidRequest, (None,)),
+WORDS: Final[tuple[tuple[re.Pattern[str], type[ProviderError], tuple[type[ProviderError] | None, ...]], ...]] = (
+    (_CONTEXT, ContextLengthError, (InvalidRequestError, None)),
+    (_KEY, AuthenticationError, (InvalidRequestError, PermissionDeniedError, None)),
+    (_FILTER, ContentFilteredError, (InvalidRequestError, PermissionDeniedError, None)),
+    (_QUOTA, QuotaExceededError, (InvalidRequestError, PermissionDeniedError, RateLimitedError, None)),
+    (_RATE, RateLimitedError, (None,)),
+    (_BUSY, OverloadedError, (None,)),
+    (_BAD, InvalidRequestError, (None,)),
 )
 """What the words of a message mean, and in the place of which classes: what many servers tell in no other way.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import anyio
-from chat_core.errors import AlreadyClaimed, LeaseLost
-from chat_core.messages import Completed, Unknown
+from chat_core.errors import ConflictError, LeaseLostError
+from chat_core.messages import Completed, Interrupted
 
 from chat_store.store import OpenConversation
 from chat_store.testing._trial import Stores, answer, paused, refused, require
@@ -16,9 +16,9 @@ async def a_live_run_keeps_others_out(stores: Stores) -> None:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
             await run.claim()
-            with refused(AlreadyClaimed, "a second run is refused while the first one is live"):
+            with refused(ConflictError, "a second run is refused while the first one is live"):
                 await other.claim()
-            with refused(AlreadyClaimed, "a conversation with a live run is not deleted"):
+            with refused(ConflictError, "a conversation with a live run is not deleted"):
                 await there.delete(name)
 
 
@@ -30,7 +30,7 @@ async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
             await run.claim()
             await run.release()
             await other.claim()
-            with refused(AlreadyClaimed, "a lease that was given back is free for one run"):
+            with refused(ConflictError, "a lease that was given back is free for one run"):
                 await run.claim()
 
 
@@ -55,14 +55,14 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
             for _ in range(10):
                 stores.clock.advance(seconds=every or 0)
                 await run.renew()
-            with refused(AlreadyClaimed, "renew() prolongs the lease"):
+            with refused(ConflictError, "renew() prolongs the lease"):
                 await other.claim()
             for number in range(10):
                 stores.clock.advance(seconds=every or 0)
                 turn = answer(str(number))
                 run.messages.append("model", turn)
                 await run.write_turn("model", turn)
-            with refused(AlreadyClaimed, "every write prolongs the lease"):
+            with refused(ConflictError, "every write prolongs the lease"):
                 await other.claim()
 
 
@@ -70,22 +70,24 @@ async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
     """Whatever it writes is refused, in its face, and is not the truth."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
-        with refused(LeaseLost, "a block says so where it wants to save what is not part of the conversation"):
+        with refused(LeaseLostError, "a block says so where it wants to save what is not part of the conversation"):
             async with here.open(name) as run, there.open(name) as other:
                 await _overtake(stores, run, other)
-                with refused(LeaseLost, "renew() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "renew() tells a run that it was overtaken"):
                     await run.renew()
                 tool = run.messages.tool("a")
                 tool.complete("late")
-                with refused(LeaseLost, "write_tool() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
                     await run.write_tool(tool)
-                require(isinstance(tool.status, Unknown), "the run sees what is true")
+                require(isinstance(tool.status, Interrupted), "the run sees what is true")
                 turn = answer("late")
                 run.messages.append("model", turn)
-                with refused(LeaseLost, "write_turn() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "write_turn() tells a run that it was overtaken"):
                     await run.write_turn("model", turn)
         read = (await there.load(name)).messages
-        require(isinstance(read.tool("a").status, Unknown), "the result of a run that was overtaken is not the truth")
+        require(
+            isinstance(read.tool("a").status, Interrupted), "the result of a run that was overtaken is not the truth"
+        )
         require(read.last is not None and len(read.last.turns) == 1, "nor is its answer part of the conversation")
 
 
@@ -97,7 +99,7 @@ async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
             await _overtake(stores, run, other)
             tool = run.messages.tool("a")
             tool.complete("paid at last")
-            with refused(LeaseLost, "write_tool() tells a run that it was overtaken"):
+            with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
                 await run.write_tool(tool)
         late = [entry.tool for entry in await there.history(name) if entry.event == "late"]
         require(
@@ -117,7 +119,7 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
                 person.messages.tool("a").complete("looked up", by="ana")
             tool = run.messages.tool("a")
             tool.complete("late")
-            with refused(LeaseLost, "write_tool() tells a run that it was given up"):
+            with refused(LeaseLostError, "write_tool() tells a run that it was given up"):
                 await run.write_tool(tool)
             require(tool.status == Completed("looked up"), "the run sees what is true")
         read = (await there.load(name)).messages.tool("a")
@@ -133,7 +135,7 @@ async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
         async with here.open(name) as run, there.open(name) as other, elsewhere.open(name) as third:
             await _overtake(stores, run, other)
             await run.release()
-            with refused(AlreadyClaimed, "release() of a lost lease leaves the one of its owner"):
+            with refused(ConflictError, "release() of a lost lease leaves the one of its owner"):
                 await third.claim()
 
 
@@ -148,7 +150,7 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
             async with stores.open() as store, store.open(name) as conversation:
                 try:
                     await conversation.claim()
-                except AlreadyClaimed:
+                except ConflictError:
                     outcomes.append("refused")
                 else:
                     outcomes.append("claimed")

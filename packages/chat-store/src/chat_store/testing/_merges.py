@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.errors import AlreadyClaimed, UsageError
+from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Approved, Completed, Rejected, Running
 
 from chat_store.testing._trial import Stores, answer, paused, refused, require
@@ -32,7 +32,7 @@ async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> N
         await there.save(name, yours.messages, revision=yours.revision)
         mine.messages.tool("a").approve()
         mine.messages.tool("b").approve()
-        with refused(AlreadyClaimed, "a save that decides what was decided since its revision is refused"):
+        with refused(ConflictError, "a save that decides what was decided since its revision is refused"):
             await here.save(name, mine.messages, revision=mine.revision)
         read = (await here.load(name)).messages
         require(isinstance(read.tool("a").status, Rejected), "the first decision holds")
@@ -47,7 +47,7 @@ async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
         yours.messages.user("Yours.")
         await there.save(name, yours.messages, revision=yours.revision)
         mine.messages.user("Mine.")
-        with refused(AlreadyClaimed, "turns on both sides are refused"):
+        with refused(ConflictError, "turns on both sides are refused"):
             await here.save(name, mine.messages, revision=mine.revision)
         require(len((await here.load(name)).messages[-1].turns) == 1, "of a save that is refused, nothing is written")
 
@@ -71,7 +71,7 @@ async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> N
             mine.messages.tool("a").approve(by="ana")
             yours.messages.tool("a").reject("no", by="ben")
             await mine.save()
-            with refused(AlreadyClaimed, "a second decision of one call is refused"):
+            with refused(ConflictError, "a second decision of one call is refused"):
                 await yours.save()
             require(isinstance(yours.messages.tool("a").status, Approved), "who comes second sees what was decided")
         require(isinstance((await there.load(name)).messages.tool("a").status, Approved), "the first decision holds")
@@ -110,7 +110,7 @@ async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> No
                 person.messages.tool("a").reject("not after all", by="ben")
             tool = run.messages.tool("a")
             tool.start(stores.clock())
-            with refused(AlreadyClaimed, "a call that was decided meanwhile does not start"):
+            with refused(ConflictError, "a call that was decided meanwhile does not start"):
                 await run.write_tool(tool)
             require(isinstance(tool.status, Rejected), "the run sees what was decided")
 
@@ -125,7 +125,7 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
             tool = run.messages.tool("a")
             tool.start(stores.clock())
             await run.write_tool(tool)
-            with refused(AlreadyClaimed, "a call that a live run is at cannot be decided"):
+            with refused(ConflictError, "a call that a live run is at cannot be decided"):
                 async with there.open(name) as person:
                     person.messages.tool("a").fail("it hangs")
             require(
@@ -139,7 +139,7 @@ async def nothing_is_said_during_a_run(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Pay.")
         await run.claim()
-        with refused(AlreadyClaimed, "a turn cannot be pushed while a run is live"):
+        with refused(ConflictError, "a turn cannot be pushed while a run is live"):
             async with there.open("chat") as person:
                 person.messages.user("And another thing.")
         turn = answer()

@@ -15,7 +15,7 @@ from chat_core import (
     StreamingChat,
     ToolCollection,
 )
-from chat_core.errors import AlreadyClaimed
+from chat_core.errors import ConflictError
 from chat_core.messages import Completed, Running
 from chat_core.testing import Answer, ScriptedProvider
 
@@ -124,7 +124,7 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
         async with stores.open() as store, store.open("chat") as conversation:
             try:
                 await _chat(body).complete(conversation)
-            except AlreadyClaimed:
+            except ConflictError:
                 end("refused")
             else:
                 end("answered")
@@ -134,7 +134,7 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
             for _ in range(10):
                 group.start_soon(resume)
     require(effects == ["paid"], f"of ten that resume one pause one runs the call, not {len(effects)}")
-    require(sorted(outcomes) == ["answered"] + ["refused"] * 9, f"the other nine get AlreadyClaimed: {outcomes}")
+    require(sorted(outcomes) == ["answered"] + ["refused"] * 9, f"the other nine get ConflictError: {outcomes}")
 
 
 async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chat_core.messages import Approved, Completed, Messages, Running
 
-from chat_store.errors import ConversationExists, UnknownConversation
+from chat_store.errors import ConversationExistsError, UnknownConversationError
 from chat_store.testing._trial import Stores, answer, paused, refused, require
 
 
@@ -49,11 +49,11 @@ async def what_is_not_stored_is_unknown(stores: Stores) -> None:
     async with stores.open() as here:
         async with here.open("nobody"):
             pass
-        with refused(UnknownConversation, "a conversation that was opened, and nothing else, is not stored"):
+        with refused(UnknownConversationError, "a conversation that was opened, and nothing else, is not stored"):
             await here.load("nobody")
-        with refused(UnknownConversation, "assign() refuses an id that is not stored"):
+        with refused(UnknownConversationError, "assign() refuses an id that is not stored"):
             await here.assign("nobody", "ana")
-        with refused(UnknownConversation, "history() refuses an id that is not stored"):
+        with refused(UnknownConversationError, "history() refuses an id that is not stored"):
             await here.history("nobody")
 
 
@@ -64,7 +64,7 @@ async def an_id_names_one_conversation(stores: Stores) -> None:
         for name in names:
             await here.create(paused(f"call of {name}"), id=name)
         for name in names:
-            with refused(ConversationExists, f"create() refuses the id {name!r} when it is taken"):
+            with refused(ConversationExistsError, f"create() refuses the id {name!r} when it is taken"):
                 await here.create(Messages.from_user("Again."), id=name)
             (tool,) = (await here.load(name)).messages.pending()
             require(tool.id == f"call of {name}", f"the conversation {name!r} is its own, and stays")
@@ -75,10 +75,10 @@ async def a_deleted_conversation_is_gone(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         await there.delete(name)
-        with refused(UnknownConversation, "load() refuses what was deleted"):
+        with refused(UnknownConversationError, "load() refuses what was deleted"):
             await here.load(name)
         require(await here.waiting() == [], "nothing of a deleted conversation waits")
-        with refused(UnknownConversation, "delete() refuses what is not there"):
+        with refused(UnknownConversationError, "delete() refuses what is not there"):
             await here.delete(name)
 
 

@@ -9,7 +9,7 @@ from typing import Final, final
 import anyio
 from anyio.lowlevel import checkpoint
 
-from chat_core.errors import UnsupportedPart
+from chat_core.errors import UnsupportedPartError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Part, ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.testing.conformance.answers import asking, gist
 from chat_core.testing.conformance.scenario import scenario
@@ -233,7 +233,7 @@ async def files(subject: Subject) -> None:
 
 @scenario("text")
 async def unsupported_parts(subject: Subject) -> None:
-    """What cannot be sent is refused by `UnsupportedPart` before anything is sent, never dropped."""
+    """What cannot be sent is refused by `UnsupportedPartError` before anything is sent, never dropped."""
     odd = File("application/x-conformance", data=b"\x00conformance\xff" * 3)
     unknown = File("image/png", opaque=Opaque(ANOTHER, {"id": PRIVATE}))
     for way in subject.ways:
@@ -243,13 +243,13 @@ async def unsupported_parts(subject: Subject) -> None:
             carried = bool(transport.requests) and Sent(transport.last.body).carries(file)
             if transport.requests and not carried:
                 fault(f"{told(way)} was given {file!r}, and dropped it in silence")
-            if not transport.requests and not isinstance(heard.error, UnsupportedPart):
-                fault(f"{told(way)} was given {file!r}, and raised {heard.error!r} and not UnsupportedPart")
+            if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
+                fault(f"{told(way)} was given {file!r}, and raised {heard.error!r} and not UnsupportedPartError")
 
 
 @scenario("files", "tools")
 async def result_files(subject: Subject) -> None:
-    """A file that a tool returned beside its result is sent, or refused by `UnsupportedPart`."""
+    """A file that a tool returned beside its result is sent, or refused by `UnsupportedPartError`."""
     file = next((file for file in subject.tapes.files if file.data is not None), File("image/png", data=b"\x89PNG"))
     tape = subject.tapes.call or Tape()
 
@@ -263,8 +263,8 @@ async def result_files(subject: Subject) -> None:
         heard = await ask(provider, way, Question(messages, declared(tape)))
         if transport.requests and not Sent(transport.last.body).carries(file):
             fault(f"a tool returned {file!r}, and {told(way)} drops it")
-        if not transport.requests and not isinstance(heard.error, UnsupportedPart):
-            fault(f"a tool returned {file!r}, and {told(way)} raised {heard.error!r} and not UnsupportedPart")
+        if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
+            fault(f"a tool returned {file!r}, and {told(way)} raised {heard.error!r} and not UnsupportedPartError")
 
 
 @scenario("text")

@@ -13,7 +13,7 @@ from chat_core.testing import plugin
 from chat_core.testing.conformance import answers, chats, histories, settings, streams, tools, vectors
 from chat_core.testing.conformance.claims import Capabilities, unfounded
 from chat_core.testing.conformance.scenario import Scenario
-from chat_core.testing.conformance.subject import AnyProvider, Nonconforming, Subject
+from chat_core.testing.conformance.subject import AnyProvider, NonconformingError, Subject
 from chat_core.testing.conformance.tapes import ProviderTapes
 from chat_core.transport import Transport
 
@@ -75,7 +75,7 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
             continue
         try:
             await scenario(subject)
-        except Nonconforming as error:
+        except NonconformingError as error:
             broken[scenario.name] = str(error)
         else:
             kept.append(scenario.name)
@@ -128,7 +128,7 @@ class ProviderConformance:
         plugin.register(request.config)
         record_property(plugin.NOT_CLAIMED, self.report())
         if wrong := unfounded(self.capabilities, self.tapes):
-            raise Nonconforming("; ".join(wrong))
+            raise NonconformingError("; ".join(wrong))
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

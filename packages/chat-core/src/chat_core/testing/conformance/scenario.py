@@ -8,7 +8,7 @@ from typing import TypeAlias, final
 
 from chat_core.errors import UsageError
 from chat_core.testing.conformance.claims import CLAIMS, Capabilities
-from chat_core.testing.conformance.subject import Nonconforming, Subject
+from chat_core.testing.conformance.subject import NonconformingError, Subject
 
 Run: TypeAlias = Callable[[Subject], Awaitable[None]]
 
@@ -37,17 +37,17 @@ class Scenario:
         """Look whether the promise is kept.
 
         Raises:
-            Nonconforming: it is not; the message says in a sentence what is wrong.
+            NonconformingError: it is not; the message says in a sentence what is wrong.
         """
         __tracebackhide__ = True
         try:
             await self.run(subject)
-        except Nonconforming as error:
+        except NonconformingError as error:
             msg = f"{self.name}: {error}"
-            raise Nonconforming(msg) from error.__cause__
+            raise NonconformingError(msg) from error.__cause__
         except Exception as error:
             msg = f"{self.name}: the promise is “{self.promise}”; there came {type(error).__name__}: {error}"
-            raise Nonconforming(msg) from error
+            raise NonconformingError(msg) from error
 
 
 def scenario(*needs: str) -> Callable[[Run], Scenario]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from chat_core.errors import UnsupportedOption
+from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import NO_TOOLS, ToolDeclarations
 from chat_core.testing.conformance.scenario import scenario
@@ -34,10 +34,10 @@ async def _request(
     """What is sent with these options; `None` where they are refused by name."""
     provider, transport = subject.serve(reply_of(subject.text, way) or Reply())
     heard = await ask(provider, way, Question(options=options, tools=tools))
-    if isinstance(heard.error, UnsupportedOption) and not transport.requests:
+    if isinstance(heard.error, UnsupportedOptionError) and not transport.requests:
         return None
     if heard.error is not None:
-        fault(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOption")
+        fault(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOptionError")
     return transport.last
 
 
@@ -48,7 +48,7 @@ def _shown(options: ChatOptions) -> str:
 
 @scenario("text")
 async def options(subject: Subject) -> None:
-    """An option is sent, or refused by `UnsupportedOption`; none is dropped."""
+    """An option is sent, or refused by `UnsupportedOptionError`; none is dropped."""
     for way in subject.ways:
         plain = await _request(subject, way, ChatOptions())
         for given, words in VALUES:
@@ -63,7 +63,7 @@ async def options(subject: Subject) -> None:
 
 @scenario("tools")
 async def tool_choice(subject: Subject) -> None:
-    """Whether a tool must be called, and whether several may be, is sent or refused by `UnsupportedOption`."""
+    """Whether a tool must be called, and whether several may be, is sent or refused by `UnsupportedOptionError`."""
     tools = declared(subject.tapes.call, subject.tapes.no_arguments)
     choices = (
         ChatOptions(tool_choice="none"),
@@ -101,4 +101,6 @@ async def foreign_options(subject: Subject) -> None:
     """Options of another provider are refused before anything is sent."""
     for way in subject.ways:
         if await _request(subject, way, ChatOptions(extras=(_ForeignOptions(),))) is not None:
-            fault(f"{told(way)} was given options of another provider, and did not refuse them by UnsupportedOption")
+            fault(
+                f"{told(way)} was given options of another provider, and did not refuse them by UnsupportedOptionError"
+            )

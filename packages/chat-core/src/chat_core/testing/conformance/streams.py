@@ -10,11 +10,11 @@ import anyio
 
 from chat_core.errors import (
     ChatError,
-    InvalidResponse,
-    Network,
-    Provider,
-    StreamTruncated,
-    Timeout,
+    InvalidResponseError,
+    NetworkError,
+    ProviderError,
+    RequestTimeoutError,
+    StreamTruncatedError,
     TransportError,
 )
 from chat_core.events import TextDelta
@@ -26,7 +26,7 @@ from chat_core.testing.conformance.tapes import Refusal, Reply, Tape
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.transport import Framing
 
-CUT = (StreamTruncated, Network)
+CUT = (StreamTruncatedError, NetworkError)
 """What a cut may become: the second, where the framing itself shows it."""
 
 
@@ -43,7 +43,7 @@ def cuts(tape: Tape) -> list[tuple[int, list[Step]]]:
 
 @scenario("stream")
 async def truncation(subject: Subject) -> None:
-    """A stream that is cut is never an answer, but `StreamTruncated`."""
+    """A stream that is cut is never an answer, but `StreamTruncatedError`."""
     for tape in telling(subject):
         for place, steps in cuts(tape):
             heard = await subject.play("stream", steps, asking(tape))
@@ -51,7 +51,7 @@ async def truncation(subject: Subject) -> None:
             if heard.error is None:
                 fault(f"{where} was taken for an answer: {heard.said!r}")
             if not isinstance(heard.error, CUT):
-                fault(f"{where} became {heard.error!r} and not StreamTruncated")
+                fault(f"{where} became {heard.error!r} and not StreamTruncatedError")
             if not heard.error.retryable:
                 fault(f"{where} may be tried again, and the error says that it may not")
 
@@ -68,24 +68,24 @@ async def truncated_body(subject: Subject) -> None:
             heard = await subject.hear("complete", cut, asking(tape))
             if heard.error is None:
                 fault(f"{length} of {len(data)} bytes of an answer were taken for an answer: {heard.said!r}")
-            if not isinstance(heard.error, (InvalidResponse, *CUT)):
+            if not isinstance(heard.error, (InvalidResponseError, *CUT)):
                 fault(f"an answer whose body was cut became {heard.error!r} and not InvalidResponse")
 
 
 @scenario("text")
 async def nonsense_body(subject: Subject) -> None:
-    """A whole answer that makes no sense is `InvalidResponse`, and nothing worse."""
+    """A whole answer that makes no sense is `InvalidResponseError`, and nothing worse."""
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
         heard = await subject.hear("complete", Reply(body=body))
         if heard.error is None:
             fault(f"the server answered {body!r}, and that was taken for an answer: {heard.said!r}")
-        if not isinstance(heard.error, (InvalidResponse, *CUT)):
+        if not isinstance(heard.error, (InvalidResponseError, *CUT)):
             fault(f"the server answered {body!r}, which became {heard.error!r} and not InvalidResponse")
 
 
 @scenario("stream")
 async def nonsense_events(subject: Subject) -> None:
-    """An event that makes no sense is passed over or `InvalidResponse`, and nothing worse."""
+    """An event that makes no sense is passed over or `InvalidResponseError`, and nothing worse."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve(subject.text.stream or Reply())
     known = (await ask(provider, "stream")).said
@@ -95,7 +95,7 @@ async def nonsense_events(subject: Subject) -> None:
         heard = await subject.play("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
         if heard.error is None and heard.said.text != known.text:
             fault(f"the server said {words!r} in mid-stream, and the answer became {heard.said.text!r}")
-        if not isinstance(heard.error, InvalidResponse | None):
+        if not isinstance(heard.error, InvalidResponseError | None):
             fault(f"the server said {words!r} in mid-stream, which became {heard.error!r} and not InvalidResponse")
 
 
@@ -131,13 +131,13 @@ def _same(turn: Turn, said: list[str], place: int) -> None:
 
 @scenario("stream")
 async def malformed_frame(subject: Subject) -> None:
-    """A frame that is not what the protocol promises is `InvalidResponse`, never passed over."""
+    """A frame that is not what the protocol promises is `InvalidResponseError`, never passed over."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for place in range(1, len(chunks) - subject.text.tail):
         heard = await subject.play("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
         if heard.error is None:
             fault(f"a malformed frame was passed over, and the answer taken for whole: {heard.said.text!r}")
-        if not isinstance(heard.error, InvalidResponse):
+        if not isinstance(heard.error, InvalidResponseError):
             fault(f"a malformed frame became {heard.error!r} and not InvalidResponse")
 
 
@@ -161,11 +161,11 @@ async def failure_in_stream(subject: Subject) -> None:
 
 @scenario()
 async def connection(subject: Subject) -> None:
-    """A connection that fails is `Network`, one that is silent `Timeout`, and both may be tried again."""
+    """A failed connection raises `NetworkError`, a silent one `RequestTimeoutError`; both are retryable."""
     failures: tuple[tuple[str, type[ChatError]], ...] = (
-        ("connect", Network),
-        ("stream", Network),
-        ("timeout", Timeout),
+        ("connect", NetworkError),
+        ("stream", NetworkError),
+        ("timeout", RequestTimeoutError),
     )
     for way in subject.doors:
         for kind, wanted in failures:
@@ -177,11 +177,11 @@ async def connection(subject: Subject) -> None:
 
 @scenario("stream")
 async def broken_connection(subject: Subject) -> None:
-    """A connection that breaks in mid-stream is `Network`, and may be tried again."""
+    """A connection that breaks in mid-stream is `NetworkError`, and may be tried again."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for place in range(len(chunks) - subject.text.tail):
         heard = await subject.play("stream", [*chunks[:place], TransportError("stream", "reset by peer")])
-        _network(heard.error, Network, f"a connection that broke behind {place} events")
+        _network(heard.error, NetworkError, f"a connection that broke behind {place} events")
 
 
 def _network(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
@@ -262,14 +262,14 @@ async def _listen(provider: AnyProvider, ended: list[str]) -> None:
 # --- Refusals -------------------------------------------------------------------------------------------------------
 
 
-async def _refused(subject: Subject) -> Sequence[tuple[Refusal, Way, Provider]]:
-    found: list[tuple[Refusal, Way, Provider]] = []
+async def _refused(subject: Subject) -> Sequence[tuple[Refusal, Way, ProviderError]]:
+    found: list[tuple[Refusal, Way, ProviderError]] = []
     for refusal in subject.tapes.refusals:
         for way in subject.doors:
             heard = await subject.hear(way, refusal.reply)
             if heard.error is None:
                 fault(f"{told(way)} was refused with status {refusal.reply.status}, and gave an answer")
-            if not isinstance(heard.error, Provider):
+            if not isinstance(heard.error, ProviderError):
                 fault(f"{told(way)} was refused with status {refusal.reply.status}, which became {heard.error!r}")
             found.append((refusal, way, heard.error))
     return found
@@ -319,7 +319,7 @@ async def error_of_a_gateway(subject: Subject) -> None:
         for body in PAGES:
             for status, retryable in ((502, True), (503, True), (404, False)):
                 heard = await subject.hear(way, Reply(body=body, status=status))
-                if not isinstance(heard.error, Provider):
+                if not isinstance(heard.error, ProviderError):
                     fault(f"{body!r} with status {status} became {heard.error!r} of {told(way)}")
                 if heard.error.retryable is not retryable:
                     fault(f"{body!r} with status {status} says retryable={heard.error.retryable}")

@@ -36,13 +36,13 @@ QUESTION: Final = "What is there to say?"
 RESULT: Final = "a result of 17 degrees"
 
 
-class Nonconforming(AssertionError):
+class NonconformingError(AssertionError):
     """A provider does not keep a promise; the message says which one, in a sentence."""
 
 
 def fault(sentence: str) -> NoReturn:
     """Say what is wrong."""
-    raise Nonconforming(sentence)
+    raise NonconformingError(sentence)
 
 
 @final

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeAlias, final
 
 from chat_core import _json
-from chat_core.errors import Provider
+from chat_core.errors import ProviderError
 from chat_core.messages import File, FinishReason, FunctionCall, Part
 from chat_core.usage import NO_USAGE, Usage
 
@@ -121,7 +121,7 @@ class Refusal:
     """
 
     reply: Reply
-    error: type[Provider]
+    error: type[ProviderError]
     retryable: bool
     wait: float | None = None
     request_id: str | None = None
@@ -133,7 +133,7 @@ class StreamFailure:
     """An event by which a server says in mid-stream that it failed, and the error that it must become."""
 
     frame: bytes
-    error: type[Provider]
+    error: type[ProviderError]
     retryable: bool
 
 

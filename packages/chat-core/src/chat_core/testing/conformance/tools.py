@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from chat_core.errors import PendingTools
+from chat_core.errors import PendingToolsError
 from chat_core.events import ToolCallDelta
 from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
 from chat_core.testing.conformance.answers import asking
@@ -266,5 +266,5 @@ async def pending(subject: Subject) -> None:
         heard = await ask(provider, way, Question(messages, declared(tape)))
         if transport.requests:
             fault(f"{told(way)} sent a request while a call was unresolved")
-        if not isinstance(heard.error, PendingTools):
-            fault(f"a call was unresolved, and {told(way)} raised {heard.error!r} and not PendingTools")
+        if not isinstance(heard.error, PendingToolsError):
+            fault(f"a call was unresolved, and {told(way)} raised {heard.error!r} and not PendingToolsError")

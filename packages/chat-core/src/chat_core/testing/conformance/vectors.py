@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.errors import InvalidResponse
+from chat_core.errors import InvalidResponseError
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.testing.conformance.scenario import scenario
@@ -42,13 +42,13 @@ async def embeddings_usage(subject: Subject) -> None:
 
 @scenario("embeddings")
 async def embeddings_missing(subject: Subject) -> None:
-    """An answer that lacks a vector is `InvalidResponse`."""
+    """An answer that lacks a vector is `InvalidResponseError`."""
     tape = subject.tapes.embeddings
     if tape is None:  # pragma: no cover - what is claimed has its tape
         return
     provider, _ = subject.serve(tape.short)
     try:
         response = await embedding(provider).embed(tape.texts, ChatOptions())
-    except InvalidResponse:
+    except InvalidResponseError:
         return
     fault(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from chat_core.errors import InvalidDocument, NewerVersion
+from chat_core.errors import InvalidDocumentError, NewerVersionError
 from chat_core.testing.tape._entry import Entry
 from chat_core.wire.shapes import Json, is_object
 
@@ -55,22 +55,22 @@ def read(path: Path) -> list[Entry]:
 
     Raises:
         FileNotFoundError: there is none.
-        InvalidDocument: it is no tape; `NewerVersion`, it was written by a later version of this library.
+        InvalidDocumentError: it is no tape; `NewerVersionError`, it was written by a later version of this library.
     """
     try:
         document: object = json.loads(path.read_text(encoding="utf-8", errors=_HALVES))
     except ValueError as error:
         msg = f"this is no tape, nor any other JSON: {error}"
-        raise InvalidDocument(msg, path=str(path)) from error
+        raise InvalidDocumentError(msg, path=str(path)) from error
     number = document.get("tape") if is_object(document) else None
     if not is_object(document) or not isinstance(number, int):
         msg = 'this is no tape: a tape is an object with "tape": 1'
-        raise InvalidDocument(msg, path=str(path))
+        raise InvalidDocumentError(msg, path=str(path))
     if number > VERSION:
         msg = f"the tape is of version {number}, and this chat-core reads {VERSION}: upgrade it, or record anew"
-        raise NewerVersion(msg, path=str(path))
+        raise NewerVersionError(msg, path=str(path))
     try:
         return [Entry.from_json(value) for value in document["exchanges"]]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         msg = f"a part of the tape is not as it was written ({type(error).__name__}: {error})"
-        raise InvalidDocument(msg, path=str(path)) from error
+        raise InvalidDocumentError(msg, path=str(path)) from error

@@ -47,7 +47,7 @@ class TapeTransport:
 
     Raises:
         UsageError: there is no tape at this path.
-        InvalidDocument: it is no tape; `NewerVersion`, it was written by a later version of this library.
+        InvalidDocumentError: it is no tape; `NewerVersionError`, it was written by a later version of this library.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import anyio
 from chat_core.errors import UsageError
 from chat_core.testing import plugin
 from chat_core.testing.conformance.kit import ConformanceReport
-from chat_core.testing.conformance.subject import Nonconforming
+from chat_core.testing.conformance.subject import NonconformingError
 from chat_core.testing.transport_conformance import _leaving, _sending, _sharing, _streaming
 from chat_core.testing.transport_conformance._claims import TransportCapabilities
 from chat_core.testing.transport_conformance._peer import Answering, Peer, loopback, unreachable
@@ -47,7 +47,7 @@ async def transport_report(subject: TransportSubject) -> ConformanceReport:
             continue
         try:
             await scenario(subject)
-        except Nonconforming as error:
+        except NonconformingError as error:
             broken[scenario.name] = str(error)
         else:
             kept.append(scenario.name)

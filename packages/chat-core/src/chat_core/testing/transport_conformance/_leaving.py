@@ -21,12 +21,12 @@ _EVENTS = 3
 _SHARE = 0.4
 
 
-class _Enough(Exception):
+class _EnoughError(Exception):
     """A reader's own error."""
 
 
 def _raise() -> NoReturn:
-    raise _Enough
+    raise _EnoughError
 
 
 def _stalling(subject: TransportSubject, *, at_once: bool) -> Play:
@@ -52,7 +52,7 @@ async def _leave(transport: Transport, host: str, events: int, *, by_error: bool
                         break
             if by_error:
                 _raise()
-    except _Enough:
+    except _EnoughError:
         pass
 
 
@@ -75,7 +75,7 @@ async def errors_of_the_reader(subject: TransportSubject) -> None:
         try:
             async with transport.stream(ask(peer.host)):
                 _raise()
-        except _Enough:
+        except _EnoughError:
             return
         except Exception as error:  # noqa: BLE001 - which one it is is said
             fault(f"an error that the reader raised came out as {error!r}")

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, cast, final
 import anyio
 
 from chat_core.errors import TransportError, UsageError
-from chat_core.testing.conformance.subject import Nonconforming, fault
+from chat_core.testing.conformance.subject import NonconformingError, fault
 from chat_core.testing.transport_conformance._claims import CLAIMS, TransportCapabilities
 from chat_core.testing.transport_conformance._clauses import CLAUSES
 from chat_core.testing.transport_conformance._peer import Answering, Delimited, Peer, Play
@@ -123,7 +123,7 @@ def raising(*kinds: str, when: str) -> Generator[list[TransportError]]:
         met.append(error)
     except Exception as error:
         msg = f"{when} became {type(error).__name__} and not TransportError: {error}"
-        raise Nonconforming(msg) from error
+        raise NonconformingError(msg) from error
     else:
         fault(f"{when} was not told: no TransportError of the kind {' or '.join(map(repr, kinds))}")
 
@@ -157,7 +157,7 @@ class TransportScenario:
         """Look whether the promise is kept.
 
         Raises:
-            Nonconforming: it is not; the message says in a sentence what is wrong.
+            NonconformingError: it is not; the message says in a sentence what is wrong.
         """
         __tracebackhide__ = True
         try:
@@ -165,11 +165,11 @@ class TransportScenario:
                 await self.run(subject)
         except Exception as group:  # noqa: BLE001 - whatever it is, the promise is not kept
             error = _first(group)
-            if isinstance(error, Nonconforming):
+            if isinstance(error, NonconformingError):
                 msg = f"{self.name}: {error}"
-                raise Nonconforming(msg) from error.__cause__
+                raise NonconformingError(msg) from error.__cause__
             msg = f"{self.name}: the promise is “{self.promise}”; there came {type(error).__name__}: {error}"
-            raise Nonconforming(msg) from error
+            raise NonconformingError(msg) from error
         if scope.cancelled_caught:
             fault(f"{self.name}: the promise is “{self.promise}”; after {subject.patience} seconds it still waited")
 
