@@ -42,7 +42,7 @@ ALSO: Final = (
     "chat_core.transport.failure",
     "chat_core.wire.decoded",
     "chat_core.wire.endpoint",
-    "chat_core.wire.halves",
+    "chat_core.wire.surrogates",
     "chat_core.wire.refusals",
     "chat_core.wire.shapes",
     "chat_core.wire.strict",

@@ -8,12 +8,12 @@ import sys
 import threading
 from pathlib import Path
 
-import chat_cli
+import chat_terminal
 import pytest
 
 from .programs import Terminal
 
-PROGRAM = Path(chat_cli.__file__).parent
+PROGRAM = Path(chat_terminal.__file__).parent
 ANSWERED, WAITS, STOPPED = 0, 3, 130
 QUESTION = "decide (approve/edit/reject/later): "
 MODULE = '''
@@ -147,7 +147,7 @@ SHELL = "import os, sys; os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])"
 def in_a_shell(folder: Path, line: str, *words: str) -> Terminal:
     """A line of a shell in a terminal of its own, in which CHAT is the command with these words."""
     mine = folder / "mine.py"
-    command = (sys.executable, "-m", "chat_cli", *words, "--model", f"python:{mine}:model", "--tools", str(mine))
+    command = (sys.executable, "-m", "chat_terminal", *words, "--model", f"python:{mine}:model", "--tools", str(mine))
     environment = {"CHAT_STORE": str(folder / "chats.db"), "COLUMNS": "80"}
     return Terminal(SHELL, line.replace("CHAT", shlex.join(command)), program=Path("-c"), environment=environment)
 

@@ -35,7 +35,7 @@ class Screen:
         self._tmux = (tmux, "-L", f"chat-{uuid4().hex[:12]}", "-f", "/dev/null", "-u")
         commands = folder / "bin"
         commands.mkdir()
-        (commands / "chat").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m chat_cli "$@"\n')
+        (commands / "chat").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m chat_terminal "$@"\n')
         (commands / "chat").chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if name not in {"TMUX", "NO_COLOR", "ENV"}}
         environment = kept | {

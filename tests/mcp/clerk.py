@@ -13,10 +13,10 @@ from pathlib import Path
 import anyio
 from chat_core import ChatBuilder, Execute, FunctionCall, RequireApproval, ScopedCollection
 from chat_core.testing import ScriptedProvider
-from chat_mcp import HttpServer, McpAnnotations, McpServer, StdioServer, mcp_tools
+from chat_mcp_tools import HttpServer, McpAnnotations, McpServer, StdioServer, mcp_tools
 from chat_store import SqliteStore
 
-SERVER = Path(__file__).parents[2] / "packages/chat-mcp/tests/server.py"
+SERVER = Path(__file__).parents[2] / "packages/chat-mcp-tools/tests/server.py"
 CALLS = [
     FunctionCall("look_up", {"word": "sda"}, id="reads"),
     FunctionCall("add", {"a": 1, "b": 2}, id="adds"),

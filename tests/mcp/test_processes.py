@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SERVER = HERE.parents[1] / "packages/chat-mcp/tests/server.py"
+SERVER = HERE.parents[1] / "packages/chat-mcp-tools/tests/server.py"
 
 
 @pytest.fixture(params=["stdio", "http"])

@@ -1,6 +1,6 @@
 """The tools of an MCP server in conversations of a store: a pause outlives its server, and what was cut is a person's.
 
-The server is the one that the tests of chat-mcp have, run as a program.
+The server is the one that the tests of chat-mcp-tools have, run as a program.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from chat_core import (
 )
 from chat_core.messages import Completed
 from chat_core.testing import ScriptedProvider
-from chat_mcp import McpAnnotations, StdioServer, mcp_tools
+from chat_mcp_tools import McpAnnotations, StdioServer, mcp_tools
 from chat_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
-SERVER = Path(__file__).parents[2] / "packages/chat-mcp/tests/server.py"
+SERVER = Path(__file__).parents[2] / "packages/chat-mcp-tools/tests/server.py"
 
 
 def server_in(folder: Path) -> StdioServer:

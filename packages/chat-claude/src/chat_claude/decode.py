@@ -17,8 +17,8 @@ from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.halves import SurrogateBuffer
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
 from chat_claude.errors import failure_in_body, told

@@ -20,8 +20,8 @@ from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.halves import SurrogateBuffer
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import failure_in_body, told

@@ -14,7 +14,7 @@ _OBJECT: Final[Json] = {"type": "object"}
 _PATH: Final[Json] = {"type": "array", "items": _TEXT, "minItems": 1}
 _KIND: Final[Json] = {"enum": ["approval", "schedule", "interrupted"]}
 _STATUS: Final[Json] = {
-    "enum": ["Pending", "Approved", "Running", "Suspended", "Unknown", "Completed", "Failed", "Rejected"]
+    "enum": ["Pending", "Approved", "Running", "Suspended", "Interrupted", "Completed", "Failed", "Rejected"]
 }
 
 

@@ -15,7 +15,7 @@ from chat_core.messages import Opaque
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, want_object, want_text
 
-from chat_responses.growing import CALLS, Growing, Items, Place
+from chat_responses.accumulate import CALLS, Growing, Items, Place
 from chat_responses.items import (
     TEXTS,
     approval_arguments,

@@ -18,8 +18,8 @@ from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event
 from chat_core.usage import Metadata
-from chat_core.wire.halves import SurrogateBuffer
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object
+from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_in, failure, told

@@ -1,5 +1,0 @@
-"""`chat`: ask a model from a terminal, with files, tools, approvals and sessions."""
-
-from chat_cli.program import main
-
-__all__ = ["main"]

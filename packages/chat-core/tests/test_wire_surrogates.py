@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.wire.surrogates import SurrogateBuffer
+
+OWL = "\U0001f989"
+HIGH, LOW = "\ud83e", "\udd89"
+
+
+def test_the_first_half_of_a_character_waits_for_its_second_one_in_the_same_place() -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed({"a": f"an {HIGH}", "b": "x"}) == {"a": "an ", "b": "x"}
+    assert halves.feed({"b": "y"}) == {"b": "y"}
+    assert halves.feed({"a": f"{LOW}, and {OWL}"}) == {"a": f"{OWL}, and {OWL}"}
+    assert not halves.held
+
+
+def test_a_half_that_is_followed_by_something_else_stays_in_its_place() -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed([HIGH]) == [""]
+    assert halves.feed(["a"]) == [f"{HIGH}a"]
+    assert halves.feed([f"{LOW}a"]) == [f"{LOW}a"]
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {"a": [{"b": "c"}]}])
+def test_what_holds_no_half_is_left_alone(value: object) -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed(value) == value
+    assert not halves.held
+
+
+def test_what_is_nested_too_deeply_to_be_an_answer_is_left_alone() -> None:
+    deep: object = HIGH
+    for _ in range(5000):
+        deep = [deep]
+    halves = SurrogateBuffer()
+
+    assert halves.feed(deep) is not None
+    assert not halves.held
+
+
+@pytest.mark.parametrize("name", ["finish_reason", "finishReason"])
+def test_a_half_at_the_end_of_an_answer_is_not_held_back(name: str) -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed({name: "stop", "text": f"a{HIGH}"}) == {name: "stop", "text": f"a{HIGH}"}
+    assert not halves.held

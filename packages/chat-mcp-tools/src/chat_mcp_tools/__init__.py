@@ -1,0 +1,19 @@
+"""The tools of an MCP server as tools of chat-core, with their annotations for a policy to read."""
+
+from chat_mcp_tools.annotations import McpAnnotations
+from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
+from chat_mcp_tools.progress import McpProgress
+from chat_mcp_tools.servers import HttpServer, McpServer, StdioServer
+from chat_mcp_tools.tools import mcp_tools
+
+__all__ = [
+    "HttpServer",
+    "McpAnnotations",
+    "McpProgress",
+    "McpServer",
+    "ServerGoneError",
+    "ServerUnavailableError",
+    "StdioServer",
+    "ToolRefusedError",
+    "mcp_tools",
+]

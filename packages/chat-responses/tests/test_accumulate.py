@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_responses.accumulate import Growing, Items
+
+
+def grown(*pieces: tuple[str, int, str], **item: Any) -> Growing:
+    growing = Growing(0)
+    growing.item = item
+    growing.done = True
+    for name, index, text in pieces:
+        growing.pieces.setdefault((name, index), []).append(text)
+    return growing
+
+
+# --- What an item comes to -------------------------------------------------------------------------------------
+
+
+def test_what_came_in_pieces_fills_what_the_server_does_not_say() -> None:
+    message = grown(("text", 1, "c"), ("text", 0, "a"), ("text", 0, "b"), type="message", id="m")
+    message.annotations[1] = ["note"]
+    assert message.built() == {
+        "type": "message",
+        "id": "m",
+        "content": [
+            {"type": "output_text", "text": "ab"},
+            {"type": "output_text", "text": "c", "annotations": ["note"]},
+        ],
+    }
+    assert grown(("refusal", 0, "No."), type="message").built()["content"] == [{"type": "refusal", "refusal": "No."}]
+    assert grown(("arguments", 0, "{}"), type="function_call").built()["arguments"] == "{}"
+    assert grown(("arguments", 0, "x"), type="custom_tool_call").built()["input"] == "x"
+    thought = grown(("summary", 0, "a"), ("content", 0, "b"), type="reasoning").built()
+    assert thought["summary"] == [{"type": "summary_text", "text": "a"}]
+    assert thought["content"] == [{"type": "reasoning_text", "text": "b"}]
+
+
+def test_what_the_server_says_is_what_counts() -> None:
+    content = [{"type": "output_text", "text": "whole"}]
+    assert grown(("text", 0, "piece"), type="message", content=content).built()["content"] == content
+    assert grown(("arguments", 0, "{"), type="function_call", arguments="{}").built()["arguments"] == "{}"
+    assert grown(("summary", 0, "a"), type="reasoning", summary=[{"text": "b"}]).built()["summary"] == [{"text": "b"}]
+    assert "arguments" not in grown(type="web_search_call").built()
+    approval = grown(("arguments", 0, "shown"), type="mcp_approval_request", arguments=None)
+    assert approval.built()["arguments"] is None
+
+
+def test_what_came_in_pieces_counts_for_an_item_that_has_only_begun() -> None:
+    call = grown(("arguments", 0, '{"x":1}'), type="function_call", arguments="{}")
+    call.done = False
+    assert call.built()["arguments"] == '{"x":1}'
+    message = grown(("text", 0, "Hi"), type="message", content=[{"type": "output_text", "text": ""}])
+    message.done = False
+    assert message.built()["content"] == [{"type": "output_text", "text": "Hi"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("text", "message"), ("refusal", "message"), ("summary", "reasoning"), ("arguments", "function_call")],
+)
+def test_an_item_that_nobody_began_is_of_the_kind_of_its_pieces(name: str, kind: str) -> None:
+    assert grown((name, 0, "x")).built()["type"] == kind
+
+
+# --- Which item an event belongs to ------------------------------------------------------------------------------
+
+
+def test_a_place_leads_to_its_item_whatever_its_id() -> None:
+    items = Items()
+    first = items.begun({"output_index": 0}, {"id": "a", "type": "message"})
+    second = items.begun({"output_index": 1}, {"id": "b", "type": "message"})
+    assert items.at({"output_index": 0, "item_id": "b"}) is first
+    assert items.ended({"output_index": 1}, {"id": "z", "type": "message"}) is second
+
+
+def test_without_a_place_the_id_leads_there_and_without_both_it_is_the_last_one() -> None:
+    items = Items()
+    first = items.begun({}, {"id": "a", "type": "message"})
+    second = items.begun({}, {"id": "b", "type": "message"})
+    assert items.at({"item_id": "a"}) is first
+    assert items.at({"item_id": "unknown"}) is items.at({}) is second
+    assert items.ended({}, {"id": "a", "type": "message"}) is first
+    assert items.ended({}, {"id": "c", "type": "message"}) is second, "the first of its kind that has not ended"
+    third = items.ended({}, {"id": "d", "type": "reasoning"})
+    assert items.found == [first, second, third]
+
+
+def test_a_piece_of_an_item_that_nobody_began_begins_it() -> None:
+    items = Items()
+    growing = items.at({"output_index": 3, "item_id": "a"})
+    assert items.at({"output_index": 3}) is items.at({"item_id": "a"}) is growing
+    assert Items().at({}) is not None
+
+
+def test_an_item_that_begins_where_another_one_is_takes_its_place() -> None:
+    items = Items()
+    items.begun({"output_index": 0}, {"id": "a", "type": "message"})
+    second = items.begun({"output_index": 0}, {"id": "b", "type": "message"})
+    assert items.at({"output_index": 0}) is second
+    assert len(items.in_order()) == 2
+
+
+def test_items_stand_in_their_places_where_all_of_them_have_one() -> None:
+    items = Items()
+    second = items.begun({"output_index": 1}, {"id": "b"})
+    first = items.begun({"output_index": 0}, {"id": "a"})
+    assert items.in_order() == [first, second]
+    third = items.begun({}, {"id": "c"})
+    assert items.in_order() == [second, first, third]
+
+
+# --- How it ends -------------------------------------------------------------------------------------------------
+
+
+def listed(items: Items, *output: dict[str, Any]) -> list[dict[str, Any]]:
+    return [growing.built() for growing in items.listed(output)]
+
+
+def test_a_response_that_lists_nothing_is_made_of_the_items_that_came() -> None:
+    items = Items()
+    items.ended({"output_index": 0}, {"type": "message", "id": "a"})
+    items.begun({"output_index": 1}, {"type": "message", "id": "b"})
+    assert [item["id"] for item in listed(items)] == ["a", "b"]
+
+
+def test_a_response_that_lists_its_items_says_how_they_are() -> None:
+    items = Items()
+    items.ended({"output_index": 0}, {"type": "message", "id": "a", "old": True})
+    assert listed(items, {"type": "message", "id": "a"}, {"type": "reasoning", "id": "b"}) == [
+        {"type": "message", "id": "a", "content": []},
+        {"type": "reasoning", "id": "b"},
+    ]
+
+
+def test_items_that_the_response_forgets_at_its_end_are_not_lost() -> None:
+    items = Items()
+    items.ended({"output_index": 0}, {"type": "message", "id": "a"})
+    items.ended({"output_index": 1}, {"type": "function_call", "id": "b"})
+    assert [item["id"] for item in listed(items, {"type": "message", "id": "a"})] == ["a", "b"]
+
+
+def test_an_item_whose_id_changes_is_found_by_its_place() -> None:
+    items = Items()
+    items.at({"output_index": 0, "item_id": "a"}).pieces["text", 0] = ["Hi"]
+    (item,) = listed(items, {"type": "message", "id": "z"})
+    assert item["content"] == [{"type": "output_text", "text": "Hi"}]
+
+
+def test_an_item_without_a_place_is_found_by_its_kind() -> None:
+    items = Items()
+    items.begun({}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
+    items.begun({}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
+    message, thought = listed(items, {"type": "message", "id": "y"}, {"type": "reasoning", "id": "z"})
+    assert message["content"] == [{"type": "output_text", "text": "Hi"}]
+    assert thought["summary"] == [{"type": "summary_text", "text": "Hm"}]
+
+
+def test_an_item_whose_place_and_id_change_is_found_by_its_kind() -> None:
+    items = Items()
+    items.ended({"output_index": 0}, {"type": "reasoning", "id": "r"})
+    items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
+    (item,) = listed(items, {"type": "message", "id": "z"})
+    assert item["content"] == [{"type": "output_text", "text": "Hi"}]
+
+
+def test_items_that_share_a_place_are_found_by_their_kind() -> None:
+    items = Items()
+    items.begun({"output_index": 0}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
+    items.begun({"output_index": 0}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
+    thought, message = listed(items, {"type": "reasoning", "id": "y"}, {"type": "message", "id": "z"})
+    assert thought["summary"] == [{"type": "summary_text", "text": "Hm"}]
+    assert message["content"] == [{"type": "output_text", "text": "Hi"}]
+
+
+def test_an_item_that_nobody_heard_of_does_not_take_the_pieces_of_another_in_its_own_place() -> None:
+    items = Items()
+    items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
+    first, second = listed(items, {"type": "message", "id": "y"}, {"type": "message", "id": "z"})
+    assert (first["content"], second["content"]) == ([], [{"type": "output_text", "text": "Hi"}])
+
+
+def test_two_items_of_one_id_are_two() -> None:
+    items = Items()
+    items.ended({"output_index": 0}, {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]})
+    first: dict[str, Any] = {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]}
+    assert [item.get("summary") for item in listed(items, first, {"type": "reasoning", "id": "a"})] == [
+        [{"text": "Hm"}],
+        None,
+    ]

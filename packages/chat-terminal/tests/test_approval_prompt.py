@@ -1,0 +1,149 @@
+"""What a person says to a call that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+import pytest
+from chat_core import (
+    Approved,
+    ChatBuilder,
+    Completed,
+    Failed,
+    FunctionCall,
+    Messages,
+    Paused,
+    Pending,
+    Rejected,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    ToolCollection,
+    Wait,
+)
+from chat_core.testing import ScriptedProvider
+from chat_terminal.approval_prompt import apply, ask
+from chat_terminal.screen import Screen
+from click.testing import CliRunner
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def paused(action: RequireApproval | Schedule, to: str = "Bo") -> tuple[Messages, Paused]:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(to: str, cents: int) -> str:
+        return f"paid {cents} to {to}"
+
+    def policy(_call: FunctionCall, _meta: object) -> RequireApproval | Schedule:
+        return action
+
+    call = FunctionCall("pay", {"to": to, "cents": 500}, id="call_1")
+    chat = ChatBuilder().with_model(ScriptedProvider(call)).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    messages = Messages.from_user("Pay Bo.")
+    outcome = chat.blocking.complete(messages)
+    assert isinstance(outcome, Paused)
+    return messages, outcome
+
+
+def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bool = False) -> str:
+    """What was written to a person who typed this."""
+
+    @click.command()
+    def command() -> None:
+        screen = Screen(quiet=quiet)
+        apply(ask(waiting, screen, "ana"), messages, screen)
+
+    ended = CliRunner().invoke(command, input=typed, catch_exceptions=False)
+    return ended.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "arguments"),
+    [
+        ("approve\n", Approved, {"to": "Bo", "cents": 500}),
+        ("a\n", Approved, {"to": "Bo", "cents": 500}),
+        ("perhaps\na\n", Approved, {"to": "Bo", "cents": 500}),
+        ("edit\n\n300\n", Approved, {"to": "Bo", "cents": 300}),
+        ("edit\nMaria\n\n", Approved, {"to": "Maria", "cents": 500}),
+        ("reject\nnot now\n", Rejected, {"to": "Bo", "cents": 500}),
+        ("later\n", Pending, {"to": "Bo", "cents": 500}),
+    ],
+)
+def test_a_person_decides_by_a_word_or_its_beginning(
+    typed: str, status: type[object], arguments: dict[str, object]
+) -> None:
+    messages, outcome = paused(RequireApproval())
+    said(typed, messages, outcome.waiting)
+
+    tool = messages.tool("call_1")
+    assert isinstance(tool.status, status)
+    assert tool.effective_arguments == arguments
+    assert [decision.by for decision in tool.decisions] == ([] if status is Pending else ["ana"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "status"),
+    [("complete\nit was paid\n", Completed), ("retry\n", Approved), ("fail\nthe bank is shut\n", Failed)],
+)
+def test_an_interrupted_call_is_told_what_became_of_it(typed: str, status: type[object]) -> None:
+    messages, outcome = paused(RequireApproval())
+    tool = messages.tool("call_1")
+    tool.approve()
+    tool.start()
+    tool.lost("its process is gone")
+    (wait,) = outcome.waiting
+    interrupted = Wait(
+        "interrupted", wait.tool_id, wait.path, wait.name, wait.arguments, None, None, "its process is gone"
+    )
+
+    assert "its process is gone" in said(typed, messages, (interrupted,))
+    assert isinstance(tool.status, status)
+
+
+def test_nobody_is_asked_about_a_call_that_waits_for_its_time() -> None:
+    messages, outcome = paused(Schedule(LATER))
+
+    assert "waits until 2100-01-01" in said("", messages, outcome.waiting)
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+def test_a_decision_that_comes_too_late_is_told() -> None:
+    messages, outcome = paused(RequireApproval())
+    decided: list[Callable[[], object]] = [lambda: messages.tool("call_1").reject("no", by="bob")]
+    decided[0]()
+
+    assert "call_1" in said("approve\n", messages, outcome.waiting)
+    assert isinstance(messages.tool("call_1").status, Rejected)
+
+
+def test_nobody_decides_about_a_call_that_they_were_not_shown() -> None:
+    messages, outcome = paused(RequireApproval())
+
+    assert 'pay(to="Bo", cents=500)' in said("approve\n", messages, outcome.waiting, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "to"),
+    [
+        ("", "Bo\x1b[2K\u202e\nand Al"),
+        (r'"Bo\nand Ed"', "Bo\nand Ed"),
+        ("Maria", "Maria"),
+        ("12", "12"),
+    ],
+)
+def test_a_text_that_cannot_all_be_seen_is_shown_and_edited_as_json(typed: str, to: str) -> None:
+    messages, outcome = paused(RequireApproval(), to="Bo\x1b[2K\u202e\nand Al")
+    told = said(f"edit\n{typed}\n300\n", messages, outcome.waiting)
+
+    assert r'to ["Bo\u001b[2K\u202e\nand Al"]: ' in told
+    assert messages.tool("call_1").effective_arguments == {"to": to, "cents": 300}
+
+
+def test_a_call_that_is_gone_is_told() -> None:
+    _, outcome = paused(RequireApproval())
+
+    assert "no tool with id 'call_1'" in said("approve\n", Messages.from_user("Hello."), outcome.waiting)

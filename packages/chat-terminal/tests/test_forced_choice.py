@@ -1,0 +1,79 @@
+"""A model that must call a tool in the first step of an answer, and is free from then on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, ToolCollection
+from chat_core.testing import ScriptedProvider
+from chat_terminal.forced_choice import Freed
+
+pytestmark = pytest.mark.anyio
+
+
+def tools() -> ToolCollection[None]:
+    made = ToolCollection()
+
+    @made.tool
+    async def pay(to: str) -> str:
+        return f"paid {to}"
+
+    return made
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_a_choice_holds_until_the_model_has_called(*, streaming: bool) -> None:
+    model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.", "You are welcome.")
+    chat = (
+        ChatBuilder()
+        .with_model(Freed(model))
+        .with_tools(tools())
+        .with_options(ChatOptions(tool_choice="required"))
+        .build()
+    )
+    messages = Messages()
+    for question in ("Pay Bo.", "Thank you."):
+        messages.user(question)
+        if streaming:
+            async with chat.stream(messages) as events:
+                async for _ in events:
+                    pass
+        else:
+            await chat.complete(messages)
+
+    assert [call.options.tool_choice for call in model.asked] == ["required", "auto", "required"]
+
+
+@pytest.mark.parametrize("choice", [None, "none", "auto"])
+async def test_another_choice_stays_what_it_is(choice: str | None) -> None:
+    model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.")
+    options = ChatOptions() if choice is None else ChatOptions(tool_choice="none" if choice == "none" else "auto")
+    chat = ChatBuilder().with_model(Freed(model)).with_tools(tools()).with_options(options).build()
+    await chat.complete(Messages.from_user("Pay Bo."))
+
+    assert [call.options.tool_choice for call in model.asked] == [choice, choice]
+
+
+async def test_it_says_what_the_model_is_and_closes_it() -> None:
+    closed: list[bool] = []
+
+    async def close() -> None:
+        closed.append(True)
+
+    metadata = ScriptedProvider("Hello.").metadata
+    model: Any = SimpleNamespace(metadata=metadata, aclose=close)
+    assert Freed(model).metadata is metadata
+    await Freed(model).aclose()
+    assert closed == [True]
+
+
+async def test_a_model_that_has_nothing_to_close_is_left_alone() -> None:
+    model = ScriptedProvider("Hello.")
+    assert not hasattr(model, "aclose")
+    freed = Freed(model)
+    await freed.aclose()
+
+    answer = await ChatBuilder().with_model(freed).build().complete(Messages.from_user("Hi."))
+    assert answer.text == "Hello."

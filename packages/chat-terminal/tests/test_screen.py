@@ -1,0 +1,127 @@
+"""What a person sees."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+import pytest
+from chat_core import FunctionCall, TextDelta, Tool, ToolStarted
+from chat_terminal.screen import Screen, call, finished
+from hypothesis import given
+from hypothesis import strategies as st
+
+ESCAPES = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
+PAGE = "# Rivers\n\nOne *and* two.\n\n```\na\n\nb\n```\n\nlast"
+
+
+def test_finished_paragraphs_are_cut_off_and_a_block_of_code_stays_whole() -> None:
+    assert finished("a\n\nb") == ("a\n\n", "b")
+    assert finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
+    assert finished(PAGE)[1] == "last"
+    for inner in ("```", "~~~", "```` python"):
+        assert finished(f"````\n{inner}\na\n\nb")[0] == ""
+    assert finished("````\n```\n\n````\n\nb")[1] == "b"
+
+
+@given(st.text(alphabet="ab`~# \n", max_size=60))
+def test_nothing_is_lost_by_the_cut(text: str) -> None:
+    done, rest = finished(text)
+
+    assert done + rest == text
+
+
+@given(st.lists(st.text(alphabet="ab \n", max_size=8), max_size=12))
+def test_through_a_pipe_the_text_comes_as_it_is(pieces: list[str]) -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        screen = Screen()
+        for piece in pieces:
+            screen.show(TextDelta(piece))
+        screen.end()
+
+    assert out.getvalue() == "".join(pieces) + ("\n" if pieces else "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_markdown_and_draws_no_finished_paragraph_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with contextlib.redirect_stdout(Terminal()) as out:
+        screen = Screen()
+        screen.show(TextDelta("# Rivers\n\n"))
+        heading = len(out.getvalue())
+        for piece in ("One *and*", " two.\n\nThe", " last"):
+            screen.show(TextDelta(piece))
+        screen.end()
+
+    first, then = out.getvalue()[:heading], ESCAPES.sub("", out.getvalue()[heading:])
+    assert "Rivers" in first
+    assert "# Rivers" not in first
+    assert "Rivers" not in then
+    assert "One and two." in then
+    assert "The last" in then
+
+
+def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with contextlib.redirect_stdout(Terminal()) as out:
+        screen = Screen()
+        screen.show(TextDelta("\n\n"))
+        for block in ("One.", "Two.", "1. three", "- four", "## Five", "Six."):
+            screen.show(TextDelta(f"{block}\n\n"))
+        screen.end()
+        screen.show(TextDelta("Seven.\n\n"))
+        screen.end()
+
+    shown = [line.strip() for line in ESCAPES.sub("", out.getvalue()).splitlines()]
+    assert shown == ["One.", "", "Two.", "", "1 three", "", "• four", "", "Five", "", "Six.", "Seven."]
+
+
+def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(quiet=True)
+    screen.show(TextDelta("hello"))
+    screen.show(ToolStarted(Tool(FunctionCall("pay", {}, id="call_1"))))
+    screen.end()
+
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_call_is_a_line_of_code_in_any_script() -> None:
+    assert call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
+
+
+BELL = "a\x1b]0;title\x07b\x9b31mc\rd"
+
+
+def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with contextlib.redirect_stdout(Terminal()) as out, contextlib.redirect_stderr(Terminal()) as err:
+        screen = Screen()
+        screen.show(TextDelta(BELL))
+        screen.note(BELL)
+
+    assert "a�]0;title�b�31mcd" in out.getvalue()
+    assert "a�]0;title�b�31mcd" in err.getvalue()
+
+
+def test_a_call_shows_what_cannot_be_seen() -> None:
+    arguments = {"to\x1b": "Bo\u202egnp\x9b\u200b", "many": ["\U000e0041"]}
+
+    assert call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
+
+
+def test_what_is_told_is_told_by_a_quiet_screen_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(quiet=True).tell("decide")
+
+    assert capsys.readouterr() == ("", "decide\n")
+
+
+def test_a_line_beside_the_answer_is_not_broken_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().note("word " * 60)
+
+    assert capsys.readouterr().err == "word " * 60 + "\n"
