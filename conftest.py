@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,8 +18,38 @@ if not os.environ.get("CI"):  # there hypothesis has a profile of its own, with 
     settings.load_profile("desk")
 
 ReportT = TypeVar("ReportT", pytest.TestReport, pytest.CollectReport)
-ELSEWHERE = [Path(__file__).parent / "tests" / name for name in ("browser", "servers")]
+ROOT = Path(__file__).parent
+ELSEWHERE = [ROOT / "tests" / name for name in ("browser", "servers")]
 """What needs more than Python packages: each has a session of its own."""
+RECORDINGS = "CHAT_WIRE_DIR"
+"""The variable that names the folder of wire recordings; a test that is skipped for lack of them names it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Restore ctrl-C where the parent process ignores it, as `nohup` and background jobs of scripts do.
+
+    Programs inherit an ignored signal. Those that tests start would never see the ctrl-C that a test presses.
+    """
+    config.pluginmanager.register(FirstFailure(config))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class FirstFailure:
+    """Prints the first failure at once: pytest itself prints all of them when the run ends."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._shown = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the failure of a test, if it is the first one."""
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None and not self._shown:
+            self._shown = True
+            reporter.ensure_newline()
+            reporter.section(f"first failure: {report.nodeid}")
+            reporter.write_line(report.longreprtext)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -40,11 +71,30 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Fail a module that was skipped where nobody would read of it."""
-    return _not_skipped_unseen((yield))
+    report = _not_skipped_unseen((yield))
+    if report.skipped and isinstance(report.longrepr, tuple):
+        # Name the module, not the function that skipped it: pytest-xdist drops a second report of the same text.
+        report.longrepr = (report.nodeid, *report.longrepr[1:])
+    return report
 
 
 def _not_skipped_unseen(report: ReportT) -> ReportT:
-    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+    if report.skipped and not hasattr(report, "wasxfail") and _must_run(report):
         report.outcome = "failed"
-        report.longrepr = f"skipped, and in CI nothing may be: {report.longrepr}"
+        report.longrepr = f"skipped, and here nothing may be: {report.longrepr}"
     return report
+
+
+def _must_run(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    """Whether a skip is a failure: in CI always, and for lack of recordings where they are expected."""
+    if RECORDINGS in str(report.longrepr):
+        return bool(os.environ.get(RECORDINGS)) or (ROOT.parent / "shared" / "wire").is_dir()
+    return bool(os.environ.get("CI"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many modules were skipped for lack of recordings."""
+    skipped = terminalreporter.getreports("skipped")
+    without = {str(report.nodeid).partition("::")[0] for report in skipped if RECORDINGS in str(report.longrepr)}
+    if without:
+        terminalreporter.write_line(f"{len(without)} test modules were skipped: no wire recordings ({RECORDINGS})")

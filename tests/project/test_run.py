@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -58,21 +59,98 @@ def test_the_script_imports_nothing_that_must_be_installed() -> None:
     assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True).stderr == ""
 
 
-@pytest.mark.parametrize(("ci", "status", "outcome"), [("", 0, "2 skipped"), ("true", 2, "error")])
-def test_a_skip_passes_on_a_desk_and_fails_in_ci(tmp_path: Path, ci: str, status: int, outcome: str) -> None:
-    shutil.copy(ROOT / "conftest.py", tmp_path)
-    (tmp_path / "test_module.py").write_text("import pytest\npytest.skip('not here', allow_module_level=True)\n")
-    (tmp_path / "test_one.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('not here')\n")
-    environment = {**os.environ, "CI": ci}
-
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env=environment,
+def run_pytest(
+    folder: Path, *words: str, ignore_ctrl_c: bool = False, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run pytest in a folder with the workspace's `conftest.py`, and return its status and output."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "conftest.py", folder)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *words, "."]
+    if ignore_ctrl_c:
+        command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    kept = {name: value for name, value in os.environ.items() if name not in {"CHAT_WIRE_DIR", "CI"}}
+    kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # imports take most of the time here
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**kept, **(environment or {})},
         check=False,
         capture_output=True,
         text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(("ci", "status", "outcome"), [("", 0, "2 skipped"), ("true", 2, "error")])
+def test_a_skip_passes_on_a_desk_and_fails_in_ci(tmp_path: Path, ci: str, status: int, outcome: str) -> None:
+    (tmp_path / "test_module.py").write_text("import pytest\npytest.skip('not here', allow_module_level=True)\n")
+    (tmp_path / "test_one.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('not here')\n")
+
+    code, output = run_pytest(tmp_path, environment={"CI": ci})
+
+    assert outcome in output
+    assert code == status
+
+
+@pytest.mark.parametrize(("ci", "words"), [("", ()), ("true", ("-n2",))], ids=["desk", "CI, two processes"])
+def test_modules_without_recordings_are_skipped_and_counted(tmp_path: Path, ci: str, words: tuple[str, ...]) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "shared.py").write_text(
+        "import pytest\ndef require():\n    pytest.skip('set CHAT_WIRE_DIR', allow_module_level=True)\n"
+    )
+    for number in range(3):
+        (clone / f"test_{number}.py").write_text("from shared import require\nrequire()\n")
+    (clone / "test_one.py").write_text("def test_it():\n    pass\n")
+
+    code, output = run_pytest(clone, *words, environment={"CI": ci})
+
+    assert "3 test modules were skipped: no wire recordings" in output
+    assert "1 passed, 3 skipped" in output
+    assert code == 0
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_module_without_recordings_fails_where_recordings_are_expected(tmp_path: Path, beside: bool) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "test_wire.py").write_text("import pytest\npytest.skip('set CHAT_WIRE_DIR', allow_module_level=True)\n")
+    if beside:
+        (tmp_path / "shared" / "wire").mkdir(parents=True)
+
+    code, output = run_pytest(clone, environment={} if beside else {"CHAT_WIRE_DIR": str(tmp_path / "missing")})
+
+    assert "error" in output
+    assert code == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not inherited there")
+@pytest.mark.parametrize("words", [(), ("-n1",)], ids=["one process", "a worker"])
+def test_programs_started_by_tests_see_ctrl_c_where_the_parent_process_ignores_it(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_child.py").write_text(
+        "import subprocess, sys\n"
+        "CODE = 'import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)'\n"
+        "def test_it():\n"
+        "    assert subprocess.check_output([sys.executable, '-c', CODE]) == b'True\\n'\n"
     )
 
-    assert outcome in answer.stdout
-    assert answer.returncode == status
+    code, output = run_pytest(tmp_path, *words, ignore_ctrl_c=True)
+
+    assert code == 0, output
+
+
+def test_the_first_failure_is_printed_before_the_last_test_runs(tmp_path: Path) -> None:
+    (tmp_path / "test_two.py").write_text(
+        "import sys\n\ndef test_wrong():\n    assert 1 == 2\n\ndef test_also_wrong():\n    assert 3 == 4\n"
+    )
+
+    _, output = run_pytest(tmp_path, "-n1")
+
+    early, _, late = output.partition("= FAILURES =")
+    assert "first failure: test_two.py::test_wrong" in early
+    assert "assert 1 == 2" in early
+    assert "assert 3 == 4" not in early
+    assert "assert 3 == 4" in late
