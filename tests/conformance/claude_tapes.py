@@ -18,7 +18,7 @@ from chat_core import (
     Tool,
     Usage,
 )
-from chat_core._json import dumps
+from chat_core.json import dumps
 from chat_core.testing import ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
 
 LYON = FunctionCall("get_weather", {"city": "Lyon"}, "toolu_01Lyon")

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from chat_core._json import dump_bytes, dumps, is_finite, loads
+from chat_core.json import dump_bytes, dumps, is_finite, loads
 from hypothesis import given
 from hypothesis import strategies as st
 

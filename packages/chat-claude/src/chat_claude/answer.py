@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
-from chat_core._json import dumps, loads
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.json import dumps, loads
 from chat_core.messages import FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_text

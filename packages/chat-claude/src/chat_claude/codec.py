@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chat_core._json import loads
 from chat_core.errors import InvalidResponseError
+from chat_core.json import loads
 from chat_core.wire.shapes import mapping
 
 from chat_claude.decode import StreamDecoder, decode, is_last

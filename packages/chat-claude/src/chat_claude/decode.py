@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, final
 
-from chat_core._json import loads, parse
 from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedError
 from chat_core.events import TextDelta
+from chat_core.json import loads, parse
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
 
-from chat_core._json import dump_bytes, dumps
 from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
+from chat_core.json import dump_bytes, dumps
 from chat_core.messages import File, Messages, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from chat_core._json import loads
 from chat_core.errors import (
     ChatError,
     ContentFilteredError,
@@ -22,6 +21,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
+from chat_core.json import loads
 from chat_core.transport.failure import reset_after, unreachable
 from chat_core.wire import refusals
 from chat_core.wire.shapes import is_object, mapping

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, NoReturn
 
-from chat_core._json import dumps
 from chat_core.errors import UnsupportedPartError
+from chat_core.json import dumps
 from chat_core.messages import (
     Completed,
     Embedding,

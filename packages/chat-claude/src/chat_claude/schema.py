@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from chat_core._json import dumps
 from chat_core.errors import UnsupportedOptionError
+from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 KEPT: Final = frozenset({"type", "enum", "const", "description", "title", "$schema"})

@@ -7,8 +7,8 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, final
 
-from chat_core._json import dumps
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.json import dumps
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text

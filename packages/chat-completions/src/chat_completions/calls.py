@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import final
 
-from chat_core._json import loads
+from chat_core.json import loads
 from chat_core.messages import FunctionCall, Opaque, Tool
 from chat_core.wire.shapes import Json, is_object
 

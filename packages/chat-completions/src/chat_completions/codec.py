@@ -12,8 +12,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
+from chat_core.json import dump_bytes, loads
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.usage import Usage

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Final, Self, final
 from urllib.parse import urlsplit
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncatedError, TransportError, UsageError
+from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
 from chat_core.transport.types import Event, Request
 from chat_core.wire.endpoint import Endpoint

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from chat_core._json import dump_bytes, dumps
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.json import dump_bytes, dumps
 from chat_core.messages import Messages, Role, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool

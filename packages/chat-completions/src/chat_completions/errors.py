@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from chat_core._json import loads
 from chat_core.errors import (
     ChatError,
     NetworkError,
@@ -20,6 +19,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
+from chat_core.json import loads
 from chat_core.transport.failure import refused, reset_after, retry_after
 from chat_core.transport.types import Headers
 from chat_core.wire import refusals

@@ -23,8 +23,8 @@ from typing import ClassVar, TypeVar, cast, final
 from zlib import crc32
 
 from chat_core import _lock
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
+from chat_core.json import dump_bytes, loads
 
 T = TypeVar("T")
 

@@ -26,10 +26,10 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core import _lock
 from chat_core._journal import Journal
-from chat_core._json import loads
 from chat_core._stored import Batch, Document, Lease, Stored, ToolMoved, TurnAdded, copy_of
 from chat_core._stored import Path as ToolPath
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
+from chat_core.json import loads
 from chat_core.messages import Messages, Tool
 
 LogUpdate: TypeAlias = TurnAdded | ToolMoved | Batch

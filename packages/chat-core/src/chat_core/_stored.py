@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias, cast, final
 
-from chat_core._json import dump_bytes
 from chat_core.errors import InvalidDocumentError, NewerVersionError
+from chat_core.json import dump_bytes
 from chat_core.messages import Approved, Interrupted, Messages, Pending, Role, Suspended, Tool, Turn, codec
 from chat_core.messages.content import ROLES
 

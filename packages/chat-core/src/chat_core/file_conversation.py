@@ -31,11 +31,11 @@ from uuid import uuid4
 
 from anyio import CancelScope, Lock
 
-from chat_core._finish import finish_in_thread
 from chat_core._history import HistoryEntry, history_of
 from chat_core._ledger import ConversationLog, LogStorage, StaleToolError
 from chat_core._stored import Batch, NewTurn, ToolChange, ToolMoved, ToolRevision, TurnAdded, changes, tools_of
 from chat_core._stored import Path as ToolPath
+from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn, codec
 

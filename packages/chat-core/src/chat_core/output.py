@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, final
 
 from typing_extensions import TypeForm, TypeVar
 
-from chat_core._json import dumps
 from chat_core.errors import InvalidResponseError, RefusalError, UsageError
+from chat_core.json import dumps
 from chat_core.messages import Structured, Text
 from chat_core.provider import OutputSchema
 from chat_core.response import ChatResponse, StructuredResponse

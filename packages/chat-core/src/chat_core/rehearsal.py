@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 
-from chat_core._json import dumps
 from chat_core._stored import copy_of
 from chat_core.chat import AnyChat, Chat
 from chat_core.conversation import Conversation
@@ -24,6 +23,7 @@ from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan, Settings
 from chat_core.engine.triage import Triage, TriageResult
 from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
+from chat_core.json import dumps
 from chat_core.messages import Content, Failed, FunctionCall, Messages, Rejected, Suspended, Tool, ToolStatus, Turn
 from chat_core.output import TextOutput
 from chat_core.response import Paused

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from chat_core._finish import finish
+from chat_core.concurrency import finish
 from chat_core.errors import UsageError
 from dbos import DBOS, DBOSConfig
 

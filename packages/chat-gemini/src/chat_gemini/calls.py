@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, final
 
-from chat_core._json import dumps
+from chat_core.json import dumps
 from chat_core.messages import FunctionCall, Opaque, Tool
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
 

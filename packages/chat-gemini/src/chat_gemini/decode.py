@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar, final
 
-from chat_core._json import loads, parse
 from chat_core.errors import ChatError, ContentFilteredError, InvalidResponseError, ProviderError, StreamTruncatedError
 from chat_core.events import TextDelta
+from chat_core.json import loads, parse
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event

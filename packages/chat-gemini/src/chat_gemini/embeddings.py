@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
+from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, ToolDeclarations

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from chat_core._json import dump_bytes
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations

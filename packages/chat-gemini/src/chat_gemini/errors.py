@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, TypeVar
 
-from chat_core._json import loads
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
@@ -25,6 +24,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
+from chat_core.json import loads
 from chat_core.transport.failure import LONGEST_WAIT, unreachable
 from chat_core.wire import refusals
 from chat_core.wire.shapes import is_list, is_mapping, is_object, mapping

@@ -16,8 +16,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from chat_core._json import dumps
 from chat_core.errors import UnsupportedPartError
+from chat_core.json import dumps
 from chat_core.messages import (
     Completed,
     Embedding,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from chat_core._json import dumps
+from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 MAPS: Final = ("properties", "$defs", "patternProperties", "dependentSchemas")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, final
 
-from chat_core._json import dumps, loads
 from chat_core.errors import TransportError
+from chat_core.json import dumps, loads
 from chat_core.transport import Headers
 from chat_core.wire.shapes import Json
 

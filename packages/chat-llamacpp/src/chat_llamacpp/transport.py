@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final, final
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import TransportError
+from chat_core.json import dump_bytes, loads
 from chat_core.transport import Event, EventStream, Headers, Request, Response
 from chat_core.wire.shapes import Json, is_object
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
-from chat_core._json import dumps
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.json import dumps
 from chat_core.messages import Opaque
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, want_object, want_text

@@ -13,7 +13,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from chat_core._json import dump_bytes
+from chat_core.json import dump_bytes
 from chat_core.messages import Role, Turn
 
 from chat_responses.options import ResponsesDialect

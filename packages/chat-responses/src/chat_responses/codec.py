@@ -6,8 +6,8 @@ What a request says is in `encode.py`, `parts.py`, `files.py`, `declare.py` and 
 
 from __future__ import annotations
 
-from chat_core._json import loads
 from chat_core.errors import InvalidResponseError
+from chat_core.json import loads
 from chat_core.wire.shapes import mapping
 from chat_core.wire.strict import strict_schema
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from chat_core._json import dump_bytes
 from chat_core.errors import UnsupportedOptionError
+from chat_core.json import dump_bytes
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import ToolDeclaration, ToolDeclarations
 from chat_core.wire.shapes import Json, is_list, is_mapping

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, final
 
-from chat_core._json import dumps, loads, parse
 from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError
+from chat_core.json import dumps, loads, parse
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.types import Event

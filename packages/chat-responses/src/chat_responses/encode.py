@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final, final
 
-from chat_core._json import dump_bytes
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Role, Text, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from chat_core._json import dumps
 from chat_core.errors import (
     ChatError,
     ContentFilteredError,
@@ -18,6 +17,7 @@ from chat_core.errors import (
     QuotaExceededError,
     ServerError,
 )
+from chat_core.json import dumps
 from chat_core.transport.failure import refused
 from chat_core.wire.refusals import failure_in_body, read_error, refusal, translate
 from chat_core.wire.shapes import Json, is_list, is_object, mapping

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from chat_core._json import dumps
 from chat_core.errors import UnsupportedPartError
+from chat_core.json import dumps
 from chat_core.messages import Embedding, File, Opaque, Part, Structured, Text
 from chat_core.wire.shapes import Json, mapping
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from chat_core._json import dumps, loads
+from chat_core.json import dumps, loads
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, mapping, want_list, want_object, want_text
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
-from chat_core._json import dumps
+from chat_core.json import dumps
 from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, Role, Structured, Text, Tool, Turn
 from chat_core.wire.shapes import Json, is_mapping, mapping
 

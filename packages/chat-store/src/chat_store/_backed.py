@@ -10,8 +10,8 @@ from typing import ClassVar, Self
 from uuid import uuid4
 
 from anyio import CancelScope, current_time, move_on_after
-from chat_core._finish import finish_in_thread
 from chat_core._history import history_of
+from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Messages

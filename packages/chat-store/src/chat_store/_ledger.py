@@ -21,10 +21,10 @@ from datetime import datetime, timedelta
 from typing import cast
 from uuid import uuid4
 
-from chat_core._json import dump_bytes, loads
 from chat_core._ledger import LogUpdate, StaleToolError
 from chat_core._stored import Batch, Document, Lease, Stored, TurnAdded, copy_of
 from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
+from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages
 from chat_core.response import Wait
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import final
 
 from anyio import CancelScope
-from chat_core._finish import finish_in_thread
 from chat_core._ledger import StaleToolError
 from chat_core._stored import Batch, NewTurn, ToolRevision, changes, tools_of
+from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, UsageError
 from chat_core.file_conversation import FileConversation, HistoryEntry
 from chat_core.messages import Messages, Role, Tool, Turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import cast, overload
 
-from chat_core._json import dump_bytes, loads
+from chat_core.json import dump_bytes, loads
 from chat_core.response import Wait, WaitKind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import final
 
 from anyio.lowlevel import EventLoopToken, current_token
 
-from chat_core._finish import finish
+from chat_core.concurrency import finish
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Role, Tool, Turn
 

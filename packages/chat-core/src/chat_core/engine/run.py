@@ -19,7 +19,7 @@ import anyio
 from anyio import CancelScope
 from typing_extensions import TypeVar
 
-from chat_core._finish import finish
+from chat_core.concurrency import finish
 from chat_core.engine.call import (
     CompleteCall,
     ModelCall,

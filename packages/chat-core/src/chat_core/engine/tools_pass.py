@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
-from chat_core._cancelled import ignore_own, is_cancelled
+from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.inner import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.journal import Journal
 from chat_core.engine.mailbox import Mailbox
@@ -210,7 +210,7 @@ class ToolsPass(Generic[PauseT]):
 
     async def _work(self, ready: Ready) -> None:
         await self._run_in_a_row(ready)
-        await ignore_own()
+        await absorb_own_cancellation()
 
     async def _run_in_a_row(self, ready: Ready) -> None:
         """Run a call, and then the next as long as none has waited: a task costs more than most of what is done here.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from chat_core._json import parse
+from chat_core.json import parse
 from chat_core.messages._fields import (
     Fields,
     MalformedError,

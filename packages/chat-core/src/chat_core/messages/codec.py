@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol, get_args
 
 from pydantic_core import to_json
 
-from chat_core._json import loads, parse
 from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
+from chat_core.json import loads, parse
 from chat_core.messages._fields import (
     Fields,
     MalformedError,

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from operator import eq
 from typing import Self, final
 
-from chat_core._json import dumps
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
+from chat_core.json import dumps
 from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Role, Turn
 from chat_core.messages.parts import Extra, File, Part, Text

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
 
-from chat_core._json import dumps, is_finite, loads
 from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.json import dumps, is_finite, loads
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,

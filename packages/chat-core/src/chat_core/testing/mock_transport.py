@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from anyio.lowlevel import checkpoint
 
-from chat_core import _json
 from chat_core.errors import TransportError, UsageError
+from chat_core.json import dump_bytes, loads
 from chat_core.transport import MAX_EVENT_BYTES, EventStream, Headers, Request, Response, framed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class RecordedRequest:
         Raises:
             ValueError: it is none.
         """
-        return _json.loads(self.request.body)
+        return loads(self.request.body)
 
 
 @final
@@ -131,7 +131,7 @@ class MockTransport:
                 errors and waits between them.
         """
         if isinstance(body, Mapping):
-            body = _json.dump_bytes(body)
+            body = dump_bytes(body)
         steps = (body,) if isinstance(body, bytes | str) else tuple(body)
         self._answers.append(_Answer(status, Headers(headers), steps))
 

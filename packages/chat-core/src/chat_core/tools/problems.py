@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chat_core._json import dumps
+from chat_core.json import dumps
 
 SHOWN = 5
 """How many problems are told at once."""

@@ -28,8 +28,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined, to_jsonable_python
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic wants these before Python 3.12
 
-from chat_core._json import dumps
 from chat_core.errors import UsageError
+from chat_core.json import dumps
 from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import describe
 from chat_core.tools.signature import EMPTY, Parameter

@@ -8,7 +8,7 @@ from typing import Generic, final
 
 from anyio import get_cancelled_exc_class
 
-from chat_core._cancelled import is_cancelled
+from chat_core.concurrency import is_cancelled
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
 from chat_core.response import Paused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from chat_core._json import loads
 from chat_core.errors import TransportError
+from chat_core.json import loads
 from chat_core.transport._bytes import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
 from chat_core.transport.types import Event
 

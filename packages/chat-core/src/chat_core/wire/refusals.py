@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from chat_core._json import dumps, loads
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
@@ -27,6 +26,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
+from chat_core.json import dumps, loads
 from chat_core.transport.failure import class_of, refused, reset_after, unreachable
 from chat_core.wire.shapes import is_list, is_object, mapping
 from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain

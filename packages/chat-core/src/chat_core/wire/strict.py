@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from chat_core._json import dumps
+from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 KEPT: Final = frozenset(

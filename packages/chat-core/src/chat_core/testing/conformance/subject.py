@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, NoReturn, TypeAlias, cast, final
 
-from chat_core import _json
 from chat_core.errors import ChatError
+from chat_core.json import loads
 from chat_core.messages import Embedding, File, FunctionCall, Messages, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import (
@@ -206,7 +206,7 @@ class Sent:
     def __init__(self, body: bytes) -> None:
         self.body = body
         try:
-            self._texts = _texts(_json.loads(body))
+            self._texts = _texts(loads(body))
         except ValueError:
             self._texts = [body.decode(errors="replace")]
 

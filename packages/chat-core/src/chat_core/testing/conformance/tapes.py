@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias, final
 
-from chat_core import _json
 from chat_core.errors import ProviderError
+from chat_core.json import dump_bytes, dumps
 from chat_core.messages import File, FinishReason, FunctionCall, Part
 from chat_core.usage import NO_USAGE, Usage
 
@@ -17,7 +17,7 @@ Data: TypeAlias = str | Mapping[str, object]
 
 def sse_event(data: Data, event: str = "") -> bytes:
     """One server-sent event."""
-    text = data if isinstance(data, str) else _json.dumps(dict(data))
+    text = data if isinstance(data, str) else dumps(dict(data))
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {text}\n\n".encode()
 
@@ -41,7 +41,7 @@ class Reply:
     def json(cls, value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Self:
         """A whole answer, written as JSON."""
         fields = {"content-type": "application/json", **(headers or {})}
-        return cls(body=_json.dump_bytes(value), status=status, headers=fields)
+        return cls(body=dump_bytes(value), status=status, headers=fields)
 
     @classmethod
     def sse(cls, *events: Data, named: bool = False) -> Self:
@@ -52,13 +52,13 @@ class Reply:
     @classmethod
     def json_lines(cls, *values: Mapping[str, object]) -> Self:
         """A stream of lines of JSON."""
-        chunks = [_json.dump_bytes(dict(value)) + b"\n" for value in values]
+        chunks = [dump_bytes(dict(value)) + b"\n" for value in values]
         return cls(body=tuple(chunks), headers={"content-type": "application/x-ndjson"})
 
     @classmethod
     def json_array(cls, *values: Mapping[str, object]) -> Self:
         """A stream of the items of a JSON array; its end is a chunk of its own."""
-        pieces = [_json.dump_bytes(dict(value)) for value in values]
+        pieces = [dump_bytes(dict(value)) for value in values]
         chunks = [(b"," if place else b"[") + piece for place, piece in enumerate(pieces)]
         return cls(body=(*chunks, b"]"), headers={"content-type": "application/json"})
 

@@ -6,8 +6,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chat_core._json import dump_bytes, loads
 from chat_core.errors import TransportError
+from chat_core.json import dump_bytes, loads
 from chat_core.testing.tape._secrets import HIDDEN, Hiding
 from chat_core.transport import Event, Headers, Request
 from chat_core.wire.shapes import Json

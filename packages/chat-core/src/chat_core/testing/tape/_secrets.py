@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, final
 from urllib.parse import unquote_plus
 
-from chat_core._json import dump_bytes, loads
+from chat_core.json import dump_bytes, loads
 from chat_core.transport import Request
 from chat_core.wire.shapes import is_list, is_object
 

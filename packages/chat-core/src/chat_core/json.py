@@ -1,7 +1,7 @@
-"""JSON at the edges: the fast parser of pydantic-core, and its fallback.
+"""JSON parsing and writing for providers, transports and stores.
 
-`pydantic_core.from_json` reads bytes three times faster than the standard library, but refuses the lone surrogate
-escapes that servers produce when they split a stream inside an emoji. `json.loads` takes those, so it is asked second.
+`pydantic_core.from_json` parses bytes three times faster than the standard library, but refuses lone surrogate escapes,
+which servers produce when they split a stream inside an emoji. `json.loads` accepts them and is the fallback.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TypeAlias, cast
 from pydantic_core import from_json
 
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
-"""What JSON can say. `object` is used where reading it needs no more."""
+"""Any JSON value."""
 
 parse = from_json
-"""The fast parser alone, for who has something to do with what it refuses."""
+"""The fast parser without the fallback."""
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -28,7 +28,7 @@ def loads(data: bytes | str) -> object:
     """
     try:
         return from_json(data)
-    except (ValueError, TypeError):  # the latter for a text that holds half a character
+    except (ValueError, TypeError):  # TypeError: a str with a lone surrogate
         try:
             return json.loads(data)
         except RecursionError as error:
@@ -37,7 +37,7 @@ def loads(data: bytes | str) -> object:
 
 
 def dumps(value: object) -> str:
-    """Write `value` as compact JSON, non-ASCII text as it is; the order of keys is kept.
+    """Serialize `value` as compact JSON. Non-ASCII text is not escaped and keys keep their order.
 
     Raises:
         TypeError: `value` is not made of JSON's types.
@@ -46,7 +46,7 @@ def dumps(value: object) -> str:
 
 
 def dump_bytes(value: object) -> bytes:
-    """Write `value` as compact JSON in UTF-8. A lone surrogate, which UTF-8 cannot carry, is written as its escape."""
+    """Serialize `value` as compact JSON in UTF-8. Text with lone surrogates is escaped, because UTF-8 has none."""
     text = _compact(value)
     try:
         return text.encode()
@@ -55,7 +55,10 @@ def dump_bytes(value: object) -> bytes:
 
 
 def is_finite(value: object) -> bool:
-    """Whether a parsed document has no number that JSON has not: parsers take `NaN`, and read 1e999 as infinity."""
+    """Return whether every number in a parsed document is finite.
+
+    JSON has no `NaN` or infinity, but parsers accept `NaN` and read `1e999` as infinity.
+    """
     left = [value]
     while left:
         item = left.pop()

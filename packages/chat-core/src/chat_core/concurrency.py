@@ -1,0 +1,83 @@
+"""Helpers for cancellation: tell who cancelled a task, and finish work that must not be left half done."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
+
+T = TypeVar("T")
+
+
+async def finish(work: Callable[[], Awaitable[None]]) -> None:
+    """Await `work` to its end even if this task is cancelled, and raise what it raises.
+
+    The work runs in a task of its own, because asyncio's `Task.cancel()` ignores the cancel scopes of the task it hits.
+    """
+    failure: list[Exception] = []
+
+    async def shielded() -> None:
+        with CancelScope(shield=True):
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - carried to the task that waits
+                failure.append(error)
+
+    with CancelScope(shield=True):
+        async with anyio.create_task_group() as group:
+            group.start_soon(shielded)
+    if failure:
+        raise failure[0]
+
+
+async def finish_in_thread(work: Callable[[], T]) -> T:
+    """Run a blocking function in a worker thread and return its result.
+
+    Cancellation takes effect before the function starts; after that the function always runs to its end. It has a
+    thread limiter of its own, so that it never waits for the application's threads.
+    """
+    done: list[T] = []
+
+    async def run() -> None:
+        done.append(await to_thread.run_sync(work, limiter=CapacityLimiter(1)))
+
+    await checkpoint_if_cancelled()
+    await finish(run)
+    return done[0]
+
+
+def is_cancelled() -> bool:
+    """Return whether the current task is being cancelled from outside.
+
+    On asyncio, awaiting a task that was cancelled also raises `CancelledError`; then this returns False. On trio a
+    cancellation always comes from outside.
+    """
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+async def absorb_own_cancellation() -> None:
+    """Absorb a pending cancellation that this task requested of itself, unless it is also cancelled from outside.
+
+    An asyncio task that ends with such a request pending counts as cancelled and cancels its task group.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return
+    if task is None or not task.cancelling() or anyio.current_effective_deadline() == -math.inf:
+        return
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        task.uncancel()

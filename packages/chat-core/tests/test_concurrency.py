@@ -1,0 +1,165 @@
+"""Cancellation helpers: who cancelled a task, and work that runs to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from chat_core.concurrency import absorb_own_cancellation, finish, finish_in_thread, is_cancelled
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_it_raises_is_raised_as_it_is() -> None:
+    async def fail() -> None:
+        await checkpoint()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await finish(fail)
+
+
+async def test_a_scope_that_is_cancelled_waits_for_its_end() -> None:
+    done: list[int] = []
+
+    async def work() -> None:
+        for step in range(5):
+            await checkpoint()
+            done.append(step)
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await finish(work)
+        await checkpoint()
+    assert scope.cancelled_caught
+    assert done == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_is_cancelled_again_and_again_waits_for_its_end() -> None:
+    done: list[int] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await gate.wait()
+        done.append(1)
+
+    task = asyncio.create_task(finish(work))
+    await begun.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    gate.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert done == [1]
+
+
+async def test_what_blocks_is_done_in_a_thread_and_waited_for() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        assert done.wait(10)
+        return "done"
+
+    outcome: list[str] = []
+
+    async def wait() -> None:
+        outcome.append(await finish_in_thread(work))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.to_thread.run_sync(begun.wait)
+        group.cancel_scope.cancel()
+        done.set()
+    assert outcome == ["done"]
+
+
+async def test_what_blocks_does_not_begin_for_a_caller_that_is_cancelled() -> None:
+    begun: list[int] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await finish_in_thread(lambda: begun.append(1))
+    assert scope.cancelled_caught
+    assert begun == []
+
+
+async def test_nobody_cancels_a_task_that_goes_its_way() -> None:
+    assert not is_cancelled()
+
+
+async def test_a_task_in_a_scope_that_was_cancelled_is_cancelled_unless_it_is_shielded() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert is_cancelled()
+        with anyio.CancelScope(shield=True):
+            await checkpoint()
+            assert not is_cancelled()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_asyncio_cancels_is_cancelled() -> None:
+    seen: list[bool] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            seen.append(is_cancelled())
+            raise
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_awaits_what_was_cancelled_is_not() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    assert not is_cancelled()
+
+
+async def test_where_nothing_is_cancelled_ignoring_it_takes_no_turn_of_the_loop() -> None:
+    turns: list[str] = []
+
+    async def another() -> None:
+        turns.append("another")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(another)
+        await absorb_own_cancellation()
+        turns.append("this one")
+    assert turns == ["this one", "another"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_has_cancelled_itself_may_end_in_order_all_the_same() -> None:
+    async def work() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await absorb_own_cancellation()
+        await asyncio.sleep(0)
+        return "done"
+
+    assert await asyncio.create_task(work()) == "done"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_from_a_scope_is_not_ignored() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await absorb_own_cancellation()
+        await checkpoint()
+    assert scope.cancelled_caught
