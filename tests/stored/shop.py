@@ -70,6 +70,8 @@ class Expected:
 
 ANSWERED = ("answered", "finished", "ends", "many_turns", "structured")
 """Conversations in which nothing is left to do."""
+KILLED = ("asking", "idempotent", "interrupted", "nested_interrupted", "unjudged")
+"""Conversations whose process was killed, so that its lease was never given back."""
 EXPECTED = {
     **dict.fromkeys(ANSWERED, Expected()),
     "approval": Expected([("approval", ("pay_1",))], [("pay", RENT)]),

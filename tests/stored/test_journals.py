@@ -11,14 +11,13 @@ import pytest
 from chat_core import FileConversation
 from chat_core.errors import ChatError
 
-from .shop import EXPECTED, KEYS, LATER, STORED, TOKENS, Shop, history_of, require_finished
+from .shop import EXPECTED, KEYS, KILLED, LATER, NOON, STORED, TOKENS, Shop, history_of, require_finished
 
 pytestmark = pytest.mark.anyio
 
 FOLDER = STORED / "journals"
 EXPECTED_READING: dict[str, Any] = json.loads((STORED / "journals.expected.json").read_bytes())
 JOURNALS = sorted([path.stem for path in FOLDER.glob("*.jsonl")])
-KILLED = ("asking", "idempotent", "interrupted", "nested_interrupted", "unjudged")
 
 
 def copied(name: str, folder: Path) -> Path:
@@ -60,7 +59,7 @@ async def test_a_journal_resumes_and_each_tool_runs_once(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", KILLED)
 async def test_the_lease_of_a_killed_process_keeps_nobody_out(name: str, tmp_path: Path) -> None:
-    async with FileConversation.open(copied(name, tmp_path)) as conversation:
+    async with FileConversation.open(copied(name, tmp_path), now=lambda: NOON) as conversation:
         await conversation.claim()
         await conversation.release()
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast, final
 from uuid import uuid4
@@ -19,7 +19,7 @@ from chat_store.postgres import PostgresStore
 from chat_store.sweep import sweep
 from chat_store.testing.postgres_server import PostgresServer
 
-from .shop import EXPECTED, KEYS, LATER, STORED, TOKENS, TOO_LATE, Shop, history_of, require_finished
+from .shop import EXPECTED, KEYS, KILLED, LATER, NOON, STORED, TOKENS, TOO_LATE, Shop, history_of, require_finished
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +112,19 @@ async def test_a_conversation_is_claimed_decided_and_resumed(name: str, database
         require_finished((await store.load(name)).messages)
         assert [wait for wait in await store.waiting() if wait.conversation == name] == []
         assert [due for due in await store.due() if due.conversation == name] == []
+
+
+@pytest.mark.parametrize("name", KILLED)
+async def test_the_lease_of_a_killed_process_keeps_others_out_until_it_runs_out(name: str, database: Database) -> None:
+    async with database.open(NOON) as store, store.open(name) as conversation:
+        assert name not in [due.conversation for due in await store.due()]
+        with pytest.raises(ChatError):
+            await conversation.claim()
+
+    async with database.open(NOON + timedelta(minutes=1)) as store, store.open(name) as conversation:
+        assert name in [due.conversation for due in await store.due()]
+        await conversation.claim()
+        await conversation.release()
 
 
 async def test_a_worker_resumes_all_that_is_due(database: Database) -> None:
