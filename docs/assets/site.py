@@ -39,7 +39,7 @@ ALSO: Final = (
     "chat_core.blocking",
     "chat_core.errors",
     "chat_core.rehearsal",
-    "chat_core.transport.failure",
+    "chat_core.transport.provider_errors",
     "chat_core.wire.decoded",
     "chat_core.wire.endpoint",
     "chat_core.wire.surrogates",

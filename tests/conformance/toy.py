@@ -43,7 +43,7 @@ from chat_core import (
 )
 from chat_core.provider import Delta
 from chat_core.transport import EventStream, Request, Timeouts, Transport
-from chat_core.transport.failure import class_of, refused, unreachable
+from chat_core.transport.provider_errors import class_of, refused, unreachable
 
 NAME = "toy"
 KEY = "toy-key-5f0c"

@@ -18,7 +18,7 @@ WRONG_ARROWS = [
     ("chat_completions/wrong.py", "import chat_transport_httpx", "Only a builder's default names a transport"),
     ("chat_core/usage.py", "import httpx", "No HTTP library outside a transport"),
     ("chat_core/messages/parts.py", "import chat_core.engine.plan", "Inside the core"),
-    ("chat_core/transport/types.py", "import chat_core.tools.action", "Inside the core"),
+    ("chat_core/transport/values.py", "import chat_core.tools.action", "Inside the core"),
     ("chat_core/unplaced.py", "import json", "Inside the core"),
     ("chat_core/messages/status.py", "import chat_core.messages.messages", "No two modules import each other"),
 ]

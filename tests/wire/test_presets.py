@@ -33,7 +33,7 @@ from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.testing import Exchange, LoopbackServer, MockTransport
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 from .exchanges import require_wire
 from .normalise import Object, differences

@@ -24,7 +24,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 from .exchanges import require_wire, rows
 from .normalise import Json, Object

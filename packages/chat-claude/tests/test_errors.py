@@ -22,7 +22,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 
 def said(kind: str, message: str = "no", **fields: Any) -> bytes:

@@ -8,7 +8,7 @@ from chat_completions.decode import StreamDecoder
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import Turn
 from chat_core.provider import Delta
-from chat_core.transport.types import Event
+from chat_core.transport.values import Event
 
 OWL = "\U0001f989"
 HIGH, LOW = "\ud83e", "\udd89"

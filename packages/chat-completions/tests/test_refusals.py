@@ -12,7 +12,7 @@ import pytest
 from chat_completions.errors import failure_in_body, refusal
 from chat_core import errors
 from chat_core.errors import ProviderError, ServerError
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 
 def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:

@@ -23,9 +23,9 @@ from chat_core.testing.transport_conformance import (
     TransportConformance,
     transport_report,
 )
-from chat_core.transport import EventStream, Headers, Request, Response, Transport, framed, framing, protocol, types
+from chat_core.transport import EventStream, Headers, Request, Response, Transport, framed, framing, protocol, values
 
-MODULES = (protocol, types, framing)
+MODULES = (protocol, values, framing)
 ADVICE = ("Authors write it with `@asynccontextmanager`, and", "What a transport must do.", "Raises:")
 """What the documentation of the protocol says besides its promises."""
 

@@ -20,7 +20,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 from chat_gemini.errors import failure_in_body, refusal, told, translate
 
 TYPE = "type.googleapis.com/google.rpc."

@@ -20,7 +20,7 @@ from chat_core.errors import (
 from chat_core.events import TextDelta
 from chat_core.messages import Reasoning, Text, Tool, Turn
 from chat_core.provider import Delta
-from chat_core.transport.types import Event
+from chat_core.transport.values import Event
 from chat_core.usage import Usage
 from chat_responses.decode import StreamDecoder, decode, is_last
 

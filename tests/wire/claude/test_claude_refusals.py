@@ -22,7 +22,7 @@ from chat_core.errors import (
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 from ..exchanges import require_wire
 from ..normalise import Json, Object

@@ -21,7 +21,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 from chat_gemini.errors import translate
 
 from ..exchanges import require_wire

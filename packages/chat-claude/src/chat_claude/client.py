@@ -13,7 +13,7 @@ from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Request
+from chat_core.transport.values import Request
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 

@@ -22,7 +22,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import loads
-from chat_core.transport.failure import reset_after, unreachable
+from chat_core.transport.provider_errors import reset_after, unreachable
 from chat_core.wire import refusals
 from chat_core.wire.shapes import is_object, mapping
 

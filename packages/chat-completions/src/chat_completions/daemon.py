@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncatedError, TransportError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Event, Request
+from chat_core.transport.values import Event, Request
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.shapes import is_object
 

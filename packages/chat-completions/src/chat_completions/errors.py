@@ -20,8 +20,8 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import loads
-from chat_core.transport.failure import refused, reset_after, retry_after
-from chat_core.transport.types import Headers
+from chat_core.transport.provider_errors import refused, reset_after, retry_after
+from chat_core.transport.values import Headers
 from chat_core.wire import refusals
 from chat_core.wire.refusals import MESSAGES, failure_in_body, name_of
 from chat_core.wire.shapes import is_list, is_object, mapping

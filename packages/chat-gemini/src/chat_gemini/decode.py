@@ -18,7 +18,7 @@ from chat_core.events import TextDelta
 from chat_core.json import loads, parse
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
-from chat_core.transport.types import Event
+from chat_core.transport.values import Event
 from chat_core.usage import Metadata, Usage
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
 from chat_core.wire.surrogates import SurrogateBuffer

@@ -25,7 +25,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import loads
-from chat_core.transport.failure import LONGEST_WAIT, unreachable
+from chat_core.transport.provider_errors import LONGEST_WAIT, unreachable
 from chat_core.wire import refusals
 from chat_core.wire.shapes import is_list, is_mapping, is_object, mapping
 

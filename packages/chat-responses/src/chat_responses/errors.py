@@ -18,7 +18,7 @@ from chat_core.errors import (
     ServerError,
 )
 from chat_core.json import dumps
-from chat_core.transport.failure import refused
+from chat_core.transport.provider_errors import refused
 from chat_core.wire.refusals import failure_in_body, read_error, refusal, translate
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
 

@@ -13,7 +13,7 @@ from typing import Final, final
 from chat_core.errors import UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Event, Headers, Request
+from chat_core.transport.values import Event, Headers, Request
 from chat_core.wire.shapes import Json, is_object, mapping
 
 from chat_responses.decode import ERRORS, TERMINAL

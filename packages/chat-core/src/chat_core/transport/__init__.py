@@ -5,15 +5,15 @@ A transport around another one is a middleware; `LoggingTransport` shows the way
 
 from __future__ import annotations
 
-from chat_core.transport._bytes import MAX_EVENT_BYTES
+from chat_core.transport._event_data import MAX_EVENT_BYTES
 from chat_core.transport.framing import Framer, framed, framer
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
-from chat_core.transport.log import LoggingTransport
+from chat_core.transport.logging import LoggingTransport
 from chat_core.transport.middleware import Outcome, TransportExchange, TransportMiddleware
 from chat_core.transport.protocol import Transport
 from chat_core.transport.sse import SseParser
-from chat_core.transport.types import (
+from chat_core.transport.values import (
     Event,
     EventStream,
     Framing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import final
 
-from chat_core.transport.types import Framing
+from chat_core.transport.values import Framing
 
 _TYPES: dict[Framing, tuple[str, ...]] = {
     "sse": ("text/event-stream",),

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, assert_never
 
-from chat_core.transport._bytes import MAX_EVENT_BYTES
+from chat_core.transport._event_data import MAX_EVENT_BYTES
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
 from chat_core.transport.sse import SseParser
-from chat_core.transport.types import Event, Framing, never_last
+from chat_core.transport.values import Event, Framing, never_last
 
 _AS_THEY_ARE = nullcontext()
 

@@ -6,8 +6,8 @@ from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.json import loads
-from chat_core.transport._bytes import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
-from chat_core.transport.types import Event
+from chat_core.transport._event_data import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
+from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"
 

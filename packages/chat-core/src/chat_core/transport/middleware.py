@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, final
 from anyio import get_cancelled_exc_class
 
 from chat_core.errors import TransportError
-from chat_core.transport.types import Event, EventStream, Headers, Request, Response, never_last
+from chat_core.transport.values import Event, EventStream, Headers, Request, Response, never_last
 
 if TYPE_CHECKING:
     from chat_core.transport.protocol import Transport

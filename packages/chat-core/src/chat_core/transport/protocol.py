@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from chat_core.transport.types import EventStream, Request, Response
+from chat_core.transport.values import EventStream, Request, Response
 
 
 @runtime_checkable

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import final
 
 from chat_core.errors import TransportError
-from chat_core.transport._bytes import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
-from chat_core.transport.types import Event
+from chat_core.transport._event_data import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
+from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"
 # As numbers: looking for a byte among bytes first tries, and fails, to read the other operand as one.

@@ -9,7 +9,7 @@ from typing import Protocol, Self, final
 from chat_core.errors import ChatError, TransportError
 from chat_core.messages import Turn
 from chat_core.provider import Delta
-from chat_core.transport.types import Event, EventStream
+from chat_core.transport.values import Event, EventStream
 
 
 class Decoder(Protocol):

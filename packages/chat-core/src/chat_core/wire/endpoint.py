@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 from urllib.parse import SplitResult, urlsplit
 
 from chat_core.errors import UsageError
-from chat_core.transport.types import Event, Framing, Request, Scheme, Timeouts, never_last
+from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
 
 JSON: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAMS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {

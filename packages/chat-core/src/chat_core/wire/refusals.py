@@ -27,7 +27,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import dumps, loads
-from chat_core.transport.failure import class_of, refused, reset_after, unreachable
+from chat_core.transport.provider_errors import class_of, refused, reset_after, unreachable
 from chat_core.wire.shapes import is_list, is_object, mapping
 from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
 

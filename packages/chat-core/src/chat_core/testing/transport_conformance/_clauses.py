@@ -21,7 +21,7 @@ CLAUSES: Final = {
     "closes": "Close what this transport opened itself.",
     "keeps": "What was passed in stays open.",
     "twice": "Closing twice is allowed.",
-    # chat_core.transport.types
+    # chat_core.transport.values
     "silence": "`idle` is the longest silence, before the first byte and between any two.",
     "url": "the parts of the URL.",
     "headers": "in order, without those that belong to the connection.",

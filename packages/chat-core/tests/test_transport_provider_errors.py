@@ -18,7 +18,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.transport.failure import (
+from chat_core.transport.provider_errors import (
     class_of,
     refused,
     request_id,
@@ -27,7 +27,7 @@ from chat_core.transport.failure import (
     should_retry,
     unreachable,
 )
-from chat_core.transport.types import Headers
+from chat_core.transport.values import Headers
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, final
 
 from chat_core.errors import TransportError
-from chat_core.transport.failure import request_id
 from chat_core.transport.middleware import TransportExchange, TransportMiddleware
-from chat_core.transport.types import Request, redact
+from chat_core.transport.provider_errors import request_id
+from chat_core.transport.values import Request, redact
 
 if TYPE_CHECKING:
     from chat_core.transport.protocol import Transport
