@@ -55,7 +55,7 @@ ALSO: Final = (
 CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "chats": (
         "Chats and their builders",
-        "builder chat engine.stream options output engine.retry engine.plan engine.nested",
+        "builder chat engine.stream options output engine.retry engine.plan engine.subchat",
         "blocking",
     ),
     "messages": ("Messages, turns and calls", "messages", "messages"),

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
-    from chat_core.engine.nested import ChatTool
     from chat_core.engine.plan import Hook
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
+    from chat_core.engine.subchat import ChatTool
     from chat_core.errors import (
         AuthenticationError,
         ChatError,
@@ -264,7 +264,7 @@ _HOMES = {
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
     "file_conversation": "FileConversation",
-    "engine.nested": "ChatTool",
+    "engine.subchat": "ChatTool",
     "engine.plan": "Hook",
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",

@@ -14,10 +14,10 @@ from typing_extensions import TypeVar
 
 from chat_core.conversation import Conversation
 from chat_core.embed import embed
-from chat_core.engine.nested import ChatTool
 from chat_core.engine.plan import ChatPlan, Settings
 from chat_core.engine.run import complete
 from chat_core.engine.stream import ChatStream
+from chat_core.engine.subchat import ChatTool
 from chat_core.errors import UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions

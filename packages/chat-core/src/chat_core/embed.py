@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, cast, final
 
-from chat_core.engine.call import RetryBudget, spent
+from chat_core.engine.model_call import RetryBudget, spent
 from chat_core.errors import ChatError, InvalidResponseError, UsageError
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
@@ -53,7 +53,7 @@ class _Batches:
 
     async def observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """The same, and the observers see it."""
-        from chat_core.engine.observed import observed_embedding  # noqa: PLC0415 - most chats have no observers
+        from chat_core.engine.observation import observed_embedding  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import CallRecord  # noqa: PLC0415
 
         record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 from chat_core._stored import copy_of
 from chat_core.chat import AnyChat, Chat
 from chat_core.conversation import Conversation
-from chat_core.engine.inner import InnerChat
 from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan, Settings
+from chat_core.engine.subchat_report import InnerChat
 from chat_core.engine.triage import Triage, TriageResult
 from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
 from chat_core.json import dumps

@@ -20,7 +20,9 @@ from anyio import CancelScope
 from typing_extensions import TypeVar
 
 from chat_core.concurrency import finish
-from chat_core.engine.call import (
+from chat_core.engine.group import Group
+from chat_core.engine.journal import Journal
+from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
     ModelRequest,
@@ -29,10 +31,8 @@ from chat_core.engine.call import (
     as_structured,
     deltas_of,
 )
-from chat_core.engine.group import Group
-from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan, Hook
-from chat_core.engine.tools_pass import ToolsPass
+from chat_core.engine.tool_pass import ToolsPass
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
 from chat_core.messages import Interrupted, Messages, Pending, Text, Turn
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.conversation import Conversation
-    from chat_core.engine.observed import RunWatch
+    from chat_core.engine.observation import RunWatch
     from chat_core.events import ProgressEvent, StreamEvent
     from chat_core.observer import Observer
     from chat_core.options import ChatOptions
@@ -135,7 +135,7 @@ class Run(Generic[OutT, PauseT]):
             self._watch.end(self.last, self.usage, None)
 
     def _watched(self) -> RunWatch:
-        from chat_core.engine.observed import RunWatch  # noqa: PLC0415 - most chats have no observers
+        from chat_core.engine.observation import RunWatch  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
         record = RunRecord(

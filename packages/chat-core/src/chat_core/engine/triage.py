@@ -14,9 +14,9 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.engine.inner import InnerChat
 from chat_core.engine.journal import Journal
 from chat_core.engine.plan import ChatPlan
+from chat_core.engine.subchat_report import InnerChat
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
 from chat_core.response import Paused, Wait

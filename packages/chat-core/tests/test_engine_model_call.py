@@ -6,7 +6,7 @@ import math
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
-from chat_core.engine.call import CompleteCall, ModelRequest, RetryBudget, StreamCall, deltas_of, spent
+from chat_core.engine.model_call import CompleteCall, ModelRequest, RetryBudget, StreamCall, deltas_of, spent
 from chat_core.engine.plan import Settings
 from chat_core.engine.retry import RetryAttempt, RetryStrategy
 from chat_core.errors import NetworkError, RateLimitedError, StreamTruncatedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.engine.inner import InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.messages import Messages
 from chat_core.response import Paused

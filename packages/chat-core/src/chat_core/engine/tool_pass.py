@@ -20,10 +20,10 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
-from chat_core.engine.inner import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.journal import Journal
 from chat_core.engine.mailbox import Mailbox
 from chat_core.engine.plan import ChatPlan
+from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.threads import call_in_thread, wake
 from chat_core.engine.triage import Ready, Triage, TriageResult, decided
 from chat_core.errors import ConflictError
@@ -36,7 +36,7 @@ from chat_core.usage import Usage
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from chat_core.engine.observed import RunWatch
+    from chat_core.engine.observation import RunWatch
     from chat_core.events import ProgressEvent
     from chat_core.tools.definition import ToolDefinition
 

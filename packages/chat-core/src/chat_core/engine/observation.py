@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from anyio import get_cancelled_exc_class
 
-from chat_core.engine.inner import OBSERVERS
+from chat_core.engine.subchat_report import OBSERVERS
 from chat_core.events import Done
 from chat_core.messages import Interrupted, Pending, Running, Suspended
 from chat_core.observer import (
@@ -32,7 +32,7 @@ from chat_core.response import Paused
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
-    from chat_core.engine.call import ModelCall, ModelRequest, RetryBudget
+    from chat_core.engine.model_call import ModelCall, ModelRequest, RetryBudget
     from chat_core.engine.triage import Ready
     from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Tool, Turn
