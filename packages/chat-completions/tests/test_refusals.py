@@ -29,7 +29,7 @@ def flat(**fields: object) -> object:
 
 
 ROWS: Final = tomllib.loads((Path(__file__).parent / "refusals.toml").read_text(encoding="utf-8"))["refusal"]
-RETRYABLE: Final = frozenset({"RateLimitedError", "Overloaded", "ServerError"})
+RETRYABLE: Final = frozenset({"RateLimitedError", "OverloadedError", "ServerError"})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['status']}-{row['from'][:60]}")
