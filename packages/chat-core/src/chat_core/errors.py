@@ -1,33 +1,35 @@
-"""What can go wrong, in one tree. Every error says what was expected, what came, and what to do.
+"""Exceptions raised by this library.
 
-ChatError                       carries usage, metadata, attempts and the partial answer
-├── UsageError (TypeError)      the caller's mistake: nothing was sent, nothing changed
-│   ├── IllegalTransitionError       a tool cannot go from where it is to where it was told
-│   ├── ConversationBusyError        a live run owns these messages
-│   ├── PendingToolsError            calls wait for a decision that was not made
-│   ├── UnsupportedPartError         the provider cannot carry this part of the history
-│   └── UnsupportedOptionError       the provider does not know this option
-├── NetworkError                     the connection failed: retryable
-│   └── RequestTimeoutError
-├── StreamTruncatedError             the stream ended before its protocol says it may: retryable
-├── ProviderError                    the provider refused the request
-│   ├── RateLimitedError             retryable, after `retry_after`
-│   ├── OverloadedError              retryable
-│   ├── ServerError             5xx and its like: retryable
-│   ├── QuotaExceededError           waiting does not help: somebody must pay
-│   ├── AuthenticationError · PermissionDenied · NotFound
-│   └── InvalidRequestError
-│       ├── ContextLengthError       the conversation is longer than the model's window
-│       └── ContentFilteredError     the provider's policy refused the input
-├── InvalidResponseError             the answer is not what the protocol or the output type promises
+ChatError                            base class; carries usage, metadata, attempts and the partial response
+├── UsageError (TypeError)           caller error: nothing was sent, nothing changed
+│   ├── IllegalTransitionError       the status of a tool call does not allow the operation
+│   ├── ConversationBusyError        another run is using these messages
+│   ├── PendingToolsError            tool calls are waiting for a decision
+│   ├── UnsupportedPartError         the provider cannot send a part of the history
+│   └── UnsupportedOptionError       the provider does not support an option
+├── NetworkError                     the connection failed; retryable
+│   └── RequestTimeoutError          the server sent nothing in time; retryable
+├── StreamTruncatedError             the stream ended without its terminal event; retryable
+├── ProviderError                    the provider returned an error
+│   ├── RateLimitedError             too many requests or tokens; retryable after `retry_after`
+│   ├── OverloadedError              the provider has no capacity; retryable
+│   ├── ServerError                  5xx and similar statuses; retryable
+│   ├── QuotaExceededError           the quota or balance is used up; retrying does not help
+│   ├── AuthenticationError          the API key is missing, invalid or expired
+│   ├── PermissionDeniedError        the API key may not do this
+│   ├── NotFoundError                no such model, endpoint or stored object
+│   └── InvalidRequestError          the request is malformed or not supported by the model
+│       ├── ContextLengthError       the conversation exceeds the model's context window
+│       └── ContentFilteredError     the provider's content policy rejected the input
+├── InvalidResponseError             the response violates the protocol or the output type
 ├── RefusalError                     the model refused to give a structured answer
-├── MaxStepsExceededError            the run used all its provider calls
-├── InterruptedToolsError            a crash left calls in an unknown state, and the chat has no rule for them
-├── ConflictError              another run owns the conversation or decided the call
-├── LeaseLostError                   this run was overtaken: what it does no longer counts
+├── MaxStepsExceededError            the run used all its model calls
+├── InterruptedToolsError            tool calls were interrupted, and the chat has no rule for them
+├── ConflictError                    another run owns the conversation or decided the call
+├── LeaseLostError                   another run took the conversation over
 └── InvalidDocumentError             a stored conversation cannot be read
-    └── NewerVersionError            it was written by a later version of this library
-TransportError                  what a transport raises; a provider turns it into one of the above
+    └── NewerVersionError            a later version of this library wrote it
+TransportError                       raised by transports; providers translate it into one of the above
 """
 
 from __future__ import annotations
