@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -17,11 +18,20 @@ def count(report: Path) -> tuple[int, int, int]:
     return total - failed - errors - skipped, failed + errors, skipped
 
 
+def reasons(report: Path) -> Counter[str]:
+    """Why tests and modules were skipped, and how many for each reason."""
+    skipped = ET.parse(report).getroot().iter("skipped")  # noqa: S314 - as above
+    return Counter(element.get("message") or "" for element in skipped)
+
+
 def main() -> int:
-    """Print the sums; fail where a test failed or none ran."""
+    """Print the sums and why anything was skipped; fail where a test failed or none ran."""
     counts = {report.stem: count(report) for report in sorted(Path(sys.argv[1]).glob("*.xml"))}
     for name, (passed, failed, skipped) in counts.items():
         print(f"{name:32} {passed:6} passed {failed:4} failed {skipped:4} skipped")
+    why = sum((reasons(report) for report in Path(sys.argv[1]).glob("*.xml")), Counter[str]())
+    for reason, times in why.most_common():
+        print(f"skipped {times} times: {reason}")
     passed, failed, skipped = (sum(column) for column in zip(*counts.values(), strict=True)) if counts else (0, 0, 0)
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed or not passed else 0

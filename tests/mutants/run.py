@@ -16,6 +16,7 @@ import compileall
 import contextlib
 import importlib
 import os
+import random
 import shutil
 import signal
 import sys
@@ -49,6 +50,9 @@ OTHERS = (
 """What tests import that is not ours."""
 LONGEST = 300
 """Seconds after which a run of the tests counts as hanging."""
+SEED = 0
+"""Of the sample that `--most` takes: it is the same in every run."""
+RECORDINGS = Path(os.environ.get("CHAT_WIRE_DIR") or ROOT.parent / "shared" / "wire")
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ class Copy:
             sys.dont_write_bytecode = True
             os.environ["PYTHONPATH"] = os.pathsep.join(sources)
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ.setdefault("CHAT_WIRE_DIR", str(ROOT.parent / "shared" / "wire"))
+            if RECORDINGS.is_dir():
+                os.environ["CHAT_WIRE_DIR"] = str(RECORDINGS)
             code = pytest.main(["-q", "--no-header", "--tb=line", "-rfE", "--assert=plain", *tests], [self])
             sys.stdout.flush()
         finally:
@@ -192,27 +197,72 @@ def judge(mutants: Sequence[Mutant], folder: Path, jobs: int) -> dict[str, str]:
     return wrong
 
 
+def concerned(mutants: Iterable[Mutant], files: Iterable[str]) -> list[Mutant]:
+    """Return the mutants of these files, and those whose tests are in one of them."""
+    changed = set(files)
+    return [m for m in mutants if changed & {m.file, *(test.partition("::")[0] for test in m.tests)}]
+
+
+def sample(mutants: Sequence[Mutant], most: int | None) -> Sequence[Mutant]:
+    """Return all mutants, or where there are more than `most` as many of them, the same ones each time."""
+    if most is None or len(mutants) <= most:
+        return mutants
+    say(f"a sample of {most} of {len(mutants)} mutants; `python3 run.py mutants --all` runs every one")
+    return random.Random(SEED).sample(mutants, most)  # noqa: S311 - no secret
+
+
+def runnable(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """Return the mutants whose tests can run here: without wire recordings some of them cannot."""
+    found = list(mutants)
+    if RECORDINGS.is_dir():
+        return found
+    needing = {m.name for m in found if any(needs_recordings(test) for test in m.tests)}
+    if needing:
+        say(f"{len(needing)} mutants are left out: their tests need the wire recordings (CHAT_WIRE_DIR)")
+    return [m for m in found if m.name not in needing]
+
+
+def needs_recordings(test: str) -> bool:
+    """Whether the file of a test says that it reads the wire recordings."""
+    text = (ROOT / test.partition("::")[0]).read_text(encoding="utf-8")
+    return "require_wire" in text or "CHAT_WIRE_DIR" in text
+
+
 def say(line: str) -> None:
     """A line for whoever waits."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def main() -> int:
-    """Judge the mutants that are named, or all."""
+def chosen(arguments: Sequence[str]) -> tuple[Sequence[Mutant], int]:
+    """Return the mutants to put back and in how many processes, as the command line asks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="mutants to put back; all where none is named")
+    parser.add_argument("--all", action="store_true", help="put back all mutants, which is the default")
+    parser.add_argument("--changed", nargs="*", metavar="FILE", help="only mutants of these files or their tests")
+    parser.add_argument("--most", type=int, help="of more than so many mutants, run a fixed sample of so many")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     mutants = [mutant for mutant in load() if not options.names or mutant.name in options.names]
     if unknown := set(options.names) - {mutant.name for mutant in mutants}:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
+    if options.changed is not None:
+        mutants = concerned(mutants, options.changed)
+    return sample(runnable(mutants), options.most), options.jobs
+
+
+def main() -> int:
+    """Judge the mutants that are named, those of changed files, or all."""
+    mutants, jobs = chosen(sys.argv[1:])
+    if not mutants:
+        say("no mutant is in a changed file or has its tests in one")
+        return 0
     began = time.monotonic()
     for name in OTHERS:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        wrong = judge(mutants, Path(folder).resolve(), options.jobs)
+        wrong = judge(mutants, Path(folder).resolve(), jobs)
     seconds = time.monotonic() - began
     say(f"{len(mutants)} mutants in {seconds:.0f} s, {len(wrong)} wrong{': ' if wrong else ''}{', '.join(wrong)}")
     return 1 if wrong else 0
