@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from chat_inbox import Inbox
 from chat_store import MemoryStore
-from inbox_world import Bank, Client, by_header
+from inbox_helpers import Bank, Client, by_header
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from chat_core.tools import SchemaChecker
 from chat_inbox import Inbox
 from chat_inbox.api import hash_of, json_answer
 from chat_store import MemoryStore
-from inbox_world import ANSWER, Answer, Bank, Client, by_header, messages_of, until, until_answered
+from inbox_helpers import ANSWER, Answer, Bank, Client, by_header, messages_of, until, until_answered
 
 pytestmark = pytest.mark.anyio
 ONE = "/api/conversations/chat-17"

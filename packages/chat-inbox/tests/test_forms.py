@@ -11,7 +11,7 @@ from chat_inbox.forms import ABSENT, Field, blame, build, errors_of, json_text, 
 from chat_inbox.render import environment
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from inbox_world import Form, forms_of
+from inbox_helpers import Form, forms_of
 
 Schema = dict[str, object]
 

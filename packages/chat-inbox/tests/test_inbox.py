@@ -12,7 +12,7 @@ from chat_core.testing.scripted import Answer
 from chat_inbox import Inbox
 from chat_inbox.inbox import everybody
 from chat_store import MemoryStore
-from inbox_world import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
+from inbox_helpers import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message

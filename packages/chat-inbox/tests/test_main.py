@@ -14,7 +14,7 @@ import pytest
 from chat_core.messages import Approved
 from chat_inbox.__main__ import chat_named, listen, main
 from chat_store import SqliteStore
-from inbox_world import Bank
+from inbox_helpers import Bank
 
 CHATS = """
 from chat_core import ChatBuilder

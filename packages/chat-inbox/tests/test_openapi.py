@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 from chat_core.tools import SchemaChecker
 from chat_inbox.api import Api
-from chat_inbox.desk import ApprovalService
+from chat_inbox.approval_service import ApprovalService
+from chat_inbox.background_runs import Runs
+from chat_inbox.event_streams import Streams
 from chat_inbox.inbox import everybody
 from chat_inbox.openapi import document
-from chat_inbox.runs import Runs
-from chat_inbox.streams import Streams
-from chat_inbox.watch import Watch
+from chat_inbox.store_watcher import Watch
 from chat_store import MemoryStore
-from inbox_world import later
+from inbox_helpers import later
 from starlette.requests import Request
 
 DOCUMENT: Any = document()

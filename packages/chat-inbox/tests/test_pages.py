@@ -12,9 +12,9 @@ from chat_core import FunctionCall
 from chat_core.errors import OverloadedError
 from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
 from chat_inbox import Inbox
-from chat_inbox.guard import COOKIE
+from chat_inbox.security import COOKIE
 from chat_store import MemoryStore
-from inbox_world import (
+from inbox_helpers import (
     ANSWER,
     CALL,
     OTHER,

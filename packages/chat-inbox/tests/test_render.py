@@ -6,7 +6,7 @@ import re
 
 import pytest
 from chat_inbox.render import environment
-from inbox_world import Client
+from inbox_helpers import Client
 from jinja2 import UndefinedError
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from chat_terminal import terminal
+from chat_terminal import controlling_terminal
 from chat_terminal.program import main
 
 MODULE = '''
@@ -76,7 +76,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHAT_STORE", str(tmp_path / "state" / "chats.db"))
     monkeypatch.setattr(sys, "path", [*sys.path])  # folders of modules are added to it
-    monkeypatch.setattr(terminal, "TERMINAL", str(tmp_path / "none"))  # whoever runs the tests is asked nothing
+    monkeypatch.setattr(
+        controlling_terminal, "TERMINAL", str(tmp_path / "none")
+    )  # whoever runs the tests is asked nothing
     desk = Desk(tmp_path)
     desk.module.write_text(f"PAID = {str(tmp_path / 'paid.txt')!r}\n{MODULE}")
     return desk

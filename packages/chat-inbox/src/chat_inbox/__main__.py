@@ -15,8 +15,8 @@ import uvicorn
 from chat_core import AnyChat, Chat
 from chat_store import SqliteStore
 
-from chat_inbox.guard import loopback_only
 from chat_inbox.inbox import Inbox
+from chat_inbox.security import loopback_only
 
 
 def main(words: Sequence[str] | None = None) -> None:

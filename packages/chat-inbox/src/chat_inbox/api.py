@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chat_inbox.calls import call_document, waiting_in
-from chat_inbox.desk import Action, ApprovalService, Choice
-from chat_inbox.guard import body_of, require_same_origin
-from chat_inbox.names import ids_of, key_of
+from chat_inbox.approval_service import Action, ApprovalService, Choice
+from chat_inbox.event_streams import Streams
+from chat_inbox.http_errors import ProblemError
 from chat_inbox.openapi import document
-from chat_inbox.problems import ProblemError
-from chat_inbox.streams import Streams
+from chat_inbox.security import body_of, require_same_origin
+from chat_inbox.tool_calls import call_document, waiting_in
+from chat_inbox.url_keys import ids_of, key_of
 
 WhoAsks: TypeAlias = Callable[[Request], Awaitable[str]]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Literal, TypeAlias, cast, final
 
-from chat_inbox.schemas import Shape, shape_of
+from chat_inbox.form_schemas import Shape, shape_of
 
 Kind: TypeAlias = Literal["text", "long", "integer", "number", "choice", "object", "array", "json"]
 State: TypeAlias = Literal["value", "null", "absent"]

@@ -22,15 +22,15 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_inbox.api import Api, json_answer
-from chat_inbox.desk import ApprovalService, Authorise
-from chat_inbox.guard import Authenticate, Shield, Tokens
-from chat_inbox.links import Links
+from chat_inbox.approval_links import Links
+from chat_inbox.approval_service import ApprovalService, Authorise
+from chat_inbox.event_streams import Streams
+from chat_inbox.http_errors import ProblemError
 from chat_inbox.openapi import document
 from chat_inbox.pages import Pages
-from chat_inbox.problems import ProblemError
 from chat_inbox.render import ASSETS, render
-from chat_inbox.streams import Streams
-from chat_inbox.watch import Watch
+from chat_inbox.security import Authenticate, Shield, Tokens
+from chat_inbox.store_watcher import Watch
 
 _SHORTEST_SECRET: Final = 32
 

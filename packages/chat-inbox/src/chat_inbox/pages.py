@@ -15,15 +15,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from chat_inbox.api import WhoAsks
-from chat_inbox.calls import Path, is_expired, remaining, waits_for
-from chat_inbox.desk import Action, ApprovalService, Choice
+from chat_inbox.approval_service import Action, ApprovalService, Choice
+from chat_inbox.conversation_view import SHOWN, View, anchor_of
+from chat_inbox.event_streams import Streams
 from chat_inbox.forms import Field, blame, build, errors_of, line_text, read, same
-from chat_inbox.guard import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
-from chat_inbox.names import ids_of, quote_key
-from chat_inbox.problems import ProblemError
+from chat_inbox.http_errors import ProblemError
 from chat_inbox.render import render
-from chat_inbox.streams import Streams
-from chat_inbox.view import SHOWN, View, anchor_of
+from chat_inbox.security import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
+from chat_inbox.tool_calls import Path, is_expired, remaining, waits_for
+from chat_inbox.url_keys import ids_of, quote_key
 
 Posted: TypeAlias = Mapping[str, str]
 

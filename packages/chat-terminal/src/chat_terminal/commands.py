@@ -17,14 +17,14 @@ from chat_core.messages import Content
 from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
+from chat_terminal.controlling_terminal import person_here
 from chat_terminal.forced_choice import Freed
 from chat_terminal.inputs import parts, piped_in
 from chat_terminal.models import COMPLETIONS, LOCAL, choose, from_anywhere
-from chat_terminal.running import Outcome, Runner, failure, report
+from chat_terminal.runner import Outcome, Runner, failure, report
 from chat_terminal.screen import Screen, call, plain
 from chat_terminal.sessions import Session, Sessions
-from chat_terminal.terminal import person_here
-from chat_terminal.tooling import Approve, chosen, scopes
+from chat_terminal.tool_options import Approve, chosen, scopes
 
 ANSWERED, FAILED, WAITS, INTERRUPTED = 0, 1, 3, 130
 """How a process ends: with the answer, with an error, at a call that nobody decided, by ctrl-C. 2 is click's."""

@@ -9,8 +9,8 @@ from typing import Final, final
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
-from chat_inbox.runs import Channel
-from chat_inbox.watch import Watch
+from chat_inbox.background_runs import Channel
+from chat_inbox.store_watcher import Watch
 
 _LONG: Final = 20
 """Digits that no number here has."""

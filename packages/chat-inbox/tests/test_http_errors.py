@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_inbox.problems import ProblemError
+from chat_inbox.http_errors import ProblemError
 
 
 def test_a_problem_is_a_document() -> None:

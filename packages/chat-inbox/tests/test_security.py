@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from chat_inbox import Inbox, loopback_only
-from chat_inbox.guard import MOST_BYTES, Tokens
+from chat_inbox.security import MOST_BYTES, Tokens
 from chat_store import MemoryStore
-from inbox_world import Client, by_header, form_for, messages_of
+from inbox_helpers import Client, by_header, form_for, messages_of
 from starlette.requests import Request
 
 pytestmark = pytest.mark.anyio

@@ -13,10 +13,10 @@ from chat_core.messages import Messages, Tool
 from chat_core.tools import ToolDefinition
 from chat_store import ConversationStore, Snapshot, UnknownConversationError, Waiting
 
-from chat_inbox.calls import decided_by, version_of, waits_for
-from chat_inbox.problems import ProblemError
-from chat_inbox.runs import Runs
-from chat_inbox.tools import definition_of, names_of, problems_of
+from chat_inbox.background_runs import Runs
+from chat_inbox.http_errors import ProblemError
+from chat_inbox.tool_calls import decided_by, version_of, waits_for
+from chat_inbox.tool_definitions import definition_of, names_of, problems_of
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
 Authorise: TypeAlias = Callable[[str, str | None], bool]

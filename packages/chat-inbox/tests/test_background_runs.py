@@ -13,9 +13,9 @@ from chat_core.events import AttemptReset, NestedEvent, StepFinished, TextDelta,
 from chat_core.messages import Messages, Tool, Turn
 from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
-from chat_inbox.runs import Channel, Runs
+from chat_inbox.background_runs import Channel, Runs
 from chat_store import MemoryStore, OpenConversation
-from inbox_world import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
+from inbox_helpers import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
 
 pytestmark = pytest.mark.anyio
 

@@ -32,7 +32,7 @@ from chat_core.messages import Approved, Messages
 from chat_core.response import Paused
 from chat_store import ConversationStore, OpenConversation
 
-from chat_inbox.calls import walk
+from chat_inbox.tool_calls import walk
 
 _log = logging.getLogger("chat_inbox")
 _LOGGED: Final = 4000

@@ -6,11 +6,11 @@ import pytest
 from chat_core.events import TextDelta
 from chat_core.messages import Messages
 from chat_inbox import Inbox
-from chat_inbox.runs import Runs
-from chat_inbox.streams import Streams
-from chat_inbox.watch import Watch
+from chat_inbox.background_runs import Runs
+from chat_inbox.event_streams import Streams
+from chat_inbox.store_watcher import Watch
 from chat_store import MemoryStore
-from inbox_world import Bank, Client, by_header, until
+from inbox_helpers import Bank, Client, by_header, until
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 

@@ -10,12 +10,12 @@ from chat_core import ChatBuilder, FunctionCall
 from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
-from chat_inbox.calls import version_of
-from chat_inbox.desk import ApprovalService, Choice
+from chat_inbox.approval_service import ApprovalService, Choice
+from chat_inbox.http_errors import ProblemError
 from chat_inbox.inbox import everybody
-from chat_inbox.problems import ProblemError
+from chat_inbox.tool_calls import version_of
 from chat_store import MemoryStore, SqliteStore
-from inbox_world import CALL, Bank, messages_of
+from inbox_helpers import CALL, Bank, messages_of
 
 pytestmark = pytest.mark.anyio
 

@@ -25,9 +25,9 @@ from chat_core import (
 from chat_core.tools import ToolScope
 
 from chat_terminal.approval_prompt import Decision, apply, ask
+from chat_terminal.controlling_terminal import facing
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Sessions
-from chat_terminal.terminal import facing
 
 Outcome = ChatResponse | Paused
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_inbox.schemas import Schema, Shape, kind_of, shape_of
+from chat_inbox.form_schemas import Schema, Shape, kind_of, shape_of
 
 
 def shape(schema: Schema, root: Schema | None = None) -> Shape:

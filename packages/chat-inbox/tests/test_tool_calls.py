@@ -9,7 +9,7 @@ import pytest
 from chat_core import FunctionCall
 from chat_core.messages import Interrupted, Messages, Pending, Running, Suspended, Tool
 from chat_core.messages.content import Content
-from chat_inbox.calls import (
+from chat_inbox.tool_calls import (
     call_document,
     decided_by,
     decision_word,

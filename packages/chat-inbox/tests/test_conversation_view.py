@@ -19,8 +19,8 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_inbox.conversation_view import Item, View, anchor_of
 from chat_inbox.forms import Field, build
-from chat_inbox.view import Item, View, anchor_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 import pytest
-from chat_inbox.names import ids_of, key_of, quote_key
+from chat_inbox.url_keys import ids_of, key_of, quote_key
 from hypothesis import given
 from hypothesis import strategies as st
 

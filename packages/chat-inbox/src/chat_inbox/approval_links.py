@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chat_inbox.desk import ApprovalService, Choice
+from chat_inbox.approval_service import ApprovalService, Choice
+from chat_inbox.conversation_view import View
 from chat_inbox.forms import Field, blame, build, errors_of
-from chat_inbox.guard import Authenticate, require_same_origin
+from chat_inbox.http_errors import ProblemError
 from chat_inbox.pages import Draft, choice_of, posted_form
-from chat_inbox.problems import ProblemError
 from chat_inbox.render import render
-from chat_inbox.tools import problems_of
-from chat_inbox.view import View
+from chat_inbox.security import Authenticate, require_same_origin
+from chat_inbox.tool_definitions import problems_of
 
 _DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The model is told so."}
 

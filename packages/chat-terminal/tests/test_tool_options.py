@@ -10,7 +10,7 @@ import click
 import pytest
 from chat_core import ChatBuilder, FunctionCall, Messages, Paused
 from chat_core.testing import ScriptedProvider
-from chat_terminal.tooling import scopes
+from chat_terminal.tool_options import scopes
 
 MODULE = """
 from chat_core import Execute, FunctionCall, Reject, ScopedCollection, ToolCollection

@@ -9,7 +9,7 @@ import anyio
 from chat_core.errors import UsageError
 from chat_store import Changes, ConversationStore
 
-from chat_inbox.runs import Channel, Runs
+from chat_inbox.background_runs import Channel, Runs
 
 _log = logging.getLogger("chat_inbox")
 _GLANCE: Final = 5.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chat_core import ChatBuilder, ToolCollection
 from chat_core.testing import ScriptedProvider
-from chat_inbox.tools import definition_of, names_of, problems_of
-from inbox_world import CALL, Bank, messages_of, store
+from chat_inbox.tool_definitions import definition_of, names_of, problems_of
+from inbox_helpers import CALL, Bank, messages_of, store
 
 
 def test_a_tool_of_a_chat_is_found() -> None:

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from chat_inbox.runs import Channel, Runs
-from chat_inbox.watch import Watch
+from chat_inbox.background_runs import Channel, Runs
+from chat_inbox.store_watcher import Watch
 from chat_store import Changes, MemoryStore
-from inbox_world import WAIT, Bank
+from inbox_helpers import WAIT, Bank
 
 pytestmark = pytest.mark.anyio
 

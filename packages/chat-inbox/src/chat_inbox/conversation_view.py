@@ -28,9 +28,9 @@ from chat_core.messages import (
     Turn,
 )
 
-from chat_inbox.calls import Path, decision_word, is_expired, remaining, status_of, version_of, waits_for
 from chat_inbox.forms import Field, json_text
-from chat_inbox.names import key_of
+from chat_inbox.tool_calls import Path, decision_word, is_expired, remaining, status_of, version_of, waits_for
+from chat_inbox.url_keys import key_of
 
 ItemKind: TypeAlias = Literal["text", "reasoning", "note", "call"]
 _ROLES = {"user": "User", "model": "Model", "system": "Instructions"}

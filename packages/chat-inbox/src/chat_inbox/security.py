@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chat_inbox.problems import ProblemError
+from chat_inbox.http_errors import ProblemError
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
 """Who asks: the name that decisions are recorded under; `None` where nobody is signed in."""

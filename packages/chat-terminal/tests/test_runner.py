@@ -10,7 +10,7 @@ import pytest
 from chat_core import ChatError, ChatOptions, ChatResponse, Messages, NetworkError, Paused, UsageError
 from chat_core.testing import ScriptedProvider
 from chat_store import UnknownConversationError
-from chat_terminal.running import Runner, report
+from chat_terminal.runner import Runner, report
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Sessions
 

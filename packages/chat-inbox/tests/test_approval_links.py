@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Pending, Rejected
 from chat_inbox import Inbox
 from chat_store import MemoryStore
-from inbox_world import ANSWER, Bank, Client, by_header, later, messages_of, until_answered
+from inbox_helpers import ANSWER, Bank, Client, by_header, later, messages_of, until_answered
 
 pytestmark = pytest.mark.anyio
 KEYS = ApprovalKeys("k1", {"k1": b"s" * 32})
