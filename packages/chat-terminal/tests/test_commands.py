@@ -210,12 +210,12 @@ def test_an_address_stays_with_the_model_that_it_was_said_for(
 ) -> None:
     nowhere = "http://127.0.0.1:9/v1"
     assert chat("Hello?", "--model", "completions:x", "--base-url", nowhere).code == FAILED
-    assert chat("resume").err.startswith("Network: ")  # it is remembered
+    assert chat("resume").err.startswith("NetworkError: ")  # it is remembered
     assert chat("resume", *desk.talker).out == "The Loire.\n"
 
     monkeypatch.setenv("CHAT_BASE_URL", nowhere)
     assert chat("Name a river.", *desk.talker).out == "The Loire.\n"
-    assert chat("-c", "Hello?", "--model", "completions:x").err.startswith("Network: ")
+    assert chat("-c", "Hello?", "--model", "completions:x").err.startswith("NetworkError: ")
     assert chat("Name a river.", "--base-url", nowhere, *desk.talker).code == MISUSED
 
 
@@ -361,8 +361,9 @@ def test_json_tells_of_a_failure_too(chat: Any, desk: Any) -> None:
         "Hello?", "--session", "a", "--json", "--model", "completions:x", "--base-url", "http://127.0.0.1:9/v1"
     )
     told = json.loads(failed.out)
-    assert (failed.code, told["session"], told["status"], told["error"]["type"]) == (FAILED, "a", "failed", "Network")
-    assert failed.err == f"Network: {told['error']['message']}\n"
+    assert (failed.code, told["session"], told["status"]) == (FAILED, "a", "failed")
+    assert told["error"]["type"] == "NetworkError"
+    assert failed.err == f"NetworkError: {told['error']['message']}\n"
 
     misused = chat("Hello?", "--json", "--model", "nobody:x")
     told = json.loads(misused.out)

@@ -22,14 +22,14 @@ def test_python_m_is_the_same_command(desk: Any) -> None:
 
 def test_a_failure_of_the_library_is_one_line_and_code_one(chat: Any, desk: Any) -> None:
     (desk.folder / "broken.py").write_text(
-        "from chat_core import Network\n"
+        "from chat_core import NetworkError\n"
         "from chat_core.testing import ScriptedProvider\n"
-        "model = ScriptedProvider(*[Network('the line is dead')] * 9)\n"
+        "model = ScriptedProvider(*[NetworkError('the line is dead')] * 9)\n"
     )
 
     ended = chat("Hello?", "--model", f"python:{desk.folder / 'broken.py'}:model")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.strip().splitlines()[-1] == "Network: the line is dead"
+    assert ended.err.strip().splitlines()[-1] == "NetworkError: the line is dead"
 
 
 @pytest.mark.parametrize("question", [["Name a river."], ["sessions"]])
