@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from types import TracebackType
-from typing import Self, final
+from typing import final
 
-from chat_core.errors import TransportError
+from chat_core.errors import ChatError, NetworkError, ProviderError, TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.provider import TransportProvider
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings, encode, encode_embeddings, is_last
-from chat_completions.errors import Meanings, refusal, translate, unmet
+from chat_completions.errors import Meanings, refusal
 from chat_completions.options import Dialect
 
 
-class _Provider:
-    """What every server of this wire does: it completes and streams."""
+class _Provider(TransportProvider):
+    """A model behind the Chat Completions wire that completes and streams."""
 
-    __slots__ = ("_dialect", "_endpoint", "_hint", "_meanings", "_metadata", "_owns", "_transport")
+    __slots__ = ("_dialect", "_hint", "_meanings")
 
     def __init__(
         self,
@@ -38,21 +37,11 @@ class _Provider:
         hint: str = "",
         meanings: Meanings = (),
     ) -> None:
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, max_embedding_batch)
+        super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
-        self._endpoint = endpoint
-        self._transport = transport
-        self._owns = owns_transport
         self._hint = hint
         self._meanings = meanings
-        self._metadata = ProviderMeta(dialect.provider, dialect.model, description, max_embedding_batch)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(model={self._dialect.model!r}, at {self._endpoint!r})"
-
-    @property
-    def metadata(self) -> ProviderMeta:
-        """What this provider is."""
-        return self._metadata
 
     async def complete(
         self,
@@ -67,7 +56,7 @@ class _Provider:
             ChatError: with whatever usage was reported.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
-        return decode(await self._send("/chat/completions", body, options), self._dialect.provider)
+        return decode(await self._post("/chat/completions", body, options), self._dialect.provider)
 
     @asynccontextmanager
     async def stream(
@@ -83,36 +72,22 @@ class _Provider:
             ChatError: on entering, when the request is refused.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
-        request = self._endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
-        try:
-            async with self._transport.stream(request) as events:
-                provider = self._dialect.provider
-                yield DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider))
-        except TransportError as error:
-            raise unmet(error, self._dialect.provider, self._hint, self._meanings) from error
+        request = self.endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
+        async with self.open_stream(request, StreamDecoder(self._dialect.provider)) as stream:
+            yield stream
 
-    async def _send(self, path: str, body: bytes, options: ChatOptions) -> bytes:
-        request = self._endpoint.request(path, body, options.timeout, stream=False)
-        try:
-            response = await self._transport.send(request)
-        except TransportError as error:
-            raise unmet(error, self._dialect.provider, self._hint, self._meanings) from error
-        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            raise refusal(response.status, response.headers, response.body, self._dialect.provider, self._meanings)
-        return response.body
+    async def _post(self, path: str, body: bytes, options: ChatOptions) -> bytes:
+        return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False))
 
-    async def aclose(self) -> None:
-        """Close the transport, if this provider made it. Closing twice is allowed."""
-        if self._owns:
-            await self._transport.aclose()
+    def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """Return the error for a response whose status is not 2xx, by the words of its vendor too."""
+        return refusal(status, headers, body, self._dialect.provider, self._meanings)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    def transport_error(self, error: TransportError) -> ChatError:
+        """Return the error of a run for an error of the transport, with the vendor's hint if nothing listens."""
+        if error.kind == "connect" and self._hint:
+            return NetworkError(f"{self._dialect.provider}: {error}; {self._hint}")
+        return super().transport_error(error)
 
 
 @final
@@ -132,7 +107,7 @@ class CompletionsProvider(_Provider):
             ChatError: with whatever usage was reported.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        return decode_embeddings(await self._send("/embeddings", body, options), len(texts), self._dialect.provider)
+        return decode_embeddings(await self._post("/embeddings", body, options), len(texts), self._dialect.provider)
 
 
 @final

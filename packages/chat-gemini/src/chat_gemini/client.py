@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from types import TracebackType
-from typing import Literal, Self, final
+from typing import Literal, final
 
-from chat_core.errors import TransportError
+from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.values import Request
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.provider import TransportProvider
 
 from chat_gemini.codec import (
     StreamDecoder,
@@ -26,60 +24,30 @@ from chat_gemini.codec import (
     encode_count,
     encode_embeddings,
 )
-from chat_gemini.errors import refusal, translate
+from chat_gemini.errors import refusal
 from chat_gemini.options import Dialect, EmbeddingDialect
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
 """How many texts one request for embeddings may hold, by method."""
 
 
-class _Client:
-    """One model of a server, and the way to it."""
+class _Client(TransportProvider):
+    """A provider for one model of a Gemini server."""
 
-    __slots__ = ("_endpoint", "_metadata", "_owns", "_path", "_transport")
+    __slots__ = ("_path",)
 
     def __init__(
         self, metadata: ProviderMeta, endpoint: Endpoint, transport: Transport, *, owns_transport: bool
     ) -> None:
-        self._metadata = metadata
-        self._endpoint = endpoint
-        self._transport = transport
-        self._owns = owns_transport
+        super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._path = f"/{model_path(metadata.model)}"
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(model={self._metadata.model!r}, at {self._endpoint!r})"
+    def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """Return the error for a response whose status is not 2xx, by the details in its `google.rpc.Status` too."""
+        return refusal(status, headers, body, self.metadata.name)
 
-    @property
-    def metadata(self) -> ProviderMeta:
-        """What this provider is."""
-        return self._metadata
-
-    def _request(self, method: str, body: bytes, options: ChatOptions) -> Request:
-        return self._endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False)
-
-    async def _send(self, request: Request) -> bytes:
-        provider = self._metadata.name
-        try:
-            response = await self._transport.send(request)
-        except TransportError as error:
-            raise translate(error, provider) from error
-        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            raise refusal(response.status, response.headers, response.body, provider)
-        return response.body
-
-    async def aclose(self) -> None:
-        """Close the transport, if this provider made it. Closing twice is allowed."""
-        if self._owns:
-            await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    async def _post(self, method: str, body: bytes, options: ChatOptions) -> bytes:
+        return await self.fetch(self.endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False))
 
 
 def model_path(model: str) -> str:
@@ -127,7 +95,7 @@ class GeminiProvider(_Client):
             ChatError: with whatever usage was reported.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        answer = await self._send(self._request("generateContent", body, options))
+        answer = await self._post("generateContent", body, options)
         return decode(answer, self._dialect.provider)
 
     @asynccontextmanager
@@ -147,13 +115,9 @@ class GeminiProvider(_Client):
         method = "streamGenerateContent?alt=sse" if self._framing == "sse" else "streamGenerateContent"
         path = f"{self._path}:{method}"
         # No event is the last one: the answer is over when its body is.
-        request = self._endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
-        try:
-            async with self._transport.stream(request) as events:
-                provider = self._dialect.provider
-                yield DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider))
-        except TransportError as error:
-            raise translate(error, self._dialect.provider) from error
+        request = self.endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
+        async with self.open_stream(request, StreamDecoder(self._dialect.provider)) as stream:
+            yield stream
 
     async def count_tokens(
         self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, options: ChatOptions | None = None
@@ -164,7 +128,7 @@ class GeminiProvider(_Client):
             ChatError: the request is refused.
         """
         body = encode_count(messages, tools, dialect=self._dialect, flat=self._flat_counts)
-        answer = await self._send(self._request("countTokens", body, options or ChatOptions()))
+        answer = await self._post("countTokens", body, options or ChatOptions())
         return decode_count(answer, self._dialect.provider)
 
 
@@ -196,5 +160,5 @@ class GeminiEmbeddings(_Client):
             ChatError: with whatever usage was reported.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        answer = await self._send(self._request(self._dialect.method, body, options))
+        answer = await self._post(self._dialect.method, body, options)
         return decode_embeddings(answer, len(texts), self._dialect.provider)

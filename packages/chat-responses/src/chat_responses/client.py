@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from types import TracebackType
-from typing import Self, final
+from typing import final
 
-from chat_core.errors import ProviderError, TransportError
+from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
-from chat_core.transport.values import EventStream
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.provider import TransportProvider
 
 from chat_responses.codec import (
     Composed,
@@ -27,7 +26,7 @@ from chat_responses.codec import (
     is_last,
     sealed,
 )
-from chat_responses.errors import error_in, failure, forgotten, refusal, translate
+from chat_responses.errors import error_in, failure, forgotten
 from chat_responses.frames import is_error
 from chat_responses.options import ResponsesDialect
 
@@ -35,7 +34,7 @@ PATH = "/responses"
 
 
 @final
-class ResponsesProvider:
+class ResponsesProvider(TransportProvider):
     """A model behind the Responses wire: it completes, streams and counts. Made by `ResponsesBuilder`.
 
     Immutable and safe to share between tasks: whether a request goes on from a stored response is decided by the
@@ -43,7 +42,7 @@ class ResponsesProvider:
     stays open.
     """
 
-    __slots__ = ("_dialect", "_endpoint", "_metadata", "_owns", "_transport")
+    __slots__ = ("_dialect",)
 
     def __init__(
         self,
@@ -54,19 +53,9 @@ class ResponsesProvider:
         owns_transport: bool = False,
         description: str = "",
     ) -> None:
+        metadata = ProviderMeta(dialect.provider, dialect.model, description)
+        super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
-        self._endpoint = endpoint
-        self._transport = transport
-        self._owns = owns_transport
-        self._metadata = ProviderMeta(dialect.provider, dialect.model, description)
-
-    def __repr__(self) -> str:
-        return f"ResponsesProvider(model={self._dialect.model!r}, at {self._endpoint!r})"
-
-    @property
-    def metadata(self) -> ProviderMeta:
-        """What this provider is."""
-        return self._metadata
 
     async def complete(
         self,
@@ -83,12 +72,12 @@ class ResponsesProvider:
         dialect = self._dialect
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
         try:
-            turn = decode(await self._send(PATH, sent.body, options), dialect.provider)
+            turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
         except ProviderError as error:
             if sent.previous is None or not forgotten(error):
                 raise
             sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            turn = decode(await self._send(PATH, sent.body, options), dialect.provider)
+            turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
         return sealed(turn, sent.history, sent.dialect)
 
     @asynccontextmanager
@@ -108,7 +97,7 @@ class ResponsesProvider:
         sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
         async with AsyncExitStack() as stack:
             try:
-                stream = _decoded(await stack.enter_async_context(self._open(sent, options)), sent)
+                stream = await stack.enter_async_context(self._listen(sent, options))
                 if sent.previous is not None:
                     # Over a socket, the first event says whether the server has it.
                     await stream.begin()
@@ -117,17 +106,13 @@ class ResponsesProvider:
                     raise
                 await stack.aclose()
                 sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
-                stream = _decoded(await stack.enter_async_context(self._open(sent, options)), sent)
+                stream = await stack.enter_async_context(self._listen(sent, options))
             yield stream
 
-    @asynccontextmanager
-    async def _open(self, sent: Composed, options: ChatOptions) -> AsyncGenerator[EventStream, None]:
-        request = self._endpoint.request(PATH, sent.body, options.timeout, stream=True, is_last=is_last)
-        try:
-            async with self._transport.stream(request) as events:
-                yield events
-        except TransportError as error:
-            raise translate(error, self._dialect.provider) from error
+    def _listen(self, sent: Composed, options: ChatOptions) -> AbstractAsyncContextManager[DecodedStream]:
+        request = self.endpoint.request(PATH, sent.body, options.timeout, stream=True, is_last=is_last)
+        seal = partial(sealed, history=sent.history, dialect=sent.dialect)
+        return self.open_stream(request, StreamDecoder(sent.dialect.provider), seal)
 
     async def count_tokens(
         self,
@@ -142,36 +127,13 @@ class ResponsesProvider:
             ChatError: the server does not say it.
         """
         body = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
-        return decode_count(await self._send(f"{PATH}/input_tokens", body, options), self._dialect.provider)
+        return decode_count(await self._post(f"{PATH}/input_tokens", body, options), self._dialect.provider)
 
-    async def _send(self, path: str, body: bytes, options: ChatOptions) -> bytes:
-        request = self._endpoint.request(path, body, options.timeout, stream=False, is_last=is_last)
-        try:
-            response = await self._transport.send(request)
-        except TransportError as error:
-            raise translate(error, self._dialect.provider) from error
-        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            if (event := is_error(response.body)) is not None:
-                raise failure(error_in(event), self._dialect.provider)
-            raise refusal(response.status, response.headers, response.body, self._dialect.provider)
-        return response.body
+    async def _post(self, path: str, body: bytes, options: ChatOptions) -> bytes:
+        return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False, is_last=is_last))
 
-    async def aclose(self) -> None:
-        """Close the transport, if this provider made it. Closing twice is allowed."""
-        if self._owns:
-            await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-def _decoded(events: EventStream, sent: Composed) -> DecodedStream:
-    """The answer to what was sent: its turn knows from which history it came."""
-    provider = sent.dialect.provider
-    seal = partial(sealed, history=sent.history, dialect=sent.dialect)
-    return DecodedStream(events, StreamDecoder(provider), partial(translate, provider=provider), seal)
+    def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """Return the error for a response whose status is not 2xx: over a socket, its body is an event."""
+        if (event := is_error(body)) is not None:
+            return failure(error_in(event), self._dialect.provider)
+        return super().response_error(status, headers, body)

@@ -1,0 +1,131 @@
+"""The base class of providers that send requests over a `Transport`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+from chat_core.errors import ChatError, ProviderError, TransportError
+from chat_core.messages import Turn
+from chat_core.provider import ProviderMeta
+from chat_core.transport.failure import unreachable
+from chat_core.transport.protocol import Transport
+from chat_core.transport.types import Request
+from chat_core.wire import refusals
+from chat_core.wire.decoded import DecodedStream, Decoder
+from chat_core.wire.endpoint import Endpoint
+
+
+class TransportProvider:
+    """Base class of providers: it sends requests, checks statuses, translates errors and closes its transport.
+
+    A subclass adds what is specific to its server. It encodes a body, makes a request with `endpoint.request(…)`,
+    passes it to `fetch()` or `open_stream()`, and decodes the result:
+
+        class EchoProvider(TransportProvider):
+            async def complete(self, messages, tools, options, structured_output):
+                request = self.endpoint.request("/echo", encode(messages), options.timeout, stream=False)
+                return decode(await self.fetch(request))
+
+    Override `response_error()` where the server describes its errors in a format of its own, and `transport_error()`
+    for failures of the connection. Both also apply inside a stream. It makes no difference whether the transport sends
+    over HTTP, over a WebSocket or inside the process.
+
+    An instance is immutable and safe to share between tasks. As an async context manager it closes a transport that it
+    owns; a transport that the caller passed to a builder stays open.
+
+    Args:
+        metadata: the provider's name, model and limits.
+        endpoint: the base URL and headers of every request.
+        transport: sends the requests.
+        owns_transport: whether `aclose()` closes the transport.
+    """
+
+    __slots__ = ("_endpoint", "_metadata", "_owns_transport", "_transport")
+
+    def __init__(
+        self, metadata: ProviderMeta, endpoint: Endpoint, transport: Transport, *, owns_transport: bool = False
+    ) -> None:
+        self._metadata = metadata
+        self._endpoint = endpoint
+        self._transport = transport
+        self._owns_transport = owns_transport
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self._metadata.model!r}, at {self._endpoint!r})"
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        """The provider's name, model and limits."""
+        return self._metadata
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The base URL and headers of every request."""
+        return self._endpoint
+
+    async def fetch(self, request: Request) -> bytes:
+        """Send a request and return the body of its response.
+
+        Raises:
+            ChatError: the transport failed, or the status is not 2xx.
+        """
+        try:
+            response = await self._transport.send(request)
+        except TransportError as error:
+            raise self.transport_error(error) from error
+        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
+            raise self.response_error(response.status, response.headers, response.body)
+        return response.body
+
+    @asynccontextmanager
+    async def open_stream(
+        self, request: Request, decoder: Decoder, seal: Callable[[Turn], Turn] | None = None
+    ) -> AsyncGenerator[DecodedStream, None]:
+        """Send a request and decode its response while it arrives. Leaving the block closes the connection.
+
+        Args:
+            request: made with `stream=True`.
+            decoder: reads the events of this response alone.
+            seal: applied to the whole turn at the end.
+
+        Raises:
+            ChatError: on entering, the transport failed or the status is not 2xx.
+        """
+        try:
+            async with self._transport.stream(request) as events:
+                yield DecodedStream(events, decoder, self.transport_error, seal)
+        except TransportError as error:
+            raise self.transport_error(error) from error
+
+    def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """Return the error for a response whose status is not 2xx.
+
+        The default reads the error formats that most servers share (`chat_core.wire.refusals`).
+        """
+        return refusals.refusal(status, headers, body, self._metadata.name)
+
+    def transport_error(self, error: TransportError) -> ChatError:
+        """Return the error of a run for an error of the transport.
+
+        The default passes a status to `response_error()`, and makes a `NetworkError`, a `RequestTimeoutError` or an
+        `InvalidResponseError` of the rest.
+        """
+        if error.kind == "status" and error.status is not None:
+            return self.response_error(error.status, error.headers, error.body)
+        return unreachable(error, self._metadata.name)
+
+    async def aclose(self) -> None:
+        """Close the transport if this provider owns it. Closing twice is allowed."""
+        if self._owns_transport:
+            await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
