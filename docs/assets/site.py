@@ -43,7 +43,7 @@ ALSO: Final = (
     "chat_core.wire.decoded",
     "chat_core.wire.endpoint",
     "chat_core.wire.surrogates",
-    "chat_core.wire.refusals",
+    "chat_core.wire.errors",
     "chat_core.wire.shapes",
     "chat_core.wire.strict",
     "chat_core.wire.vocabulary",

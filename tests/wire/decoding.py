@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings
-from chat_completions.errors import refusal
+from chat_completions.errors import error_from_response
 from chat_core.errors import ChatError
 from chat_core.events import ReasoningDelta, TextDelta
 from chat_core.messages import ProviderPart, Reasoning, Turn
@@ -124,7 +124,7 @@ def read(answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
     """What the library makes of an answer that came whole."""
     try:
         if answer.status != 200:
-            return refusal(answer.status, answer.headers, answer.body, PROVIDER)
+            return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
         if answer.api == "embeddings":
             return decode_embeddings(answer.body, answer.vectors, PROVIDER)
         return read_stream([answer.body]) if answer.stream else decode(answer.body, PROVIDER)

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from typing import Final, cast
 
 import pytest
-from chat_completions.errors import translate
+from chat_completions.errors import error_from_response
 from chat_core.errors import (
     AuthenticationError,
     ContentFilteredError,
@@ -22,7 +22,6 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.transport.values import Headers
 
@@ -73,10 +72,7 @@ def _text(row: Object) -> str:
 def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
-    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
-    error = translate(refused, str(row["provider"]))
-    assert isinstance(error, ProviderError)
-    return error
+    return error_from_response(status, headers, _text(row).encode(), str(row["provider"]))
 
 
 def _expected(status: int, text: str) -> type[ProviderError]:
@@ -127,10 +123,7 @@ def test_a_recorded_refusal_is_told_in_the_words_of_its_vendor(row: Object) -> N
 
 def _made(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     text = body if isinstance(body, str) else json.dumps(body)
-    refused = TransportError("status", "refused", status=status, headers=Headers(headers or {}), body=text.encode())
-    error = translate(refused, "vendor")
-    assert isinstance(error, ProviderError)
-    return error
+    return error_from_response(status, Headers(headers or {}), text.encode(), "vendor")
 
 
 def _openai(code: str, kind: str = "invalid_request_error", message: str = "No.") -> Object:

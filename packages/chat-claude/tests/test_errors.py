@@ -5,14 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from chat_claude.errors import failure_in_body, refusal, told, translate
+from chat_claude.errors import error_from_object, error_from_response, find_error
 from chat_core.errors import (
     AuthenticationError,
     ContentFilteredError,
     ContextLengthError,
     InvalidRequestError,
-    InvalidResponseError,
-    NetworkError,
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
@@ -20,7 +18,6 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.transport.values import Headers
 
@@ -31,7 +28,7 @@ def said(kind: str, message: str = "no", **fields: Any) -> bytes:
 
 def refused(status: int, body: bytes, **headers: str) -> ProviderError:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return refusal(status, Headers(fields), body, "claude")
+    return error_from_response(status, Headers(fields), body, "claude")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,7 @@ def test_every_documented_error_has_its_class(
     ],
 )
 def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[ProviderError]) -> None:
-    found = failure_in_body(json.loads(said(kind, request_id="req_1")), "claude")
+    found = error_from_object(json.loads(said(kind, request_id="req_1")), "claude")
     assert type(found) is error
     assert found.request_id == "req_1"
 
@@ -94,7 +91,7 @@ def test_a_credit_that_is_used_up_is_a_matter_of_money() -> None:
 def test_an_answer_that_the_filter_took_back_is_told_apart() -> None:
     body = said("invalid_request_error", "Output blocked by content filtering policy")
     assert type(refused(400, body)) is ContentFilteredError
-    assert type(failure_in_body(json.loads(body), "claude")) is ContentFilteredError
+    assert type(error_from_object(json.loads(body), "claude")) is ContentFilteredError
     assert not refused(400, body).retryable
     assert type(refused(500, said("api_error", "blocked by content filtering policy"))) is ServerError
 
@@ -140,22 +137,15 @@ def test_a_limit_that_is_used_up_says_when_it_is_renewed() -> None:
     ],
 )
 def test_bedrock_names_what_ends_a_stream(event: str, error: type[ProviderError]) -> None:
-    for found in (told({"message": "no"}, event), told({event: {"message": "no"}}, "message")):
-        assert type(failure_in_body(found, "claude")) is error
+    for found in (find_error({"message": "no"}, event), find_error({event: {"message": "no"}}, "message")):
+        assert type(error_from_object(found, "claude")) is error
 
 
 def test_only_what_speaks_of_an_error_is_one() -> None:
-    assert told([], "message") is None
-    assert told({"type": "new_thing"}, "new_thing") is None
-    assert told({"message": "x"}, "error") == {"message": "x"}
-    assert told({"error": {"message": "x"}}, "message") is not None
-
-
-def test_what_the_transport_met_is_translated() -> None:
-    assert type(translate(TransportError("connect", "no route"), "claude")) is NetworkError
-    assert type(translate(TransportError("protocol", "no HTTP"), "claude")) is InvalidResponseError
-    met = TransportError("status", "no", status=529, headers=Headers(), body=said("overloaded_error"))
-    assert type(translate(met, "claude")) is OverloadedError
+    assert find_error([], "message") is None
+    assert find_error({"type": "new_thing"}, "new_thing") is None
+    assert find_error({"message": "x"}, "error") == {"message": "x"}
+    assert find_error({"error": {"message": "x"}}, "message") is not None
 
 
 def test_a_key_in_the_server_s_words_is_in_no_error() -> None:
@@ -163,7 +153,7 @@ def test_a_key_in_the_server_s_words_is_in_no_error() -> None:
 
 
 def test_an_error_that_is_a_text_is_one_too() -> None:
-    assert told({"error": "Overloaded"}, "message") == {"error": "Overloaded"}
-    assert told({"error": " "}, "message") is None
-    assert told({"error": None}, "message") is None
-    assert type(failure_in_body({"error": "Overloaded"}, "claude")) is OverloadedError
+    assert find_error({"error": "Overloaded"}, "message") == {"error": "Overloaded"}
+    assert find_error({"error": " "}, "message") is None
+    assert find_error({"error": None}, "message") is None
+    assert type(error_from_object({"error": "Overloaded"}, "claude")) is OverloadedError

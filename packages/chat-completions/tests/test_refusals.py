@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from chat_completions.errors import failure_in_body, refusal
+from chat_completions.errors import error_from_object, error_from_response
 from chat_core import errors
 from chat_core.errors import ProviderError, ServerError
 from chat_core.transport.values import Headers
@@ -17,7 +17,7 @@ from chat_core.transport.values import Headers
 
 def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return refusal(status, Headers(headers or {}), raw, "p")
+    return error_from_response(status, Headers(headers or {}), raw, "p")
 
 
 def said(message: str, code: object = None, kind: str | None = "invalid_request_error", **more: object) -> object:
@@ -100,7 +100,7 @@ def test_the_words_and_the_code_are_found_wherever_they_stand(body: object, word
 
 @pytest.mark.parametrize("status", ["²", "9" * 5000, "٤٠٠", "200", "600", "4000"])
 def test_a_status_in_the_body_that_is_none_is_a_name_at_most(status: str) -> None:
-    assert type(failure_in_body({"message": "no", "status": status}, "p")) is ServerError
+    assert type(error_from_object({"message": "no", "status": status}, "p")) is ServerError
 
 
 def test_an_error_is_not_unwrapped_for_ever() -> None:

@@ -10,9 +10,9 @@ from chat_core.wire.shapes import (
     is_mapping,
     is_object,
     mapping,
-    want_list,
-    want_object,
-    want_text,
+    require_list,
+    require_object,
+    require_text,
 )
 
 
@@ -33,7 +33,7 @@ def test_what_is_no_mapping_counts_as_an_empty_one() -> None:
 
 @pytest.mark.parametrize(
     ("want", "value", "expected"),
-    [(want_text, "a", "a text"), (want_list, [1], "a list"), (want_object, {}, "an object")],
+    [(require_text, "a", "a text"), (require_list, [1], "a list"), (require_object, {}, "an object")],
 )
 def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
     want: Callable[[object, str], object], value: object, expected: str

@@ -8,20 +8,15 @@ from chat_core.errors import (
     AuthenticationError,
     ContextLengthError,
     InvalidRequestError,
-    InvalidResponseError,
-    NetworkError,
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
     ProviderError,
     QuotaExceededError,
     RateLimitedError,
-    RequestTimeoutError,
     ServerError,
-    TransportError,
 )
-from chat_core.transport.values import Headers
-from chat_gemini.errors import failure_in_body, refusal, told, translate
+from chat_gemini.errors import error_from_object, error_from_response, find_error
 
 TYPE = "type.googleapis.com/google.rpc."
 
@@ -44,7 +39,7 @@ def wait(delay: object) -> dict[str, object]:
 
 def refused(code: int, body: object, headers: Mapping[str, str] | None = None) -> ProviderError:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return refusal(code, headers or {}, data, "p")
+    return error_from_response(code, headers or {}, data, "p")
 
 
 EXHAUSTED = "You exceeded your current quota, please check your plan and billing details."
@@ -153,13 +148,13 @@ def test_the_wait_may_stand_in_the_words_alone() -> None:
 )
 def test_a_wait_in_words_may_have_hours_and_milliseconds(words: str, seconds: float | None) -> None:
     body = json.dumps(status(429, "RESOURCE_EXHAUSTED", words)).encode()
-    assert refusal(429, {}, body, "p").retry_after == seconds
+    assert error_from_response(429, {}, body, "p").retry_after == seconds
 
 
 def test_a_country_without_a_plan_is_no_mistake_of_the_request() -> None:
     message = "Gemini API free tier is not available in your country. Please enable billing."
     body = json.dumps(status(400, "FAILED_PRECONDITION", message)).encode()
-    assert type(refusal(400, {}, body, "p")) is PermissionDeniedError
+    assert type(error_from_response(400, {}, body, "p")) is PermissionDeniedError
 
 
 def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
@@ -168,32 +163,18 @@ def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
 
 
 def test_an_error_in_an_answer_has_its_own_status() -> None:
-    error = failure_in_body(status(503, "UNAVAILABLE", "busy", wait("3s")), "p")
+    error = error_from_object(status(503, "UNAVAILABLE", "busy", wait("3s")), "p")
     assert (type(error), error.status, error.retry_after) == (OverloadedError, 503, 3.0)
 
 
 def test_what_an_answer_says_of_an_error_is_found() -> None:
     error = status(500, "INTERNAL")
-    assert told(error) == error
-    assert told([{"candidates": None}, error]) == error
-    assert told([]) is None
-    assert told({"candidates": []}) is None
-    assert told({"error": None}) is None
-    assert told("error") is None
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (TransportError("connection", "no"), NetworkError),
-        (TransportError("stream", "no"), NetworkError),
-        (TransportError("timeout", "no"), RequestTimeoutError),
-        (TransportError("protocol", "no"), InvalidResponseError),
-        (TransportError("status", "no", status=404, headers=Headers({}), body=b"{}"), NotFoundError),
-    ],
-)
-def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:
-    assert type(translate(error, "p")) is kind
+    assert find_error(error) == error
+    assert find_error([{"candidates": None}, error]) == error
+    assert find_error([]) is None
+    assert find_error({"candidates": []}) is None
+    assert find_error({"error": None}) is None
+    assert find_error("error") is None
 
 
 def test_a_key_that_a_server_quotes_is_not_told_again() -> None:

@@ -12,9 +12,9 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
-from chat_responses.errors import failure, forgotten, refusal, told, translate
+from chat_core.wire.errors import error_from_response
+from chat_responses.errors import error_from_object, find_error, is_previous_response_missing
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from chat_responses.errors import failure, forgotten, refusal, told, translate
     ],
 )
 def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[ProviderError], retryable: bool) -> None:
-    error = failure({"code": code, "message": "Sorry, no."}, "vendor")
+    error = error_from_object({"code": code, "message": "Sorry, no."}, "vendor")
     assert (type(error), error.code, error.retryable) == (kind, code, retryable)
     assert "vendor" in str(error)
     assert "Sorry, no." in str(error)
@@ -54,18 +54,13 @@ def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[Prov
     ],
 )
 def test_an_error_in_the_place_of_a_response_is_found(answer: Any, error: object) -> None:
-    assert told(answer) == error
+    assert find_error(answer) == error
 
 
 def test_a_forgotten_response_is_told_from_other_failures() -> None:
     gone = {"error": {"message": "no", "code": "previous_response_not_found"}}
     said = {"error": {"message": "Previous response with id 'resp_1' not found."}}
     for body, is_it in ((gone, True), (said, True), ({"error": {"message": "Not found."}}, False)):
-        assert forgotten(refusal(400, {}, json.dumps(body).encode(), "p")) is is_it
-        assert forgotten(failure(body, "p")) is is_it
-    assert not forgotten(NetworkError("previous response not found"))
-
-
-def test_what_a_transport_met_is_an_error_of_the_run() -> None:
-    assert isinstance(translate(TransportError("connect", "no route"), "p"), NetworkError)
-    assert isinstance(translate(TransportError("status", "no", status=429), "p"), RateLimitedError)
+        assert is_previous_response_missing(error_from_response(400, {}, json.dumps(body).encode(), "p")) is is_it
+        assert is_previous_response_missing(error_from_object(body, "p")) is is_it
+    assert not is_previous_response_missing(NetworkError("previous response not found"))

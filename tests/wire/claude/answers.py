@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from chat_claude.codec import StreamDecoder, decode, decode_count
-from chat_claude.errors import refusal
+from chat_claude.errors import error_from_response
 from chat_core.errors import ChatError
 from chat_core.events import ReasoningDelta, TextDelta
 from chat_core.messages import ProviderPart, Reasoning, Text, Tool, Turn
@@ -91,7 +91,7 @@ def read(item: Recorded) -> Turn | int | ChatError:
     """What the library makes of an answer that came whole."""
     try:
         if not item.accepted:
-            return refusal(item.status, item.headers, item.body, PROVIDER)
+            return error_from_response(item.status, item.headers, item.body, PROVIDER)
         if item.api == "count-tokens":
             return decode_count(item.body, PROVIDER)
         if not item.stream:

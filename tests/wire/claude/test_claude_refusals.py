@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import pytest
 from chat_claude.codec import encode
-from chat_claude.errors import translate
+from chat_claude.errors import error_from_response
 from chat_claude.options import Dialect
 from chat_core.errors import (
     AuthenticationError,
@@ -16,7 +16,6 @@ from chat_core.errors import (
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
-    TransportError,
     UnsupportedOptionError,
 )
 from chat_core.messages import Messages
@@ -51,8 +50,7 @@ def test_a_recorded_refusal_becomes_the_error_that_it_tells_of(row: Object) -> N
     headers = Headers(cast("dict[str, str]", row["headers"]))
     body = row["body"] if isinstance(row["body"], str) else json.dumps(row["body"])
     status = cast("int", row["status"])
-    error = translate(TransportError("status", "no", status=status, headers=headers, body=body.encode()), "claude")
-    assert isinstance(error, ProviderError)
+    error = error_from_response(status, headers, body.encode(), "claude")
     assert type(error) is CLASSES[status], str(error)
     assert error.retryable is (status in {408, 409, 429} or status >= 500)
     assert error.retry_after == (float(headers["retry-after"]) if "retry-after" in headers else None)

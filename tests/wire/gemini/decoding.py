@@ -14,7 +14,7 @@ from chat_core.provider import Delta, EmbeddingsResponse
 from chat_core.transport import Event, Framing
 from chat_core.transport.framing import framer
 from chat_gemini.codec import StreamDecoder, decode, decode_count, decode_embeddings
-from chat_gemini.errors import refusal
+from chat_gemini.errors import error_from_response
 
 from ..normalise import Json, Object
 from ..recordings import Recorded, recorded
@@ -73,7 +73,7 @@ def read(answer: Recorded) -> Answer:
     """What the library makes of an answer that came whole."""
     try:
         if not answer.accepted:
-            return refusal(answer.status, answer.headers, answer.body, PROVIDER)
+            return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
         if answer.api == "embeddings":
             return decode_embeddings(answer.body, vectors_of(answer), PROVIDER)
         if answer.api == "count-tokens":

@@ -19,10 +19,9 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.transport.values import Headers
-from chat_gemini.errors import translate
+from chat_gemini.errors import error_from_response
 
 from ..exchanges import require_wire
 from ..normalise import Object
@@ -62,10 +61,7 @@ def _text(row: Object) -> str:
 def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
-    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
-    error = translate(refused, str(row["provider"]))
-    assert isinstance(error, ProviderError)
-    return error
+    return error_from_response(status, headers, _text(row).encode(), str(row["provider"]))
 
 
 def _expected(status: int, text: str) -> type[ProviderError]:

@@ -13,8 +13,8 @@ from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import ProviderPart, Reasoning, Turn
 from chat_core.provider import Delta
 from chat_core.transport import Event, SseParser
+from chat_core.wire.errors import error_from_response
 from chat_responses.codec import StreamDecoder, decode
-from chat_responses.errors import refusal
 
 from ..normalise import Json, Object
 from ..recordings import Recorded, recorded, sessions
@@ -141,7 +141,7 @@ def read(answer: Answer) -> Turn | ChatError:
     """What the library makes of an answer that came whole."""
     try:
         if not 200 <= answer.status < 300:
-            return refusal(answer.status, answer.headers, answer.body, PROVIDER)
+            return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
         if answer.frames:
             return read_frames(answer.frames)
         return read_stream([answer.body]) if answer.stream else decode(answer.body, PROVIDER)

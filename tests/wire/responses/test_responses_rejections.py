@@ -15,10 +15,10 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.transport.values import Headers
-from chat_responses.errors import forgotten, translate
+from chat_core.wire.errors import error_from_response
+from chat_responses.errors import is_previous_response_missing
 
 from ..exchanges import require_wire
 from ..normalise import Object
@@ -50,10 +50,7 @@ def _text(row: Object) -> str:
 def _error(row: Object) -> ProviderError:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     status = cast("int", row["status"])
-    refused = TransportError("status", "refused", status=status, headers=headers, body=_text(row).encode())
-    error = translate(refused, str(row["provider"]))
-    assert isinstance(error, ProviderError)
-    return error
+    return error_from_response(status, headers, _text(row).encode(), str(row["provider"]))
 
 
 def _expected(status: int, text: str) -> type[ProviderError]:
@@ -91,4 +88,4 @@ def test_a_recorded_refusal_says_which_request_it_was_in_the_words_of_its_vendor
 
 def test_a_response_that_the_server_has_forgotten_is_told_from_other_refusals() -> None:
     for row in ROWS:
-        assert forgotten(_error(row)) is ("previous_response_not_found" in _text(row)), row["from"]
+        assert is_previous_response_missing(_error(row)) is ("previous_response_not_found" in _text(row)), row["from"]

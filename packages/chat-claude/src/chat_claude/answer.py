@@ -14,7 +14,7 @@ from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.json import dumps, loads
 from chat_core.messages import FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_text
 
 Piece: TypeAlias = Mapping[str, Any]
 
@@ -57,10 +57,10 @@ class TextBlock:
 
     def __init__(self, block: Piece, out: list[Delta], *, quiet: bool) -> None:
         self._further = _further(block, "text", "citations")
-        self._notes: list[Any] = list(want_list(block.get("citations") or [], "content_block.citations"))
+        self._notes: list[Any] = list(require_list(block.get("citations") or [], "content_block.citations"))
         self.texts: list[str] = []
         self.quiet = quiet
-        if text := want_text(block.get("text") or "", "content_block.text"):
+        if text := require_text(block.get("text") or "", "content_block.text"):
             self._say(text, out)
 
     @property
@@ -76,7 +76,7 @@ class TextBlock:
     def grow(self, delta: Piece, out: list[Delta]) -> None:
         """More words, or a citation."""
         if (text := delta.get("text")) is not None:
-            self._say(want_text(text, "delta.text"), out)
+            self._say(require_text(text, "delta.text"), out)
         elif citation := delta.get("citation"):
             self._notes.append(citation)
 
@@ -101,20 +101,20 @@ class ThinkingBlock:
 
     def __init__(self, block: Piece, out: list[Delta]) -> None:
         self._further = _further(block, "thinking", "signature")
-        self._signature = want_text(block.get("signature") or "", "content_block.signature")
+        self._signature = require_text(block.get("signature") or "", "content_block.signature")
         self._texts: list[str] = []
-        if text := want_text(block.get("thinking") or "", "content_block.thinking"):
+        if text := require_text(block.get("thinking") or "", "content_block.thinking"):
             self._texts.append(text)
             out.append(ReasoningDelta(text))
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
         """More of it, or its signature, which comes whole."""
         if (text := delta.get("thinking")) is not None:
-            self._texts.append(want_text(text, "delta.thinking"))
+            self._texts.append(require_text(text, "delta.thinking"))
             if text:
                 out.append(ReasoningDelta(text))
         if (signature := delta.get("signature")) is not None:
-            self._signature = want_text(signature, "delta.signature")
+            self._signature = require_text(signature, "delta.signature")
 
     def end(self, out: list[Delta]) -> None:
         """Nothing to do."""
@@ -131,8 +131,8 @@ class CallBlock:
     __slots__ = ("_further", "_index", "_input", "_pieces", "id", "name")
 
     def __init__(self, block: Piece, index: int, path: str, out: list[Delta]) -> None:
-        self.name = want_text(block.get("name"), f"{path}.name")
-        self.id = want_text(block.get("id") or "", f"{path}.id")
+        self.name = require_text(block.get("name"), f"{path}.name")
+        self.id = require_text(block.get("id") or "", f"{path}.id")
         self._input = _input(block, path)
         self._index = index
         self._pieces: list[str] = []
@@ -143,7 +143,7 @@ class CallBlock:
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
         """More of its arguments."""
-        if text := want_text(delta.get("partial_json") or "", "delta.partial_json"):
+        if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._pieces.append(text)
             out.append(ToolCallDelta(text, self._index))
 
@@ -172,7 +172,7 @@ class OutputBlock:
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
         """More of it."""
-        if text := want_text(delta.get("partial_json") or "", "delta.partial_json"):
+        if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._pieces.append(text)
             out.append(TextDelta(text))
 
@@ -203,7 +203,7 @@ class OtherBlock:
     def grow(self, delta: Piece, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
         """More of it: arguments in pieces, or whole fields, or text that goes on."""
         if delta.get("type") == "input_json_delta":
-            self._pieces.append(want_text(delta.get("partial_json") or "", "delta.partial_json"))
+            self._pieces.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
             return
         fields = {key: value for key, value in delta.items() if key != "type"}
         if delta.get("type") == "compaction_delta":

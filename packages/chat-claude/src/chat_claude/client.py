@@ -17,7 +17,7 @@ from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
 from chat_claude.codec import Encoded, StreamDecoder, decode, decode_count, encode, encode_count, is_last
-from chat_claude.errors import refusal
+from chat_claude.errors import error_from_response
 from chat_claude.options import Dialect
 
 MESSAGES: Final = "/v1/messages"
@@ -100,7 +100,7 @@ class ClaudeProvider(TransportProvider):
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx."""
-        return refusal(status, headers, body, self._dialect.provider)
+        return error_from_response(status, headers, body, self._dialect.provider)
 
     def _request(self, path: str, encoded: Encoded, options: ChatOptions, *, stream: bool = False) -> Request:
         headers = (("anthropic-beta", ",".join(encoded.betas)),) if encoded.betas else ()

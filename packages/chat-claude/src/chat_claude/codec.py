@@ -15,7 +15,7 @@ from chat_core.wire.shapes import mapping
 
 from chat_claude.decode import StreamDecoder, decode, is_last
 from chat_claude.encode import Encoded, encode, encode_count, encode_turns
-from chat_claude.errors import failure_in_body, told
+from chat_claude.errors import error_from_object, find_error
 from chat_claude.options import BEDROCK_VERSION, DEFAULT_PROVIDER, VERTEX_VERSION, Dialect
 
 __all__ = [
@@ -61,8 +61,8 @@ def decode_count(body: bytes, provider: str) -> int:
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := told(answer, "")) is not None:
-        raise failure_in_body(said, provider)
+    if (said := find_error(answer, "")) is not None:
+        raise error_from_object(said, provider)
     count = mapping(answer).get("input_tokens")
     if not isinstance(count, int):
         msg = f"{provider}: `input_tokens` must be a number, not {count!r}"

@@ -17,13 +17,13 @@ from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object, require_text
 from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
-from chat_claude.errors import failure_in_body, told
+from chat_claude.errors import error_from_object, find_error
 from chat_claude.parts import REFUSAL, UNKNOWN, declined_call
-from chat_claude.usage import kept, merged, read_usage
+from chat_claude.usage import extra_usage_fields, merge_usage, read_usage
 
 ErrorT = TypeVar("ErrorT", bound=ChatError)
 
@@ -88,8 +88,24 @@ class StreamDecoder:
     """
 
     __slots__ = (
-        "_blocks", "_bytes", "_calls", "_data", "_declined", "_extra", "_finish", "_halves", "_held", "_id", "_model",
-        "_open", "_output_tool", "_provider", "_seen", "_usage", "done", "failure",
+        "_blocks",
+        "_bytes",
+        "_calls",
+        "_data",
+        "_declined",
+        "_extra",
+        "_finish",
+        "_held",
+        "_id",
+        "_model",
+        "_open",
+        "_output_tool",
+        "_provider",
+        "_seen",
+        "_surrogates",
+        "_usage",
+        "done",
+        "failure",
     )  # fmt: skip
 
     def __init__(self, provider: str, *, output_tool: str | None = None) -> None:
@@ -102,7 +118,7 @@ class StreamDecoder:
         self._declined = 0
         self._bytes = 0
         self._data = b""
-        self._halves = SurrogateBuffer()
+        self._surrogates = SurrogateBuffer()
         self._seen = False
         self._id: str | None = None
         self._model: str | None = None
@@ -133,7 +149,7 @@ class StreamDecoder:
         return out
 
     def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        halves = self._halves
+        surrogates = self._surrogates
         for event in events:
             self._data = data = event.data
             self._bytes += len(data)
@@ -144,19 +160,19 @@ class StreamDecoder:
             except ValueError:
                 chunk = self._odd(event)
             else:
-                if halves.held:
-                    chunk = halves.feed(chunk)
+                if surrogates.held:
+                    chunk = surrogates.feed(chunk)
             if chunk.__class__ is dict:
                 self._take(chunk, event.type, out)
                 if self.done:
                     return
             elif event.type == "error":
-                raise failure_in_body(chunk, self._provider)
+                raise error_from_object(chunk, self._provider)
 
     def _odd(self, event: Event) -> object:
         """What the fast parser refuses: JSON with half a character in it, a `[DONE]`, nothing at all, or words."""
         try:
-            return self._halves.feed(loads(event.data))
+            return self._surrogates.feed(loads(event.data))
         except ValueError:
             bare = event.data.strip()
             if bare in {b"", DONE}:
@@ -184,18 +200,18 @@ class StreamDecoder:
             handler(self, chunk, out)
         elif kind is None and event in NAMED:
             self._take({**chunk, "type": event}, event, out)
-        elif (said := told(chunk, event)) is not None:
-            raise failure_in_body(said, self._provider)
+        elif (said := find_error(chunk, event)) is not None:
+            raise error_from_object(said, self._provider)
 
     # --- Events ------------------------------------------------------------------------------------------------
 
     def message_start(self, chunk: Json, out: list[Delta]) -> None:
         """The answer begins. Its message is empty, or, where a gateway has nothing to stream, whole."""
-        self._message(want_object(chunk.get("message"), "message"), out)
+        self._message(require_object(chunk.get("message"), "message"), out)
 
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
         """A block begins."""
-        block = want_object(chunk.get("content_block"), "content_block")
+        block = require_object(chunk.get("content_block"), "content_block")
         self._begin(block, chunk.get("index"), out)
 
     def content_block_stop(self, chunk: Json, out: list[Delta]) -> None:
@@ -206,10 +222,10 @@ class StreamDecoder:
 
     def message_delta(self, chunk: Json, _out: list[Delta]) -> None:
         """Why the answer ends, and what it cost."""
-        delta = want_object(chunk.get("delta") or {}, "delta")
+        delta = require_object(chunk.get("delta") or {}, "delta")
         self._ended(delta, "delta")
         self._keep({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
-        self._usage = merged(self._usage, chunk.get("usage"))
+        self._usage = merge_usage(self._usage, chunk.get("usage"))
 
     def message_stop(self, _chunk: Json, out: list[Delta]) -> None:
         """The answer has ended."""
@@ -222,21 +238,21 @@ class StreamDecoder:
 
     def error(self, chunk: Json, _out: list[Delta]) -> None:
         """The server failed."""
-        raise failure_in_body(chunk, self._provider)
+        raise error_from_object(chunk, self._provider)
 
     def _message(self, message: Json, out: list[Delta]) -> None:
         self._seen = True
-        self._id = want_text(message.get("id") or "", "id") or None
-        self._model = want_text(message.get("model") or "", "model") or None
-        for index, item in enumerate(want_list(message.get("content") or [], "content")):
-            self._begin(want_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
+        self._id = require_text(message.get("id") or "", "id") or None
+        self._model = require_text(message.get("model") or "", "model") or None
+        for index, item in enumerate(require_list(message.get("content") or [], "content")):
+            self._begin(require_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
         self._open.clear()
         self._ended(message, "message")
-        self._usage = merged(self._usage, message.get("usage"))
+        self._usage = merge_usage(self._usage, message.get("usage"))
 
     def _ended(self, source: Json, path: str) -> None:
         if reason := source.get("stop_reason"):
-            self._finish = want_text(reason, f"{path}.stop_reason")
+            self._finish = require_text(reason, f"{path}.stop_reason")
         self._keep({key: value for key, value in source.items() if key not in OF_MESSAGE})
 
     def _keep(self, fields: Mapping[str, Any]) -> None:
@@ -312,14 +328,14 @@ class StreamDecoder:
         """
         self._bytes = len(body)
         try:
-            self._take_whole(want_object(loads(body), "the answer"))
+            self._take_whole(require_object(loads(body), "the answer"))
         except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
             self.failure = self._failed(error, body)
             raise self.failure from error
 
     def _take_whole(self, message: Json) -> None:
-        if (said := told(message, "")) is not None:
-            raise failure_in_body(said, self._provider)
+        if (said := find_error(message, "")) is not None:
+            raise error_from_object(said, self._provider)
         if "content" not in message:
             raise WrongShapeError("content", "a list of blocks")
         self._message(message, [])
@@ -363,7 +379,7 @@ class StreamDecoder:
                 tool.fail(REFUSED)
             if isinstance(words := mapping(self._extra.get("stop_details")).get("explanation"), str):
                 parts.append(ProviderPart(self._provider, REFUSAL, {"refusal": words}))
-        extra = self._extra | kept(self._usage)
+        extra = self._extra | extra_usage_fields(self._usage)
         metadata = Metadata(self._provider, self._model, self._id, self._finish, self._spent(), extra)
         return Turn(parts, finish_reason=finish if self.done else None, metadata=metadata)
 

@@ -1,4 +1,4 @@
-"""What Claude's servers say of errors, beside what is read of them on every wire (`chat_core.wire.refusals`).
+"""What Claude's servers say of errors, beside what is read of them on every wire (`chat_core.wire.errors`).
 
 An error is `{"type": "error", "error": {"type", "message"}, "request_id"}`, with a status or as an event of a stream.
 The platforms of other vendors say `{"message"}`, and name it in a header or in the type of the event.
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from chat_core.errors import (
-    ChatError,
     ContentFilteredError,
     InvalidRequestError,
     OverloadedError,
@@ -19,11 +18,11 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.json import loads
-from chat_core.transport.provider_errors import reset_after, unreachable
-from chat_core.wire import refusals
+from chat_core.transport.provider_errors import reset_after
+from chat_core.wire import errors
+from chat_core.wire.errors import as_error_class
 from chat_core.wire.shapes import is_object, mapping
 
 CREDIT: Final = re.compile(r"credit balance is too low|reached your specified (?:api )?usage limits", re.IGNORECASE)
@@ -53,77 +52,58 @@ EXCEPTIONS: Final[Mapping[str, type[ProviderError]]] = {
 """The events by which Bedrock ends a stream that fails."""
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """The error for an answer whose status is not 2xx."""
-    error = refusals.refusal(status, headers, body, provider)
-    if (better := _by_words(error)) is not None:
-        error = _as(better, error)
+def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
+    """Return the error for a response whose status is not 2xx."""
+    error = errors.error_from_response(status, headers, body, provider)
+    if (better := _class_by_message(error)) is not None:
+        error = as_error_class(better, error)
     if error.request_id is None:
-        error.request_id = _request_id(_read(body))
+        error.request_id = _find_request_id(_parse(body))
     if isinstance(error, RateLimitedError) and error.retry_after is None:
-        error.retry_after = reset_after(_limits(headers))
+        error.retry_after = reset_after(_common_limit_headers(headers))
     return error
 
 
-def failure_in_body(said: object, provider: str) -> ProviderError:
-    """The error for one that came with status 200: in the middle of a stream, or in the place of an answer."""
-    error = refusals.failure_in_body(said, provider)
-    kind = _exception(said) or NAMED.get(error.code) or _by_words(error)
+def error_from_object(said: object, provider: str) -> ProviderError:
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
+    error = errors.error_from_object(said, provider)
+    kind = _exception_class(said) or NAMED.get(error.code) or _class_by_message(error)
     if kind is not None and type(error) is not kind:
-        error = _as(kind, error)
-    error.request_id = error.request_id or _request_id(said)
+        error = as_error_class(kind, error)
+    error.request_id = error.request_id or _find_request_id(said)
     return error
 
 
-def told(answer: object, event: str) -> object:
-    """What an answer, or an event of no known type, says of an error; `None` where it says nothing of one."""
+def find_error(answer: object, event: str) -> object:
+    """Return the error object in a response, or in an event of an unknown type; `None` if there is none."""
     if not is_object(answer):
         return None
     if event.lower() in EXCEPTIONS:
         return {**answer, "type": event}
-    if event == "error" or answer.get("type") == "error" or _says(answer.get("error")):
+    if event == "error" or answer.get("type") == "error" or _describes_error(answer.get("error")):
         return answer
     if any(key.lower() in EXCEPTIONS for key in answer):
         return next({**mapping(value), "type": key} for key, value in answer.items() if key.lower() in EXCEPTIONS)
     return None
 
 
-def _says(error: object) -> bool:
+def _describes_error(error: object) -> bool:
     return is_object(error) or (isinstance(error, str) and bool(error.strip()))
 
 
-def translate(error: TransportError, provider: str) -> ChatError:
-    """The error of a run for what the transport met."""
-    if error.kind == "status" and error.status is not None:
-        return refusal(error.status, error.headers, error.body, provider)
-    return unreachable(error, provider)
-
-
-def _by_words(error: ProviderError) -> type[ProviderError] | None:
-    """What a request is refused for, where the words alone say that it is not the request."""
+def _class_by_message(error: ProviderError) -> type[ProviderError] | None:
+    """Return the class for a 400 whose message names a reason other than the request; `None` for any other error."""
     if type(error) is not InvalidRequestError:
         return None
     words = str(error)
     return QuotaExceededError if CREDIT.search(words) else ContentFilteredError if FILTERED.search(words) else None
 
 
-def _exception(said: object) -> type[ProviderError] | None:
+def _exception_class(said: object) -> type[ProviderError] | None:
     return EXCEPTIONS.get(str(mapping(said).get("type", "")).lower())
 
 
-def _as(kind: type[ProviderError], error: ProviderError) -> ProviderError:
-    """The same error, of another class."""
-    return kind(
-        str(error),
-        status=error.status,
-        code=error.code,
-        request_id=error.request_id,
-        body=error.body,
-        retry_after=error.retry_after,
-    )
-
-
-def _limits(headers: Mapping[str, str]) -> dict[str, str]:
+def _common_limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The limits in the names that most vendors give them: `anthropic-ratelimit-requests-remaining` and `-reset`."""
     found: dict[str, str] = {}
     for name, value in headers.items():
@@ -134,13 +114,13 @@ def _limits(headers: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _read(body: bytes) -> object:
+def _parse(body: bytes) -> object:
     try:
         return loads(body)
     except ValueError:
         return None
 
 
-def _request_id(said: object) -> str | None:
+def _find_request_id(said: object) -> str | None:
     found = mapping(said).get("request_id")
     return found if isinstance(found, str) else None

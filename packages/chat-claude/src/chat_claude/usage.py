@@ -7,7 +7,7 @@ from typing import Final
 from chat_core.usage import Usage
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
-KEPT: Final = (
+EXTRA_FIELDS: Final = (
     "server_tool_use", "service_tier", "cache_creation", "iterations", "speed", "inference_geo", "fallback_credit",
     "cost",
 )  # fmt: skip
@@ -18,7 +18,7 @@ INPUT: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input
 """The counts that together are the input."""
 
 
-def merged(known: Json, usage: object) -> Json:
+def merge_usage(known: Json, usage: object) -> Json:
     """Counts with later ones. Each time they are those of the whole answer so far: nothing is added up.
 
     What is not said again stays. So does the input where all of it is zero afterwards, as some gateways say: there is
@@ -26,10 +26,10 @@ def merged(known: Json, usage: object) -> Json:
     """
     if not is_mapping(usage):
         return known
-    told = {name: value for name, value in usage.items() if value is not None or name not in known}
-    if not any(told.get(name) for name in INPUT):
-        told = {name: value for name, value in told.items() if name not in INPUT or name not in known}
-    return known | told
+    reported = {name: value for name, value in usage.items() if value is not None or name not in known}
+    if not any(reported.get(name) for name in INPUT):
+        reported = {name: value for name, value in reported.items() if name not in INPUT or name not in known}
+    return known | reported
 
 
 def read_usage(usage: object) -> Usage:
@@ -45,13 +45,13 @@ def read_usage(usage: object) -> Usage:
     )
 
 
-def kept(usage: object) -> Json:
+def extra_usage_fields(usage: object) -> Json:
     """What was told beside the counts, where it says anything."""
     counts = mapping(usage)
-    return {name: value for name in KEPT if _says(value := counts.get(name))}
+    return {name: value for name in EXTRA_FIELDS if _is_set(value := counts.get(name))}
 
 
-def _says(value: object) -> bool:
+def _is_set(value: object) -> bool:
     return any(value.values()) if is_mapping(value) else bool(value)
 
 

@@ -11,7 +11,7 @@ from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.json import dumps
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
 from chat_completions.calls import Call, Calls
 
@@ -142,7 +142,7 @@ class Answer:
     def _content_part(self, part: Json, path: str, out: list[Delta]) -> None:
         kind = part.get("type")
         if kind == "text" or kind is None:
-            if text := want_text(part.get("text") or "", f"{path}.text"):
+            if text := require_text(part.get("text") or "", f"{path}.text"):
                 self.texts.append(text)
                 out.append(TextDelta(text))
         elif isinstance(kind, str) and kind in THOUGHTS:
@@ -163,8 +163,8 @@ class Answer:
         pieces = value if is_list(value) else [{"type": "text", "text": value}]
         self._chunk = (self._chunk or {}) | {name: item for name, item in part.items() if name != key}
         for item in pieces:
-            piece = want_object(item, f"{path}.{key}")
-            text = want_text(piece.get("text") or "", f"{path}.{key}")
+            piece = require_object(item, f"{path}.{key}")
+            text = require_text(piece.get("text") or "", f"{path}.{key}")
             if self._pieces and not self._whole:
                 self._pieces[0] |= {name: item for name, item in piece.items() if item}
             else:
@@ -189,7 +189,7 @@ class Answer:
         self._plain("reasoning_text", value, out)
 
     def _plain(self, field: str, value: object, out: list[Delta]) -> None:
-        text = want_text(value, field)
+        text = require_text(value, field)
         if self._field is None:
             self._field = field
         if field == self._field:
@@ -197,11 +197,11 @@ class Answer:
 
     def reasoning_details(self, value: object, piece: Piece, out: list[Delta]) -> None:
         """What the model thinks, with its signatures; pieces of one detail are joined."""
-        for index, item in enumerate(want_list(value, "reasoning_details")):
-            detail = want_object(item, f"reasoning_details[{index}]")
+        for index, item in enumerate(require_list(value, "reasoning_details")):
+            detail = require_object(item, f"reasoning_details[{index}]")
             self._detail(detail)
             if not any(piece.get(name) for name in REASONING):
-                self._think(want_text(detail.get("text") or detail.get("summary") or "", "reasoning_details"), out)
+                self._think(require_text(detail.get("text") or detail.get("summary") or "", "reasoning_details"), out)
 
     def _detail(self, detail: Json) -> None:
         last = self._details[-1] if self._details and not self._whole else None
@@ -221,32 +221,32 @@ class Answer:
 
     def refusal(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
         """The model's words where it refuses."""
-        self._refusal.append(want_text(value, "refusal"))
+        self._refusal.append(require_text(value, "refusal"))
 
     # --- Calls ---------------------------------------------------------------------------------------
 
     def tool_calls(self, value: object, _piece: Piece, out: list[Delta]) -> None:
         """Calls, or pieces of them."""
-        for position, item in enumerate(want_list(value, "tool_calls")):
+        for position, item in enumerate(require_list(value, "tool_calls")):
             path = f"tool_calls[{position}]"
-            entry = want_object(item, path)
+            entry = require_object(item, path)
             # Some servers fill both forms of a call, and leave the one that it is not empty.
-            kind = want_text(entry.get("type") or "", f"{path}.type")
+            kind = require_text(entry.get("type") or "", f"{path}.type")
             custom = entry.get("custom") if kind == "custom" or not entry.get("function") else None
-            function = want_object(custom or entry.get("function") or {}, f"{path}.function")
+            function = require_object(custom or entry.get("function") or {}, f"{path}.function")
             if custom or kind == "custom":
                 kind = "custom" if custom else ""
             self._take_call(entry, function, path, kind, out)
 
     def function_call(self, value: object, _piece: Piece, out: list[Delta]) -> None:
         """The one call of an older form of this wire."""
-        function = want_object(value, "function_call")
+        function = require_object(value, "function_call")
         if function.get("name") or function.get("arguments"):
             self._take_call({"index": "function_call"}, function, "function_call", "", out)
 
     def _take_call(self, entry: Json, function: Json, path: str, kind: str, out: list[Delta]) -> None:
-        name = want_text(function.get("name") or "", f"{path}.function.name")
-        id_ = want_text(entry.get("id") or "", f"{path}.id")
+        name = require_text(function.get("name") or "", f"{path}.function.name")
+        id_ = require_text(entry.get("id") or "", f"{path}.id")
         text = _arguments(function.get("input") if kind == "custom" else function.get("arguments"))
         call = self._calls.place(entry.get("index"), id_, name, text)
         if call is None:
@@ -264,12 +264,12 @@ class Answer:
 
     def images(self, value: object, _piece: Piece, out: list[Delta]) -> None:
         """Images that the model made."""
-        for index, item in enumerate(want_list(value, "images")):
-            image = want_object(item, f"images[{index}]")
+        for index, item in enumerate(require_list(value, "images")):
+            image = require_object(item, f"images[{index}]")
             where = image.get("image_url")
             if not isinstance(where, str):
-                where = want_object(where, f"images[{index}].image_url").get("url")
-            url = want_text(where, f"images[{index}].image_url.url")
+                where = require_object(where, f"images[{index}].image_url").get("url")
+            url = require_text(where, f"images[{index}].image_url.url")
             kept = {key: item for key, item in image.items() if key not in {"image_url", "type"}}
             file = _file(url, Opaque(self._provider, {"image": kept}), f"images[{index}].image_url.url")
             self._files.append(file)
@@ -277,10 +277,10 @@ class Answer:
 
     def audio(self, value: object, _piece: Piece, out: list[Delta]) -> None:
         """What the model said aloud, with its transcript, which is the text of the answer."""
-        audio = want_object(value, "audio")
+        audio = require_object(value, "audio")
         if not any(audio.values()):
             return
-        if data := want_text(audio.get("data") or "", "audio.data"):
+        if data := require_text(audio.get("data") or "", "audio.data"):
             # Each piece is base64 of its own on some servers, and on others a cut through one long text.
             data = self._uncut + data
             end = len(data) if data.endswith("=") else len(data) // 4 * 4
@@ -289,7 +289,7 @@ class Answer:
         for key, item in audio.items():
             if item and key not in {"data", "transcript"}:
                 self._audio[key] = item
-        if text := want_text(audio.get("transcript") or "", "audio.transcript"):
+        if text := require_text(audio.get("transcript") or "", "audio.transcript"):
             self._audio["transcript"] = self._audio.get("transcript", "") + text
             out.append(TextDelta(text))
 
@@ -302,11 +302,11 @@ class Answer:
 
     def annotations(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
         """Citations, parsed files."""
-        self._notes += want_list(value, "annotations")
+        self._notes += require_list(value, "annotations")
 
     def executed_tools(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
         """Tools that the server ran itself. They come first as they start and again as they end."""
-        for item in want_list(value, "executed_tools"):
+        for item in require_list(value, "executed_tools"):
             index = item.get("index") if is_object(item) else None
             same = [
                 part
@@ -315,7 +315,7 @@ class Answer:
             ]
             for part in same if index is not None else []:
                 self._others.remove(part)
-            self._others.append(ProviderPart(self._provider, "executed_tool", want_object(item, "executed_tools")))
+            self._others.append(ProviderPart(self._provider, "executed_tool", require_object(item, "executed_tools")))
 
 
 Handler: TypeAlias = Callable[[Answer, Any, Piece, list[Delta]], None]

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import final
 
-from chat_core.errors import ChatError, NetworkError, ProviderError, TransportError
+from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
@@ -16,7 +16,7 @@ from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings, encode, encode_embeddings, is_last
-from chat_completions.errors import Meanings, refusal
+from chat_completions.errors import Meanings, error_from_response, error_without_response
 from chat_completions.options import Dialect
 
 
@@ -81,13 +81,11 @@ class _Provider(TransportProvider):
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx, by the words of its vendor too."""
-        return refusal(status, headers, body, self._dialect.provider, self._meanings)
+        return error_from_response(status, headers, body, self._dialect.provider, self._meanings)
 
     def transport_error(self, error: TransportError) -> ChatError:
         """Return the error of a run for an error of the transport, with the vendor's hint if nothing listens."""
-        if error.kind == "connect" and self._hint:
-            return NetworkError(f"{self._dialect.provider}: {error}; {self._hint}")
-        return super().transport_error(error)
+        return error_without_response(error, self._dialect.provider, self._hint, self._meanings)
 
 
 @final

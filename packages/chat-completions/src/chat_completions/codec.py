@@ -22,7 +22,7 @@ from chat_core.wire.strict import strict_schema
 
 from chat_completions.decode import DONE, StreamDecoder, decode, is_last
 from chat_completions.encode import encode, encode_turns
-from chat_completions.errors import failure_in_body, told
+from chat_completions.errors import error_from_object, find_error
 from chat_completions.options import CompletionsOptions, Dialect
 from chat_completions.usage import read_usage
 
@@ -98,8 +98,8 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := told(answer, kind="embeddings")) is not None:
-        raise failure_in_body(said, provider)
+    if (said := find_error(answer, kind="embeddings")) is not None:
+        raise error_from_object(said, provider)
     if not is_object(answer):
         msg = f"{provider}: an answer is an object"
         raise InvalidResponseError(msg, raw=body)

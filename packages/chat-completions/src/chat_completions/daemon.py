@@ -26,7 +26,7 @@ from chat_completions._settings import (
     parts_of,
 )
 from chat_completions.client import CompletionsProvider
-from chat_completions.errors import failure_in_body, refusal, unmet
+from chat_completions.errors import error_from_object, error_from_response, error_without_response
 from chat_completions.presets import OLLAMA
 from chat_completions.vendors import Sized, VendorBuilder
 
@@ -170,7 +170,7 @@ class Pull:
                 batches = self._batches = await self._open()
             batch = await anext(batches, None)
         except TransportError as error:
-            raise unmet(error, OLLAMA.name, OLLAMA.hint) from error
+            raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
         if batch is None:
             msg = f"{OLLAMA.name}: the stream ended before {self._model!r} was here; pull again, and it goes on"
             raise StreamTruncatedError(msg)
@@ -188,7 +188,7 @@ class Pull:
     def _step(self, event: Event) -> PullProgress:
         said = _object(event.data)
         if said.get("error"):
-            failure = failure_in_body(said, OLLAMA.name)
+            failure = error_from_object(said, OLLAMA.name)
             if "file does not exist" in str(failure):
                 msg = f"{OLLAMA.name} knows no model {self._model!r}: {failure}"
                 raise NotFoundError(msg, body=event.data)
@@ -261,9 +261,9 @@ async def _version(transport: Transport, request: Request) -> str:
     try:
         response = await transport.send(request)
     except TransportError as error:
-        raise unmet(error, OLLAMA.name, OLLAMA.hint) from error
+        raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
     if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-        raise refusal(response.status, response.headers, response.body, OLLAMA.name)
+        raise error_from_response(response.status, response.headers, response.body, OLLAMA.name)
     version = _object(response.body).get("version")
     if not isinstance(version, str):
         msg = f"{OLLAMA.name}: what answers tells no version; does Ollama listen there?"

@@ -20,11 +20,19 @@ from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.shapes import WrongShapeError, is_list, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.shapes import (
+    WrongShapeError,
+    is_list,
+    is_object,
+    mapping,
+    require_list,
+    require_object,
+    require_text,
+)
 from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_completions.answer import Answer
-from chat_completions.errors import failure_in_body, failure_in_finish, told
+from chat_completions.errors import error_from_finish_reason, error_from_object, find_error
 from chat_completions.usage import read_usage
 
 ErrorT = TypeVar("ErrorT", bound=ChatError)
@@ -117,7 +125,6 @@ class StreamDecoder:
         "_extra",
         "_finish",
         "_flowing",
-        "_halves",
         "_headed",
         "_id",
         "_last",
@@ -126,6 +133,7 @@ class StreamDecoder:
         "_piece",
         "_provider",
         "_seen",
+        "_surrogates",
         "_texts",
         "_usage",
         "done",
@@ -139,7 +147,7 @@ class StreamDecoder:
         self._texts = self._answer.texts
         self._bytes = 0
         self._data = b""
-        self._halves = SurrogateBuffer()
+        self._surrogates = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether text may come, and nothing stands in its way
         self._seen = False
@@ -174,7 +182,7 @@ class StreamDecoder:
         return out
 
     def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        halves = self._halves
+        surrogates = self._surrogates
         for event in events:
             self._data = data = event.data
             if len(data) < SHORTEST:
@@ -190,15 +198,15 @@ class StreamDecoder:
             except ValueError:
                 chunk = self._odd(event)
             else:
-                if halves.held:
-                    chunk = halves.feed(chunk)
+                if surrogates.held:
+                    chunk = surrogates.feed(chunk)
             if event.type == "message" or self._known(chunk, event.type):
                 self._take(chunk, event.type, out)
 
     def _odd(self, event: Event) -> object:
         """What the fast parser refuses: JSON with half a character in it, or words."""
         try:
-            return self._halves.feed(loads(event.data))
+            return self._surrogates.feed(loads(event.data))
         except ValueError:
             if event.type == "message":
                 raise
@@ -209,7 +217,7 @@ class StreamDecoder:
         if is_object(chunk):
             return True
         if kind == "error":
-            raise failure_in_body(chunk, self._provider)
+            raise error_from_object(chunk, self._provider)
         return False
 
     def _take(self, chunk: Any, kind: str, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
@@ -261,7 +269,7 @@ class StreamDecoder:
 
     def _take_whole(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
         self._head(chunk, "")
-        choices = want_list(chunk.get("choices") or [], "choices")
+        choices = require_list(chunk.get("choices") or [], "choices")
         if not choices:
             raise WrongShapeError("choices", "a list of at least one choice")
         self._last = chunk
@@ -272,7 +280,7 @@ class StreamDecoder:
             message = choice.get("message")
             # A filter that ate the whole answer leaves no message, and a finish reason that says so.
             if message is not None or not choice.get("finish_reason"):
-                message = want_object(message, "choices[0].message")
+                message = require_object(message, "choices[0].message")
                 # Some gateways give one answer as several choices: its text, and each of its calls.
                 if position == 0 or message.get("tool_calls"):
                     self._answer.read(message, [])
@@ -291,8 +299,8 @@ class StreamDecoder:
         if not self.done and self._finish is None:
             raise self._truncated()
         if error := mapping(mapping(self._last).get("x_groq")).get("error"):
-            raise self._with_partial(failure_in_body(error, self._provider))
-        if (failure := failure_in_finish(self._finish, self._provider)) is not None:
+            raise self._with_partial(error_from_object(error, self._provider))
+        if (failure := error_from_finish_reason(self._finish, self._provider)) is not None:
             raise self._with_partial(failure)
         if not self._seen:
             raise self._invalid("the stream ended without an answer in it", "choices", b"")  # noqa: TRY003
@@ -311,10 +319,10 @@ class StreamDecoder:
 
     def _head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
         """Look at the fields beside the choices."""
-        if (said := told(chunk, kind=kind)) is not None:
-            raise failure_in_body(said, self._provider)
-        self._id = self._id or want_text(chunk.get("id") or "", "id") or None
-        self._model = self._model or want_text(chunk.get("model") or "", "model") or None
+        if (said := find_error(chunk, kind=kind)) is not None:
+            raise error_from_object(said, self._provider)
+        self._id = self._id or require_text(chunk.get("id") or "", "id") or None
+        self._model = self._model or require_text(chunk.get("model") or "", "model") or None
         self._headed = bool(self._id and self._model)
         self._keep(chunk)
 
@@ -328,8 +336,8 @@ class StreamDecoder:
     def _end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
         """Look at a choice that says more than its piece of the message."""
         if error := choice.get("error"):
-            raise failure_in_body(error, self._provider)
-        finish = want_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
+            raise error_from_object(error, self._provider)
+        finish = require_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
         if finish and finish.lower() not in UNSAID:
             self._finish = finish
             self._seen, self._flowing = True, False
@@ -339,7 +347,7 @@ class StreamDecoder:
                     self._extra[name] = value
         if usage := choice.get("usage"):
             self._spend(usage)  # Moonshot counts here
-        for name, tokens in want_object(choice.get("logprobs") or {}, "choices[0].logprobs").items():
+        for name, tokens in require_object(choice.get("logprobs") or {}, "choices[0].logprobs").items():
             if is_list(tokens):
                 self._logprobs.setdefault(name, []).extend(tokens)
 
@@ -399,8 +407,8 @@ class StreamDecoder:
             chunk = loads(data)
         except ValueError:
             return self._invalid("the server's words are not JSON", "", data)
-        if is_list(chunk) and (said := told(chunk)) is not None:
-            return failure_in_body(said, self._provider)
+        if is_list(chunk) and (said := find_error(chunk)) is not None:
+            return error_from_object(said, self._provider)
         where = wrong_path(chunk, self._piece)
         if where is None:
             raise error  # not the server's fault

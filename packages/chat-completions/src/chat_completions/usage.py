@@ -18,22 +18,22 @@ def read_usage(raw: object) -> Usage:
     """The counts of a `usage` object. A count that is missing, or no number, is 0."""
     if not is_mapping(raw):
         return Usage()
-    spent = _counts(raw)
-    asked = _counts(raw.get("prompt_tokens_details"))
-    told = _counts(raw.get("completion_tokens_details"))
-    output = spent.get("completion_tokens", 0)
-    reasoning = told.get("reasoning_tokens", 0) or spent.get("reasoning_tokens", 0)
+    counts = _counts(raw)
+    inputs = _counts(raw.get("prompt_tokens_details"))
+    outputs = _counts(raw.get("completion_tokens_details"))
+    output = counts.get("completion_tokens", 0)
+    reasoning = outputs.get("reasoning_tokens", 0) or counts.get("reasoning_tokens", 0)
     # Most servers count reasoning in `completion_tokens`; where the numbers show that one does not, it is added.
     if reasoning > output or (
-        reasoning and spent.get("total_tokens") == spent.get("prompt_tokens", 0) + output + reasoning
+        reasoning and counts.get("total_tokens") == counts.get("prompt_tokens", 0) + output + reasoning
     ):
         output += reasoning
     return Usage(
-        input_tokens=spent.get("prompt_tokens", 0),
+        input_tokens=counts.get("prompt_tokens", 0),
         output_tokens=output,
-        cache_read_tokens=asked.get("cached_tokens", 0)
-        or next((spent[name] for name in CACHE_READ if spent.get(name)), 0),
-        cache_write_tokens=asked.get("cache_write_tokens", 0) or spent.get("cache_creation_input_tokens", 0),
+        cache_read_tokens=inputs.get("cached_tokens", 0)
+        or next((counts[name] for name in CACHE_READ if counts.get(name)), 0),
+        cache_write_tokens=inputs.get("cache_write_tokens", 0) or counts.get("cache_creation_input_tokens", 0),
         reasoning_tokens=reasoning,
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, final
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShapeError, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, require_object, require_text
 
 from chat_gemini.calls import Call
 
@@ -57,7 +57,7 @@ class Answer:
             if item is None:
                 continue
             path = f"parts[{index}]"
-            part = want_object(item, path)
+            part = require_object(item, path)
             if len(part) > 1:
                 part = self._plain(part, path, out)
             for key, value in part.items():
@@ -107,7 +107,7 @@ class Answer:
 
     def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """Text of the answer, or what the model thinks."""
-        text = want_text(value, f"{path}.text")
+        text = require_text(value, f"{path}.text")
         kind = Reasoning if part.get("thought") else Text
         if text:
             out.append(TextDelta(text) if kind is Text else ReasoningDelta(text))
@@ -130,7 +130,7 @@ class Answer:
         """What a part has beside its content: its signature, and further fields."""
         data: Json = {}
         if signature := part.get(SIGNATURE):
-            data[SIGNATURE] = want_text(signature, f"{path}.{SIGNATURE}")
+            data[SIGNATURE] = require_text(signature, f"{path}.{SIGNATURE}")
         if further := {key: value for key, value in part.items() if key not in BESIDE and key != kind}:
             data["part"] = further
         return data
@@ -138,8 +138,8 @@ class Answer:
     def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """A call of a function, or a piece of one."""
         path = f"{path}.functionCall"
-        entry = want_object(value, path)
-        name = want_text(entry.get("name") or "", f"{path}.name")
+        entry = require_object(value, path)
+        name = require_text(entry.get("name") or "", f"{path}.name")
         call = self._open
         first = call is None or (bool(name) and (call.id is None or call.id != entry.get("id")))
         if first:
@@ -165,12 +165,12 @@ class Answer:
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """A file that the model made."""
-        blob = want_object(value, f"{path}.inlineData")
+        blob = require_object(value, f"{path}.inlineData")
         if part.get("thought"):
             self._other(part)  # a sketch on the way to the answer is no file of it
             return
-        data = _base64(want_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data")
-        mime = want_text(blob.get("mimeType") or "application/octet-stream", f"{path}.inlineData.mimeType")
+        data = _base64(require_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data")
+        mime = require_text(blob.get("mimeType") or "application/octet-stream", f"{path}.inlineData.mimeType")
         further = self._data(part, "inlineData", path) | _blob(blob)
         if not further and not self._whole and mime.lower().startswith(RAW_SOUND):
             if self._sound is None or self._sound[0] != mime:
@@ -190,9 +190,9 @@ class Answer:
 
     def linked(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """A file that the model made, by its URI."""
-        where = want_object(value, f"{path}.fileData")
-        mime = want_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
-        url = want_text(where.get("fileUri"), f"{path}.fileData.fileUri")
+        where = require_object(value, f"{path}.fileData")
+        mime = require_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
+        url = require_text(where.get("fileUri"), f"{path}.fileData.fileUri")
         further = self._data(part, "fileData", path) | _blob(where)
         self._add_file(File(mime, url=url, opaque=Opaque(self._provider, further) if further else None), out)
 

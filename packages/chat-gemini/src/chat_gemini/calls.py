@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from chat_core.json import dumps
 from chat_core.messages import FunctionCall, Opaque, Tool
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
 STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d{1,6})\]|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]")
 
@@ -64,15 +64,15 @@ class Call:
         Raises:
             WrongShapeError: it has one.
         """
-        self.id = self.id or want_text(call.get("id") or "", f"{path}.id") or None
-        self.arguments |= want_object(call.get("args") or {}, f"{path}.args")
-        for index, piece in enumerate(want_list(call.get("partialArgs") or [], f"{path}.partialArgs")):
+        self.id = self.id or require_text(call.get("id") or "", f"{path}.id") or None
+        self.arguments |= require_object(call.get("args") or {}, f"{path}.args")
+        for index, piece in enumerate(require_list(call.get("partialArgs") or [], f"{path}.partialArgs")):
             where = f"{path}.partialArgs[{index}]"
-            self._put(want_object(piece, where), where)
+            self._put(require_object(piece, where), where)
         self.open = call.get("willContinue") is True
 
     def _put(self, piece: Json, where: str) -> None:
-        path = want_text(piece.get("jsonPath"), f"{where}.jsonPath")
+        path = require_text(piece.get("jsonPath"), f"{where}.jsonPath")
         steps = _steps(path, f"{where}.jsonPath")
         value: Any = next((piece[name] for name in VALUES if piece.get(name) is not None), None)
         if isinstance(value, float) and value.is_integer():

@@ -24,7 +24,7 @@ from chat_gemini.codec import (
     encode_count,
     encode_embeddings,
 )
-from chat_gemini.errors import refusal
+from chat_gemini.errors import error_from_response
 from chat_gemini.options import Dialect, EmbeddingDialect
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
@@ -44,7 +44,7 @@ class _Client(TransportProvider):
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx, by the details in its `google.rpc.Status` too."""
-        return refusal(status, headers, body, self.metadata.name)
+        return error_from_response(status, headers, body, self.metadata.name)
 
     async def _post(self, method: str, body: bytes, options: ChatOptions) -> bytes:
         return await self.fetch(self.endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False))

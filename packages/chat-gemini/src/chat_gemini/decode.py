@@ -20,11 +20,11 @@ from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, want_list, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_gemini.answer import Answer
-from chat_gemini.errors import failure_in_body, told
+from chat_gemini.errors import error_from_object, find_error
 from chat_gemini.usage import read_usage
 
 ErrorT = TypeVar("ErrorT", bound=ChatError)
@@ -104,13 +104,13 @@ class StreamDecoder:
         "_feedback",
         "_finish",
         "_flowing",
-        "_halves",
         "_headed",
         "_id",
         "_last",
         "_model",
         "_provider",
         "_seen",
+        "_surrogates",
         "_texts",
         "_usage",
         "_whole",
@@ -125,7 +125,7 @@ class StreamDecoder:
         self._texts = self._answer.texts
         self._bytes = 0
         self._data = b""
-        self._halves = SurrogateBuffer()
+        self._surrogates = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether a text grows
         self._seen = False
@@ -158,7 +158,7 @@ class StreamDecoder:
         return out
 
     def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        halves = self._halves
+        surrogates = self._surrogates
         for event in events:
             self._data = data = event.data
             self._bytes += len(data)
@@ -167,8 +167,8 @@ class StreamDecoder:
             except ValueError:
                 chunk = self._odd(data)
             else:
-                if halves.held:
-                    chunk = halves.feed(chunk)
+                if surrogates.held:
+                    chunk = surrogates.feed(chunk)
             if chunk is not None:
                 self._take(chunk, out)
 
@@ -176,7 +176,7 @@ class StreamDecoder:
         """What the fast parser refuses; `None` for a sign of life, and for a mark that a gateway ends streams with."""
         if data.strip() in (b"", b"[DONE]"):
             return None
-        return self._halves.feed(loads(data))
+        return self._surrogates.feed(loads(data))
 
     def _take(self, chunk: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         """Take one chunk. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
@@ -219,7 +219,7 @@ class StreamDecoder:
     def _take_parts(self, parts: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         self._seen = True
         before = len(out)
-        self._answer.read(want_list(parts, "parts"), out)
+        self._answer.read(require_list(parts, "parts"), out)
         # What says anything after a finish reason shows that the answer was not over.
         if len(out) > before:
             self._finish = None
@@ -245,7 +245,7 @@ class StreamDecoder:
             raise self.failure
 
     def _take_whole(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        candidates = want_object(chunk, "the answer").get("candidates")
+        candidates = require_object(chunk, "the answer").get("candidates")
         if candidates and all(candidate.get("index") not in FIRST for candidate in candidates):
             candidates = [{**candidates[0], "index": 0}]
             chunk = {**chunk, "candidates": candidates}
@@ -288,12 +288,12 @@ class StreamDecoder:
 
     def _head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
         """Look at the fields beside the candidates."""
-        if (said := told(chunk)) is not None:
-            raise failure_in_body(said, self._provider)
-        self._id = self._id or want_text(chunk.get("responseId") or "", "responseId") or None
-        self._model = self._model or want_text(chunk.get("modelVersion") or "", "modelVersion") or None
+        if (said := find_error(chunk)) is not None:
+            raise error_from_object(said, self._provider)
+        self._id = self._id or require_text(chunk.get("responseId") or "", "responseId") or None
+        self._model = self._model or require_text(chunk.get("modelVersion") or "", "modelVersion") or None
         self._headed = bool(self._id and self._model)
-        self._feedback |= want_object(chunk.get("promptFeedback") or {}, "promptFeedback")
+        self._feedback |= require_object(chunk.get("promptFeedback") or {}, "promptFeedback")
         self._keep(chunk)
 
     def _keep(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
@@ -303,7 +303,7 @@ class StreamDecoder:
 
     def _end(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
         """Look at a candidate that says more than its piece of the content."""
-        finish = want_text(candidate.get("finishReason") or "", "candidates[0].finishReason")
+        finish = require_text(candidate.get("finishReason") or "", "candidates[0].finishReason")
         if finish not in UNSAID:
             self._finish = finish
         for name in KEPT_OF_CANDIDATE:

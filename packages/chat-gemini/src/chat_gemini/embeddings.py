@@ -14,7 +14,7 @@ from chat_core.usage import Usage
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
 
 from chat_gemini.encode import encode_conversation, encode_tools
-from chat_gemini.errors import failure_in_body, told
+from chat_gemini.errors import error_from_object, find_error
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions
 from chat_gemini.usage import read_usage
 
@@ -98,8 +98,8 @@ def _answer(body: bytes, provider: str) -> Json:
     except ValueError as error:
         msg = f"{provider}: the server's words are not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := told(answer)) is not None:
-        raise failure_in_body(said, provider)
+    if (said := find_error(answer)) is not None:
+        raise error_from_object(said, provider)
     if not is_object(answer):
         msg = f"{provider}: an answer is an object"
         raise InvalidResponseError(msg, raw=body)

@@ -19,11 +19,11 @@ def read_usage(raw: object) -> Usage:
     """
     if not is_mapping(raw):
         return Usage()
-    spent = {name: int(count) for name, count in raw.items() if count.__class__ in (int, float) and 0 <= count < MOST}
-    thoughts = spent.get("thoughtsTokenCount", 0)
+    counts = {name: int(count) for name, count in raw.items() if count.__class__ in (int, float) and 0 <= count < MOST}
+    thoughts = counts.get("thoughtsTokenCount", 0)
     return Usage(
-        input_tokens=spent.get("promptTokenCount", 0) + spent.get("toolUsePromptTokenCount", 0),
-        output_tokens=spent.get("candidatesTokenCount", 0) + thoughts,
-        cache_read_tokens=spent.get("cachedContentTokenCount", 0),
+        input_tokens=counts.get("promptTokenCount", 0) + counts.get("toolUsePromptTokenCount", 0),
+        output_tokens=counts.get("candidatesTokenCount", 0) + thoughts,
+        cache_read_tokens=counts.get("cachedContentTokenCount", 0),
         reasoning_tokens=thoughts,
     )

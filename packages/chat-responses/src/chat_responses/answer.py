@@ -13,7 +13,7 @@ from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.json import dumps
 from chat_core.messages import Opaque
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShapeError, mapping, want_object, want_text
+from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
 from chat_responses.accumulate import CALLS, Growing, Items, Place
 from chat_responses.items import (
@@ -58,7 +58,7 @@ class Answer:
 
     def item_added(self, event: Json, out: list[Delta]) -> None:
         """An item begins."""
-        item = want_object(event.get("item"), "item")
+        item = require_object(event.get("item"), "item")
         growing = self._items.begun(event, item)
         self._place = self, self
         if item.get("type") in CALLS and item.get("type") != "mcp_approval_request":
@@ -67,14 +67,14 @@ class Answer:
 
     def item_done(self, event: Json, out: list[Delta]) -> None:
         """An item is whole."""
-        item = want_object(event.get("item"), "item")
+        item = require_object(event.get("item"), "item")
         self._show(self._items.ended(event, item), item, out)
 
     def _name(self, growing: Growing, item: Json, text: str, out: list[Delta]) -> None:
         """Tell of a call that begins."""
         growing.call = self._calls
         self._calls += 1
-        name = want_text(item.get("name") or "", "item.name")
+        name = require_text(item.get("name") or "", "item.name")
         if text:
             growing.pieces.setdefault(("arguments", 0), []).append(text)
         out.append(ToolCallDelta(text, growing.call, name or None, call_id_of(item)))
@@ -85,7 +85,7 @@ class Answer:
         if kind == "message" and is_answer(item):
             for index, piece in enumerate(content_of(item, "item")):
                 if piece.get("type") in TEXTS:
-                    self._catch_up(growing, ("text", index), want_text(piece.get("text") or "", "item.text"), out)
+                    self._catch_up(growing, ("text", index), require_text(piece.get("text") or "", "item.text"), out)
         elif kind == "reasoning":
             for place, text in thoughts_of(item, "item"):
                 self._catch_up(growing, place, text, out)
@@ -143,7 +143,7 @@ class Answer:
 
     def text_done(self, event: Json, out: list[Delta]) -> None:
         """A text is whole."""
-        text = want_text(event.get("text") or "", "text")
+        text = require_text(event.get("text") or "", "text")
         self._catch_up(self._items.at(event), ("text", event.get("content_index") or 0), text, out)
 
     def part_done(self, event: Json, out: list[Delta]) -> None:
@@ -152,7 +152,7 @@ class Answer:
         name = PARTS.get(str(part.get("type")))
         if name is None:
             return
-        text = want_text(part.get("text") or part.get("refusal") or "", "part.text")
+        text = require_text(part.get("text") or part.get("refusal") or "", "part.text")
         index = event.get("summary_index" if name == "summary" else "content_index") or 0
         self._catch_up(self._items.at(event), (name, index), text, out)
 
@@ -164,31 +164,31 @@ class Answer:
     def refusal_delta(self, event: Json, _out: list[Delta]) -> None:
         """More words of a refusal."""
         place = "refusal", event.get("content_index") or 0
-        self._items.at(event).pieces.setdefault(place, []).append(want_text(event.get("delta") or "", "delta"))
+        self._items.at(event).pieces.setdefault(place, []).append(require_text(event.get("delta") or "", "delta"))
 
     def refusal_done(self, event: Json, _out: list[Delta]) -> None:
         """A refusal is whole."""
         place = "refusal", event.get("content_index") or 0
-        self._items.at(event).pieces[place] = [want_text(event.get("refusal") or "", "refusal")]
+        self._items.at(event).pieces[place] = [require_text(event.get("refusal") or "", "refusal")]
 
     def summary_delta(self, event: Json, out: list[Delta]) -> None:
         """More of what the model tells of its reasoning."""
-        text = want_text(event.get("delta") or "", "delta")
+        text = require_text(event.get("delta") or "", "delta")
         self._think(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
 
     def summary_done(self, event: Json, out: list[Delta]) -> None:
         """A piece of the summary is whole."""
-        text = want_text(event.get("text") or "", "text")
+        text = require_text(event.get("text") or "", "text")
         self._catch_up(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
 
     def thought_delta(self, event: Json, out: list[Delta]) -> None:
         """More of the reasoning itself."""
-        text = want_text(event.get("delta") or "", "delta")
+        text = require_text(event.get("delta") or "", "delta")
         self._think(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
 
     def thought_done(self, event: Json, out: list[Delta]) -> None:
         """A piece of the reasoning is whole."""
-        text = want_text(event.get("text") or "", "text")
+        text = require_text(event.get("text") or "", "text")
         self._catch_up(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
 
     def _think(self, growing: Growing, place: Place, text: str, out: list[Delta]) -> None:
@@ -199,7 +199,7 @@ class Answer:
 
     def arguments_delta(self, event: Json, out: list[Delta]) -> None:
         """More of a call's arguments."""
-        text = want_text(event.get("delta") or "", "delta")
+        text = require_text(event.get("delta") or "", "delta")
         if text:
             growing = self._items.at(event)
             growing.pieces.setdefault(("arguments", 0), []).append(text)

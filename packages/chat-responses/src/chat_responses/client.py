@@ -26,7 +26,7 @@ from chat_responses.codec import (
     is_last,
     sealed,
 )
-from chat_responses.errors import error_in, failure, forgotten
+from chat_responses.errors import error_from_object, error_object, is_previous_response_missing
 from chat_responses.frames import is_error
 from chat_responses.options import ResponsesDialect
 
@@ -74,7 +74,7 @@ class ResponsesProvider(TransportProvider):
         try:
             turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
         except ProviderError as error:
-            if sent.previous is None or not forgotten(error):
+            if sent.previous is None or not is_previous_response_missing(error):
                 raise
             sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
             turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
@@ -102,7 +102,7 @@ class ResponsesProvider(TransportProvider):
                     # Over a socket, the first event says whether the server has it.
                     await stream.begin()
             except ProviderError as error:
-                if sent.previous is None or not forgotten(error):
+                if sent.previous is None or not is_previous_response_missing(error):
                     raise
                 await stack.aclose()
                 sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
@@ -135,5 +135,5 @@ class ResponsesProvider(TransportProvider):
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx: over a socket, its body is an event."""
         if (event := is_error(body)) is not None:
-            return failure(error_in(event), self._dialect.provider)
+            return error_from_object(error_object(event), self._dialect.provider)
         return super().response_error(status, headers, body)

@@ -14,7 +14,7 @@ from chat_core.wire.strict import strict_schema
 from chat_responses.chain import sealed
 from chat_responses.decode import StreamDecoder, decode, is_last
 from chat_responses.encode import Composed, compose, encode, encode_count, encode_turn
-from chat_responses.errors import failure, told
+from chat_responses.errors import error_from_object, find_error
 
 __all__ = [
     "Composed",
@@ -46,7 +46,7 @@ def decode_count(body: bytes, provider: str) -> int:
     count = mapping(answer).get("input_tokens")
     if isinstance(count, int) and count >= 0:
         return count
-    if (said := told(answer)) is not None:
-        raise failure(said, provider)
+    if (said := find_error(answer)) is not None:
+        raise error_from_object(said, provider)
     msg = f"{provider}: `input_tokens` must be a count, not {count!r}"
     raise InvalidResponseError(msg, path="input_tokens", raw=body)

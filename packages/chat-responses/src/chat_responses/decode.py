@@ -18,11 +18,11 @@ from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
-from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, want_list, want_object
+from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object
 from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_responses.answer import EVENTS, Answer
-from chat_responses.errors import error_in, failure, told
+from chat_responses.errors import error_from_object, error_object, find_error
 from chat_responses.items import logprobs_of, parts_of
 from chat_responses.usage import read_usage
 
@@ -105,10 +105,10 @@ class StreamDecoder:
         "_answer",
         "_bytes",
         "_data",
-        "_halves",
         "_head",
         "_output",
         "_provider",
+        "_surrogates",
         "done",
         "failure",
     )
@@ -117,7 +117,7 @@ class StreamDecoder:
         self._provider = provider
         self._bytes = 0
         self._data: bytes | Json = b""
-        self._halves = SurrogateBuffer()
+        self._surrogates = SurrogateBuffer()
         self._head: Json = {}
         self._answer = Answer(provider)
         self._output: list[Json] | None = None
@@ -156,7 +156,7 @@ class StreamDecoder:
         return out
 
     def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        halves, answer = self._halves, self._answer
+        surrogates, answer = self._surrogates, self._answer
         for event in events:
             self._data = data = event.data
             self._bytes += len(data)
@@ -167,8 +167,8 @@ class StreamDecoder:
                 if said is None:
                     continue
             else:
-                if halves.held:
-                    said = halves.feed(said)
+                if surrogates.held:
+                    said = surrogates.feed(said)
             # Most events are pieces of an item, and go where they belong without a detour.
             try:
                 handler = EVENTS.get(said.get("type"))
@@ -188,10 +188,10 @@ class StreamDecoder:
         if not bare or bare == DONE:
             return None
         try:
-            return self._halves.feed(loads(event.data))
+            return self._surrogates.feed(loads(event.data))
         except ValueError:
             if event.type in ERRORS:
-                raise failure(event.data.decode(errors="replace"), self._provider) from None
+                raise error_from_object(event.data.decode(errors="replace"), self._provider) from None
             if _says(event.type):
                 raise
             return None
@@ -199,7 +199,7 @@ class StreamDecoder:
     def _take_words(self, said: object, name: str) -> None:
         """What is no object is an error's words, or nothing where its event is none of ours."""
         if name in ERRORS:
-            raise failure(said, self._provider)
+            raise error_from_object(said, self._provider)
         if _says(name):
             raise AttributeError(name)
 
@@ -217,13 +217,13 @@ class StreamDecoder:
         if handler is not None:
             handler(self._answer, event, out)
         elif kind in BEGINNING:
-            self._note(want_object(event.get("response") or {}, "response"))
+            self._note(require_object(event.get("response") or {}, "response"))
         elif kind in TERMINAL:
             if kind == "response.failed" and event.get("response") is None and event.get("error"):
-                raise failure(error_in(event), self._provider)
-            self._end(want_object(event.get("response"), "response"), kind, out)
+                raise error_from_object(error_object(event), self._provider)
+            self._end(require_object(event.get("response"), "response"), kind, out)
         elif kind in ERRORS or (kind == "message" and event.get("error")):
-            raise failure(error_in(event), self._provider)
+            raise error_from_object(error_object(event), self._provider)
 
     def read(self, body: bytes) -> None:
         """Take a whole response.
@@ -242,14 +242,14 @@ class StreamDecoder:
             raise self.failure
 
     def _take_whole(self, said: Any) -> None:  # noqa: ANN401 - JSON
-        if said.__class__ is list and (error := told(said)) is not None:
-            raise failure(error, self._provider)
+        if said.__class__ is list and (error := find_error(said)) is not None:
+            raise error_from_object(error, self._provider)
         if is_object(said.get("response")) and said.get("type") in TERMINAL:
             said = said["response"]  # over a socket, the last event is the whole answer
-        if (error := told(said)) is not None:
+        if (error := find_error(said)) is not None:
             self._note(said)
-            raise failure(error, self._provider)
-        want_list(said.get("output"), "output")
+            raise error_from_object(error, self._provider)
+        require_list(said.get("output"), "output")
         self._end(said, "", [])
 
     def close(self) -> Turn:
@@ -286,9 +286,9 @@ class StreamDecoder:
         status = response.get("status")
         if kind in {"response.failed", "response.cancelled"} or status in ("failed", "cancelled"):
             error = response.get("error") or {"message": f"the response was {status or 'not finished'}"}
-            raise failure(error, self._provider)
-        listed = want_list(response.get("output") or [], "output")
-        items = [want_object(item, f"output[{place}]") for place, item in enumerate(listed)]
+            raise error_from_object(error, self._provider)
+        listed = require_list(response.get("output") or [], "output")
+        items = [require_object(item, f"output[{place}]") for place, item in enumerate(listed)]
         self._output = self._answer.ended(items, out)
         if kind and not status:
             self._head["status"] = "completed" if kind == "response.done" else kind.removeprefix("response.")

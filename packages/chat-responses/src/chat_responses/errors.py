@@ -1,6 +1,6 @@
 """What servers of the Responses wire say of errors where no status does: in a stream, or in a response that failed.
 
-What they say with a status is read by `chat_core.wire.refusals`, as on every wire.
+What they say with a status is read by `chat_core.wire.errors`, as on every wire.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from chat_core.errors import (
 )
 from chat_core.json import dumps
 from chat_core.transport.provider_errors import refused
-from chat_core.wire.refusals import failure_in_body, read_error, refusal, translate
+from chat_core.wire import errors
+from chat_core.wire.errors import read_error
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
 
-__all__ = ["error_in", "failure", "failure_in_body", "forgotten", "refusal", "told", "translate"]
-
-FORGOTTEN: Final = "previous_response_not_found"
+PREVIOUS_RESPONSE_MISSING: Final = "previous_response_not_found"
 
 KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "invalid_prompt": InvalidRequestError,
@@ -42,7 +41,7 @@ KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "failed_to_download_image": InvalidRequestError,
     "image_file_not_found": InvalidRequestError,
     "data_residency_mismatch": InvalidRequestError,
-    FORGOTTEN: InvalidRequestError,
+    PREVIOUS_RESPONSE_MISSING: InvalidRequestError,
     "image_content_policy_violation": ContentFilteredError,
     "bio_policy": ContentFilteredError,
     "misalignment_policy_violation": ContentFilteredError,
@@ -57,26 +56,26 @@ KINDS: Final[Mapping[str, type[ProviderError]]] = {
 """The codes of this wire that other wires do not have."""
 
 
-def failure(error: object, provider: str) -> ProviderError:
-    """The error for what a server said of one where it had begun to answer."""
-    said = read_error(error)
-    kind = next((KINDS[name] for name in said.names if name in KINDS), None)
+def error_from_object(error: object, provider: str) -> ProviderError:
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
+    reported = read_error(error)
+    kind = next((KINDS[name] for name in reported.names if name in KINDS), None)
     if kind is None:
-        return failure_in_body(error, provider)
-    msg = f"{provider} failed while it answered: {said.shown}"
+        return errors.error_from_object(error, provider)
+    msg = f"{provider} failed while it answered: {reported.summary}"
     body = dumps(error).encode(errors="replace")
-    return refused(kind, msg, status=said.status, headers={}, body=body, code=said.code)
+    return refused(kind, msg, status=reported.status, headers={}, body=body, code=reported.code)
 
 
-def error_in(event: Json) -> object:
-    """What an event says of an error. Over a socket, the status stands beside it."""
+def error_object(event: Json) -> object:
+    """Return the error object of an event. Over a socket, the status is a field beside it."""
     error = event.get("error") or event
     status = event.get("status") or event.get("status_code")
     return {"status": status, **error} if is_object(error) and isinstance(status, int) else error
 
 
-def told(answer: object) -> object:
-    """What an answer that came with status 200 says of an error; `None` where it is a response."""
+def find_error(answer: object) -> object:
+    """Return the error object in a body with status 200; `None` if the body is a response."""
     if is_list(answer) and answer and mapping(answer[0]).get("error"):
         return answer  # a few gateways put their errors into a list
     if not is_object(answer):
@@ -91,9 +90,11 @@ def told(answer: object) -> object:
     return answer if any(answer.get(name) for name in ("message", "detail", "errors")) else None
 
 
-def forgotten(error: ChatError) -> bool:
-    """Whether the server says that it does not have the response that a request goes on from."""
+def is_previous_response_missing(error: ChatError) -> bool:
+    """Return whether the server lacks the previous response that a request refers to."""
     if not isinstance(error, ProviderError):
         return False
     words = str(error).lower()
-    return error.code == FORGOTTEN or ("previous" in words and "response" in words and "not found" in words)
+    return error.code == PREVIOUS_RESPONSE_MISSING or (
+        "previous" in words and "response" in words and "not found" in words
+    )

@@ -14,7 +14,16 @@ from typing import Any, Final, TypeAlias
 
 from chat_core.json import dumps, loads
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, mapping, want_list, want_object, want_text
+from chat_core.wire.shapes import (
+    Json,
+    WrongShapeError,
+    is_list,
+    is_object,
+    mapping,
+    require_list,
+    require_object,
+    require_text,
+)
 
 from chat_responses.parts import MCP_APPROVAL
 
@@ -68,14 +77,14 @@ def content_of(item: Json, path: str) -> list[Json]:
     content = item.get("content")
     if isinstance(content, str):
         return [{"type": "output_text", "text": content}]
-    pieces = want_list(content or [], f"{path}.content")
-    return [want_object(piece, f"{path}.content[{index}]") for index, piece in enumerate(pieces)]
+    pieces = require_list(content or [], f"{path}.content")
+    return [require_object(piece, f"{path}.content[{index}]") for index, piece in enumerate(pieces)]
 
 
 def _said(piece: Json, head: Json, provider: str, path: str) -> Part:
     kind = piece.get("type")
     if kind == "refusal":
-        words = want_text(piece.get("refusal") or "", f"{path}.refusal")
+        words = require_text(piece.get("refusal") or "", f"{path}.refusal")
         return ProviderPart(provider, "refusal", {"refusal": words, "item": head})
     if kind not in TEXTS:
         return ProviderPart(provider, "content", {"content": piece, "item": head})
@@ -85,7 +94,7 @@ def _said(piece: Json, head: Json, provider: str, path: str) -> Part:
         if value not in (None, []) and name not in {"type", "text", "logprobs"}
     }
     data: Json = {"item": head, "part": further} if further else {"item": head}
-    return Text(want_text(piece.get("text") or "", f"{path}.text"), Opaque(provider, data))
+    return Text(require_text(piece.get("text") or "", f"{path}.text"), Opaque(provider, data))
 
 
 def logprobs_of(item: Json) -> list[Any]:
@@ -97,7 +106,7 @@ def logprobs_of(item: Json) -> list[Any]:
 
 
 def _reasoning(item: Json, provider: str, path: str) -> list[Part]:
-    sealed = want_text(item.get("encrypted_content") or "", f"{path}.encrypted_content")
+    sealed = require_text(item.get("encrypted_content") or "", f"{path}.encrypted_content")
     own = kept(item, ("type", "encrypted_content"))
     if not own.get("content"):
         own.pop("content", None)
@@ -113,9 +122,9 @@ def thoughts_of(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
         if isinstance(value, str):
             found.append(((name, 0), value))
             continue
-        for index, piece in enumerate(want_list(value or [], f"{path}.{name}")):
+        for index, piece in enumerate(require_list(value or [], f"{path}.{name}")):
             where = f"{path}.{name}[{index}]"
-            found.append(((name, index), want_text(want_object(piece, where).get("text") or "", f"{where}.text")))
+            found.append(((name, index), require_text(require_object(piece, where).get("text") or "", f"{where}.text")))
     return found
 
 
@@ -136,7 +145,7 @@ def arguments_of(item: Json, path: str) -> str:
 
 
 def _function_call(item: Json, provider: str, path: str) -> list[Part]:
-    name = want_text(item.get("name"), f"{path}.name")
+    name = require_text(item.get("name"), f"{path}.name")
     own = kept(item, ("type", "name", "arguments", "call_id", "parsed_arguments"))
     opaque = Opaque(provider, {"item": own}) if own else None
     call = FunctionCall.parse(name, arguments_of(item, path), opaque=opaque)
@@ -157,7 +166,7 @@ def call_id_of(item: Json) -> str | None:
 
 
 def _custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
-    name = want_text(item.get("name"), f"{path}.name")
+    name = require_text(item.get("name"), f"{path}.name")
     text = arguments_of(item, path)
     opaque = Opaque(
         provider, {"item": {"type": "custom_tool_call", **kept(item, ("type", "name", "input", "call_id"))}}
@@ -168,7 +177,7 @@ def _custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def _mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
-    request = want_text(item.get("id"), f"{path}.id")
+    request = require_text(item.get("id"), f"{path}.id")
     call = FunctionCall(MCP_APPROVAL, approval_arguments(item), opaque=Opaque(provider, {"item": item}))
     return [Tool(call, call_id=request)]
 

@@ -15,15 +15,15 @@ def read_usage(raw: object) -> Usage:
     """The counts of a `usage` object. A count that is missing, or no number, is 0."""
     if not is_mapping(raw):
         return Usage()
-    spent = _counts(raw)
-    asked = _counts(raw.get("input_tokens_details"))
-    told = _counts(raw.get("output_tokens_details"))
+    counts = _counts(raw)
+    inputs = _counts(raw.get("input_tokens_details"))
+    outputs = _counts(raw.get("output_tokens_details"))
     return Usage(
-        input_tokens=spent.get("input_tokens", 0),
-        output_tokens=spent.get("output_tokens", 0),
-        cache_read_tokens=asked.get("cached_tokens", 0),
-        cache_write_tokens=asked.get("cache_write_tokens", 0),
-        reasoning_tokens=told.get("reasoning_tokens", 0),
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        cache_read_tokens=inputs.get("cached_tokens", 0),
+        cache_write_tokens=inputs.get("cache_write_tokens", 0),
+        reasoning_tokens=outputs.get("reasoning_tokens", 0),
     )
 
 

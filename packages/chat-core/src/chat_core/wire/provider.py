@@ -10,10 +10,10 @@ from typing import Self
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Turn
 from chat_core.provider import ProviderMeta
-from chat_core.transport.failure import unreachable
 from chat_core.transport.protocol import Transport
-from chat_core.transport.types import Request
-from chat_core.wire import refusals
+from chat_core.transport.provider_errors import unreachable
+from chat_core.transport.values import Request
+from chat_core.wire import errors
 from chat_core.wire.decoded import DecodedStream, Decoder
 from chat_core.wire.endpoint import Endpoint
 
@@ -103,9 +103,9 @@ class TransportProvider:
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx.
 
-        The default reads the error formats that most servers share (`chat_core.wire.refusals`).
+        The default reads the error formats that most servers share (`chat_core.wire.errors`).
         """
-        return refusals.refusal(status, headers, body, self._metadata.name)
+        return errors.error_from_response(status, headers, body, self._metadata.name)
 
     def transport_error(self, error: TransportError) -> ChatError:
         """Return the error of a run for an error of the transport.

@@ -40,7 +40,7 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if is_mapping(value) else {}
 
 
-def want_text(value: object, path: str) -> str:
+def require_text(value: object, path: str) -> str:
     """The text at `path`.
 
     Raises:
@@ -51,7 +51,7 @@ def want_text(value: object, path: str) -> str:
     raise WrongShapeError(path, "a text")
 
 
-def want_list(value: object, path: str) -> list[Any]:
+def require_list(value: object, path: str) -> list[Any]:
     """The list at `path`.
 
     Raises:
@@ -62,7 +62,7 @@ def want_list(value: object, path: str) -> list[Any]:
     raise WrongShapeError(path, "a list")
 
 
-def want_object(value: object, path: str) -> Json:
+def require_object(value: object, path: str) -> Json:
     """The object at `path`.
 
     Raises:

@@ -28,22 +28,22 @@ class SurrogateBuffer:
 
     def feed(self, event: object) -> object:
         """An event whose texts begin with what was held back, and end in front of half a character."""
-        return self._mend(event, (), hold=True)
+        return self._join_halves(event, (), hold=True)
 
-    def _mend(self, value: object, path: Path, *, hold: bool) -> object:
+    def _join_halves(self, value: object, path: Path, *, hold: bool) -> object:
         if isinstance(value, str):
-            return self._joined(value, path, hold=hold)
+            return self._join_text(value, path, hold=hold)
         if len(path) > DEEPEST:
             return value
         if is_object(value):
             # Behind the end of an answer, however the wire calls it, no second half comes.
             hold = hold and not (value.get("finish_reason") or value.get("finishReason"))
-            return {key: self._mend(item, (*path, key), hold=hold) for key, item in value.items()}
+            return {key: self._join_halves(item, (*path, key), hold=hold) for key, item in value.items()}
         if is_list(value):
-            return [self._mend(item, (*path, index), hold=hold) for index, item in enumerate(value)]
+            return [self._join_halves(item, (*path, index), hold=hold) for index, item in enumerate(value)]
         return value
 
-    def _joined(self, text: str, path: Path, *, hold: bool) -> str:
+    def _join_text(self, text: str, path: Path, *, hold: bool) -> str:
         text = self.held.pop(path, "") + text
         if hold and "\ud800" <= text[-1:] <= "\udbff":
             self.held[path] = text[-1]

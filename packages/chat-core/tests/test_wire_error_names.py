@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 from chat_core.errors import ContextLengthError, ProviderError, RateLimitedError
-from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
+from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
 
 
 @pytest.mark.parametrize("name", ["rate_limit_error", "RateLimitError", "rate-limit", "RATE_LIMIT", "rate limit error"])
 def test_a_name_is_one_however_it_is_written(name: str) -> None:
-    assert MEANINGS[plain(name)] is RateLimitedError
+    assert MEANINGS[normalize_name(name)] is RateLimitedError
 
 
 def test_no_name_is_compared_in_another_form() -> None:
-    assert all(plain(name) == name for name in MEANINGS)
+    assert all(normalize_name(name) == name for name in MEANINGS)
     assert "" not in MEANINGS
 
 

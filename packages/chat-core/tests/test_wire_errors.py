@@ -8,23 +8,20 @@ from chat_core.errors import (
     ContentFilteredError,
     ContextLengthError,
     InvalidRequestError,
-    NetworkError,
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
     ProviderError,
     QuotaExceededError,
     RateLimitedError,
-    RequestTimeoutError,
     ServerError,
-    TransportError,
 )
-from chat_core.wire.refusals import failure_in_body, read_body, refusal, translate
+from chat_core.wire.errors import error_from_object, error_from_response, read_error_body
 
 
 def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return refusal(status, headers or {}, raw, "p")
+    return error_from_response(status, headers or {}, raw, "p")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_a_refusal_is_told_by_its_code_its_words_and_its_status(
     ],
 )
 def test_a_body_comes_in_many_shapes(body: object, message: str, code: str | None) -> None:
-    said = read_body(json.dumps(body).encode())
+    said = read_error_body(json.dumps(body).encode())
     assert said.message == message
     assert said.code == code
 
@@ -124,36 +121,23 @@ def test_a_long_page_is_cut() -> None:
 
 
 def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:
-    assert type(failure_in_body({"message": "no", "code": 429}, "p")) is RateLimitedError
-    assert type(failure_in_body({"message": "no", "code": "400"}, "p")) is InvalidRequestError
+    assert type(error_from_object({"message": "no", "code": 429}, "p")) is RateLimitedError
+    assert type(error_from_object({"message": "no", "code": "400"}, "p")) is InvalidRequestError
     assert (
-        type(failure_in_body({"message": "no", "status_code": 400, "code": "tool_use_failed"}, "p"))
+        type(error_from_object({"message": "no", "status_code": 400, "code": "tool_use_failed"}, "p"))
         is InvalidRequestError
     )
-    assert type(failure_in_body("just words", "p")) is ServerError
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (TransportError("connect", "no route"), NetworkError),
-        (TransportError("stream", "reset"), NetworkError),
-        (TransportError("timeout", "silence"), RequestTimeoutError),
-        (TransportError("status", "429", status=429, body=b"{}"), RateLimitedError),
-    ],
-)
-def test_what_a_transport_met_is_translated(error: TransportError, kind: type[Exception]) -> None:
-    assert type(translate(error, "p")) is kind
+    assert type(error_from_object("just words", "p")) is ServerError
 
 
 @pytest.mark.parametrize("key", ["0123456789abcdef0123456789abcdef", "abcdefgh-1234-5678-9abc-def012345678"])
 @pytest.mark.parametrize("words", ["Incorrect API key provided: {}.", "Invalid api_key='{}'", "no such key: Bearer {}"])
 def test_what_a_server_calls_a_key_is_not_repeated_whatever_it_looks_like(words: str, key: str) -> None:
-    said = read_body(json.dumps({"error": {"message": words.format(key)}}).encode())
+    said = read_error_body(json.dumps({"error": {"message": words.format(key)}}).encode())
     assert said.message.startswith(words.partition("{")[0])
     assert key[:12] not in said.message
 
 
 def test_words_about_keys_stay() -> None:
     words = "Incorrect API key provided. You can find your api-key in the settings of your organization-2025."
-    assert read_body(json.dumps({"message": words}).encode()).message == words
+    assert read_error_body(json.dumps({"message": words}).encode()).message == words

@@ -65,13 +65,13 @@ _NAMES: Final[Mapping[type[ProviderError], str]] = {
 }
 
 
-def plain(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A name as it is compared."""
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("error")
 
 
 MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
-    plain(name): kind for kind, names in _NAMES.items() for name in names.split()
+    normalize_name(name): kind for kind, names in _NAMES.items() for name in names.split()
 }
 """What a server's name for an error means."""
 

@@ -3,7 +3,7 @@
 The body of a refusal comes in a handful of shapes: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
 `{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or no JSON at all. Of an
 error, the code tells most, then the type, then the status; words of the message are looked at for the few cases that
-many servers tell in no other way. The tables are in `vocabulary.py`.
+many servers tell in no other way. The tables are in `error_names.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from chat_core.errors import (
     AuthenticationError,
-    ChatError,
     ContextLengthError,
     InvalidRequestError,
     NotFoundError,
@@ -24,14 +23,15 @@ from chat_core.errors import (
     QuotaExceededError,
     RateLimitedError,
     ServerError,
-    TransportError,
 )
 from chat_core.json import dumps, loads
-from chat_core.transport.provider_errors import class_of, refused, reset_after, unreachable
+from chat_core.transport.provider_errors import class_of, refused, reset_after
+from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
-from chat_core.wire.vocabulary import ELSEWHERE, MEANINGS, WORDS, plain
 
-SETTLED: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
+ErrorT = TypeVar("ErrorT", bound=ProviderError)
+
+SPECIFIC_STATUSES: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
     401: (AuthenticationError, QuotaExceededError),
     402: (QuotaExceededError,),
     404: (NotFoundError,),
@@ -55,7 +55,7 @@ LONGEST_SEARCH: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What a server said of an error: its words, and its names for it, the most telling one first."""
+    """A server's description of an error: its message, and its names for the error, the most specific first."""
 
     message: str
     names: tuple[str, ...] = ()
@@ -63,67 +63,74 @@ class ErrorBody:
 
     @property
     def code(self) -> str | None:
-        """The most telling name."""
+        """The most specific name."""
         return self.names[0] if self.names else None
 
     @property
-    def shown(self) -> str:
-        """The words, short enough for a log."""
+    def summary(self) -> str:
+        """The message, short enough for a log."""
         if len(self.message) <= LONGEST_MESSAGE:
-            return self.message or "it said nothing"
+            return self.message or "it reported nothing"
         return f"{self.message[:LONGEST_MESSAGE]}…"
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """The error for an answer whose status is not 2xx."""
-    said = read_body(body)
-    kind = _kind(said, status)
-    msg = f"{provider} refused the request with status {status}: {said.shown}"
-    error = refused(kind, msg, status=status, headers=headers, body=body, code=said.code)
+def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
+    """Return the error for a response whose status is not 2xx."""
+    reported = read_error_body(body)
+    kind = _error_class(reported, status)
+    msg = f"{provider} refused the request with status {status}: {reported.summary}"
+    error = refused(kind, msg, status=status, headers=headers, body=body, code=reported.code)
     if kind is RateLimitedError and error.retry_after is None:
         error.retry_after = reset_after(headers)
     return error
 
 
-def failure_in_body(error: object, provider: str) -> ProviderError:
-    """The error for an `error` that came with status 200: in the middle of a stream, or in the place of an answer."""
-    said = read_error(error)
-    msg = f"{provider} failed while it answered: {said.shown}"
+def error_from_object(error: object, provider: str) -> ProviderError:
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
+    reported = read_error(error)
+    msg = f"{provider} failed while it answered: {reported.summary}"
     body = dumps(error).encode(errors="replace")
-    return refused(_kind(said, said.status), msg, status=said.status, headers={}, body=body, code=said.code)
+    return refused(
+        _error_class(reported, reported.status), msg, status=reported.status, headers={}, body=body, code=reported.code
+    )
 
 
-def translate(error: TransportError, provider: str) -> ChatError:
-    """The error of a run for what the transport met."""
-    if error.kind == "status" and error.status is not None:
-        return refusal(error.status, error.headers, error.body, provider)
-    return unreachable(error, provider)
+def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
+    """Return an error of another class with the message, status, code, request id, body and wait of `error`."""
+    return kind(
+        str(error),
+        status=error.status,
+        code=error.code,
+        request_id=error.request_id,
+        body=error.body,
+        retry_after=error.retry_after,
+    )
 
 
 # --- Which error ---------------------------------------------------------------------------------------
 
 
-def _kind(said: ErrorBody, status: int | None) -> type[ProviderError]:
-    named = [MEANINGS[name] for name in map(plain, said.names) if name in MEANINGS]
-    kind = next((kind for kind in named if _fits(kind, status)), None)
-    if kind is ContextLengthError and ELSEWHERE.search(said.message):
+def _error_class(reported: ErrorBody, status: int | None) -> type[ProviderError]:
+    named = [MEANINGS[name] for name in map(normalize_name, reported.names) if name in MEANINGS]
+    kind = next((kind for kind in named if _may_override_status(kind, status)), None)
+    if kind is ContextLengthError and ELSEWHERE.search(reported.message):
         return InvalidRequestError
     if kind not in (None, InvalidRequestError):
         return kind
     place = kind or (None if status is None else class_of(status))
-    if status not in SETTLED:
+    if status not in SPECIFIC_STATUSES:
         for words, better, places in WORDS:
-            if place in places and words.search(said.message):
+            if place in places and words.search(reported.message):
                 return better
     return place or ServerError
 
 
-def _fits(kind: type[ProviderError], status: int | None) -> bool:
-    """Whether a name may overrule a status."""
+def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
+    """Return whether the class that a name means may override the class that the status means."""
     if status is None:
         return True
-    if status in SETTLED:
-        return kind in SETTLED[status]
+    if status in SPECIFIC_STATUSES:
+        return kind in SPECIFIC_STATUSES[status]
     if kind in (ServerError, InvalidRequestError):
         return False  # whose fault it is a status says better
     # What is too large today is too large tomorrow, whichever limit it is that says so.
@@ -152,30 +159,30 @@ WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
 DEEPEST: Final = 4
 
 
-def read_body(body: bytes) -> ErrorBody:
-    """What the body of a refusal says."""
+def read_error_body(body: bytes) -> ErrorBody:
+    """Parse the body of an error response."""
     try:
         value = loads(body)
     except ValueError:
-        return ErrorBody(_clean(body.decode(errors="replace")))
+        return ErrorBody(_redact(body.decode(errors="replace")))
     return read_error(value)
 
 
 def read_error(error: object) -> ErrorBody:
-    """What an error object, or whatever stands in its place, says."""
-    fields = _unwrapped(error)
+    """Parse an error object, or the value sent in its place."""
+    fields = _unwrap(error)
     if not is_object(fields):
-        return ErrorBody(_clean(fields if isinstance(fields, str) else dumps(fields)))
-    names = list(dict.fromkeys([name_of(fields[name]) for name in CODES if fields.get(name)]))
+        return ErrorBody(_redact(fields if isinstance(fields, str) else dumps(fields)))
+    names = list(dict.fromkeys([error_name(fields[name]) for name in CODES if fields.get(name)]))
     names.sort(key=str.isdigit)  # a number is the status again, or means something to its vendor alone
     if inner := mapping(fields.get("innererror")).get("code"):
-        names.append(name_of(inner))
-    statuses = [name_of(fields[name]) for name in STATUSES if fields.get(name)]
+        names.append(error_name(inner))
+    statuses = [error_name(fields[name]) for name in STATUSES if fields.get(name)]
     status = next((int(item) for item in statuses if REFUSED.fullmatch(item)), None)
-    return ErrorBody(_clean(_words(fields)), tuple([name for name in names if name]), status)
+    return ErrorBody(_redact(_find_message(fields)), tuple([name for name in names if name]), status)
 
 
-def _unwrapped(value: object) -> object:
+def _unwrap(value: object) -> object:
     for _ in range(DEEPEST):
         if is_list(value) and len(value) > 0:
             value = value[0]
@@ -193,13 +200,13 @@ def _wraps(name: str, item: object) -> bool:
     return (is_object(item) and bool(item)) or (name == "errors" and is_list(item) and bool(item))
 
 
-def name_of(value: object) -> str:
-    """A name that a server gave, or its number, as text; empty where it is neither."""
+def error_name(value: object) -> str:
+    """Return a name or number as text, empty if it is neither."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
 
 
-def _words(fields: dict[str, Any]) -> str:
-    """The message, with the words of the vendor behind a gateway, where there is one."""
+def _find_message(fields: dict[str, Any]) -> str:
+    """Return the message, followed by the message of the vendor behind a gateway, if there is one."""
     for name in MESSAGES:
         if value := fields.get(name):
             text = value if isinstance(value, str) else dumps(value)
@@ -210,6 +217,6 @@ def _words(fields: dict[str, Any]) -> str:
     return f"{text} ({raw if isinstance(raw, str) else dumps(raw)})" if raw else text
 
 
-def _clean(text: str) -> str:
-    """Words fit for a log: one paragraph, without anything that looks like a key."""
+def _redact(text: str) -> str:
+    """Return the text as one paragraph without anything that looks like a key."""
     return QUOTED.sub(r"\1…", SECRET.sub("…", " ".join(text[:LONGEST_SEARCH].split())))
