@@ -70,7 +70,7 @@ class ErrorBody:
     def summary(self) -> str:
         """The message, short enough for a log."""
         if len(self.message) <= LONGEST_MESSAGE:
-            return self.message or "it reported nothing"
+            return self.message or "it said nothing"
         return f"{self.message[:LONGEST_MESSAGE]}…"
 
 
