@@ -332,6 +332,13 @@ def _number_of_tests(name: str) -> int:
     return sum(file.read_text(encoding="utf-8").count("\ndef test_") for file in files)
 
 
+def _wheels_for_tests(name: str) -> list[str]:
+    """Return the wheels that a package's tests import: its own with extras, and chat-testing where they use it."""
+    tests = (ROOT / PACKAGES[name] / "tests").rglob("*.py")
+    uses_chat_testing = any("chat_testing" in file.read_text(encoding="utf-8") for file in tests)
+    return [f"{name}{EXTRAS.get(name, '')}", *(["chat-testing"] if uses_chat_testing else [])]
+
+
 def _test_alone(uv: str, name: str, folder: Path, dist: Path) -> tuple[bool, str]:
     """Test one wheel where only its dependencies and the test tools are installed; return the output, too."""
     source = PACKAGES[name]
@@ -353,7 +360,7 @@ def _test_alone(uv: str, name: str, folder: Path, dist: Path) -> tuple[bool, str
         (uv, "venv", "--quiet", f"--python={sys.executable}", str(folder / "venv")),
         (*install, *wheel, f"{name}=={version}"),
         (python, "-c", f"from {name.replace('-', '_')} import *"),
-        (*install, *wheel, f"{name}{EXTRAS.get(name, '')}=={version}"),
+        (*install, *wheel, *(f"{wheel_name}=={version}" for wheel_name in _wheels_for_tests(name))),
         (*install, "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / lock}.txt" for lock in locks)),
         (python, "-m", "pytest", "--quiet", f"--junit-xml={REPORTS / f'package-{name}.xml'}", str(tests)),
     ]

@@ -19,7 +19,7 @@ from chat_core import (
     Usage,
 )
 from chat_core.json import dumps
-from chat_core.testing import ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
+from chat_testing import ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
 
 LYON = FunctionCall("get_weather", {"city": "Lyon"}, "toolu_01Lyon")
 PARIS = FunctionCall("get_weather", {"city": "Paris"}, "toolu_02Paris")

@@ -17,7 +17,7 @@ from chat_core import (
     Tool,
     Usage,
 )
-from chat_core.testing import EmbeddingsTape, ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
+from chat_testing import EmbeddingsTape, ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
 
 HEAD = {"id": "chatcmpl-9", "created": 1760000000, "model": "a-model"}
 COUNTS = {

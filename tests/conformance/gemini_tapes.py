@@ -19,7 +19,7 @@ from chat_core import (
     Tool,
     Usage,
 )
-from chat_core.testing import EmbeddingsTape, ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
+from chat_testing import EmbeddingsTape, ProviderTapes, Refusal, Reply, StreamFailure, Tape, sse_event
 
 LYON = FunctionCall("get_weather", {"city": "Lyon"}, "fc-lyon")
 PARIS = FunctionCall("get_weather", {"city": "Paris"}, "fc-paris")

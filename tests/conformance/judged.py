@@ -6,7 +6,7 @@ from types import ModuleType
 
 import anyio
 import pytest
-from chat_core.testing import ConformanceReport, Scenario, Subject, conformance_report
+from chat_testing import ConformanceReport, Scenario, Subject, conformance_report
 
 from . import wrong_answers, wrong_requests
 from .toy import Toy

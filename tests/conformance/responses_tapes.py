@@ -7,7 +7,7 @@ from typing import Any
 
 from chat_core import File, FinishReason, FunctionCall, Reasoning, ServerError, Text, Tool, Usage
 from chat_core.json import dumps
-from chat_core.testing import EmbeddingsTape, ProviderTapes, Reply, StreamFailure, Tape, sse_event
+from chat_testing import EmbeddingsTape, ProviderTapes, Reply, StreamFailure, Tape, sse_event
 
 from .completions_tapes import EMBEDDINGS, PNG, REFUSALS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chat_claude import ClaudeBuilder
 from chat_core import CompletionProvider
-from chat_core.testing import Capabilities, ProviderConformance
 from chat_core.transport import Transport
+from chat_testing import Capabilities, ProviderConformance
 
 from .claude_tapes import TAPES
 

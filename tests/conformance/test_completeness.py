@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, ProviderStream, StreamProvider
-from chat_core.testing import SCENARIOS, Capabilities
-from chat_core.testing.conformance.claims import CLAIMS
+from chat_testing import SCENARIOS, Capabilities
+from chat_testing.conformance.capabilities import CLAIMS
 
 PROMISES: dict[str, set[str]] = {
     # CompletionProvider

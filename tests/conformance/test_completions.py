@@ -29,8 +29,8 @@ from chat_completions import (
     XAIBuilder,
 )
 from chat_core import CompletionProvider
-from chat_core.testing import Capabilities, ProviderConformance, Subject, conformance_report
 from chat_core.transport import Transport
+from chat_testing import Capabilities, ProviderConformance, Subject, conformance_report
 
 from .completions_tapes import EMBEDDINGS, tapes
 

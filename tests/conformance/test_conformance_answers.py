@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.testing.conformance import answers
+from chat_testing.conformance import answers
 
 from .judged import judged, wrong_by
 from .toy import Toy

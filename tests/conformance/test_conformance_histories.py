@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.testing.conformance import histories
+from chat_testing.conformance import histories
 
 from .judged import judged, wrong_by
 from .toy import Toy

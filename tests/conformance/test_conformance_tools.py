@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.testing.conformance import tools
+from chat_testing.conformance import tools
 
 from .judged import judged, wrong_by
 from .toy import Toy

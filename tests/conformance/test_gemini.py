@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chat_core import CompletionProvider, EmbeddingsProvider
-from chat_core.testing import Capabilities, ProviderConformance
 from chat_core.transport import Transport
 from chat_gemini import GeminiBuilder
+from chat_testing import Capabilities, ProviderConformance
 
 from .gemini_tapes import VECTORS, arrays, tapes
 

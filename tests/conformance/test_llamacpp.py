@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from chat_completions import CompletionsProvider
 from chat_core import ContextLengthError, InvalidRequestError, ServerError
-from chat_core.testing import Capabilities, ProviderConformance, Refusal, Reply
 from chat_core.transport import Transport
 from chat_llamacpp import LlamaCppBuilder
+from chat_testing import Capabilities, ProviderConformance, Refusal, Reply
 
 from .completions_tapes import tapes
 

@@ -6,9 +6,9 @@ from itertools import permutations
 
 import pytest
 from chat_core import Messages
-from chat_core.testing import ProviderConformance, Subject
-from chat_core.testing.conformance.answers import asking
-from chat_core.testing.conformance.subject import RESULT, Way, declared
+from chat_testing import ProviderConformance, Subject
+from chat_testing.conformance.answers import asking
+from chat_testing.conformance.subject import RESULT, Way, declared
 
 from .test_claude import TestClaude as Claude
 from .test_completions import TestCompletions as Completions

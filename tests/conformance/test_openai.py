@@ -8,9 +8,9 @@ from dataclasses import replace
 import anyio
 import pytest
 from chat_core import CompletionProvider, EmbeddingsProvider
-from chat_core.testing import Capabilities, ProviderConformance, ProviderTapes, Subject, Tape, conformance_report
 from chat_core.transport import Transport
 from chat_openai import AzureBuilder, OpenAIBuilder, OpenRouterBuilder
+from chat_testing import Capabilities, ProviderConformance, ProviderTapes, Subject, Tape, conformance_report
 
 from . import completions_tapes, responses_tapes
 from .test_responses import CLAIMS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chat_core import CompletionProvider
-from chat_core.testing import Capabilities, ProviderConformance
 from chat_core.transport import Transport
 from chat_responses import ResponsesBuilder
+from chat_testing import Capabilities, ProviderConformance
 
 from .responses_tapes import tapes
 

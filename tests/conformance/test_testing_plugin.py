@@ -14,7 +14,7 @@ TESTS = Path(__file__).resolve().parents[1]
 MODULE = """
 from dataclasses import replace
 
-from chat_core.testing import ProviderConformance
+from chat_testing import ProviderConformance
 from conformance.toy import Toy
 from conformance.toy_tapes import EVERYTHING, TAPES
 from conformance.wrong_answers import DropsUsage

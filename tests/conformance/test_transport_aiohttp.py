@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import Transport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_aiohttp import AiohttpTransport
 
 

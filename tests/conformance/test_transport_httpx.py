@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import httpx
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import Transport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_httpx import HttpxTransport
 
 # Reading the roots of trust takes longer than a scenario.

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import httpx
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import LoggingTransport, Transport, TransportMiddleware
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_httpx import HttpxTransport
 
 # Reading the roots of trust takes longer than a scenario.

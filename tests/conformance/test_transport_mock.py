@@ -11,14 +11,14 @@ import anyio
 import anyio.to_thread
 from chat_core.errors import TransportError
 from chat_core.testing import MockTransport
-from chat_core.testing.transport_conformance import (
+from chat_core.transport import EventStream, Headers, Request, Response, Transport
+from chat_testing.transport_conformance import (
     Peer,
     Play,
     Received,
     TransportCapabilities,
     TransportConformance,
 )
-from chat_core.transport import EventStream, Headers, Request, Response, Transport
 
 Step = bytes | Exception | Callable[[], object]
 

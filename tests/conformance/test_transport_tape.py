@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer, RecordingTransport, TapeTransport
-from chat_core.testing.transport_conformance import (
+from chat_core.transport import Request, Transport
+from chat_testing import Exchange, LoopbackServer, RecordingTransport, TapeTransport
+from chat_testing.transport_conformance import (
     Peer,
     Play,
     Received,
@@ -19,7 +20,6 @@ from chat_core.testing.transport_conformance import (
     TransportConformance,
     loopback,
 )
-from chat_core.transport import Request, Transport
 from chat_transport_httpx import HttpxTransport
 
 # Reading the roots of trust takes longer than a scenario.

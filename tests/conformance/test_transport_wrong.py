@@ -17,8 +17,9 @@ import aiohttp
 import anyio
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing.conformance.subject import NonconformingError
-from chat_core.testing.transport_conformance import (
+from chat_core.transport import Event, EventStream, Headers, Request, Response, Transport, never_last
+from chat_testing.conformance.subject import NonconformingError
+from chat_testing.transport_conformance import (
     TRANSPORT_SCENARIOS,
     Peer,
     TransportCapabilities,
@@ -26,7 +27,6 @@ from chat_core.testing.transport_conformance import (
     loopback,
     unreachable,
 )
-from chat_core.transport import Event, EventStream, Headers, Request, Response, Transport, never_last
 from chat_transport_aiohttp import AiohttpTransport
 from chat_transport_aiohttp._body import Body
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from chat_core.testing import SCENARIOS, Subject, conformance_report
+from chat_testing import SCENARIOS, Subject, conformance_report
 
 from .judged import MODULES, judged
 from .toy import Toy

@@ -16,16 +16,8 @@ from chat_core import (
     Tool,
     Usage,
 )
-from chat_core.testing import (
-    Capabilities,
-    EmbeddingsTape,
-    ProviderTapes,
-    Refusal,
-    Reply,
-    StreamFailure,
-    Tape,
-)
-from chat_core.testing import sse_event as sse
+from chat_testing import Capabilities, EmbeddingsTape, ProviderTapes, Refusal, Reply, StreamFailure, Tape
+from chat_testing import sse_event as sse
 
 EVERYTHING = Capabilities(
     stream=True,

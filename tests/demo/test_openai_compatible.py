@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chat_core import Completed, Rejected
-from chat_core.testing import Exchange, LoopbackServer
+from chat_testing import Exchange, LoopbackServer
 
 from .programs import EXAMPLES, Program, held_at, payments, run, the_answer, the_tool
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_core.testing import Exchange, LoopbackServer
 from chat_store import SqliteStore
+from chat_testing import Exchange, LoopbackServer
 
 from .clerk import CONVERSATION, KEY, NOTE, run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ssl
 
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import Transport
 from chat_otel import TracingTransport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_httpx import HttpxTransport
 from opentelemetry.sdk.trace import TracerProvider
 

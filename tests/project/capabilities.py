@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from chat_core.testing import Capabilities
-from chat_core.testing.transport_conformance import TransportCapabilities
+from chat_testing import Capabilities
+from chat_testing.transport_conformance import TransportCapabilities
 
 from .workspace import ROOT, tree_of
 

@@ -16,6 +16,8 @@ WRONG_ARROWS = [
     ("chat_core/usage.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
     ("chat_transport_httpx/wrong.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
     ("chat_completions/wrong.py", "import chat_transport_httpx", "Only a builder's default names a transport"),
+    ("chat_store/wrong.py", "import chat_testing", "A wire knows the core, the core knows nobody"),
+    ("chat_testing/wrong.py", "import chat_store", "The test suites know the core alone"),
     ("chat_core/usage.py", "import httpx", "No HTTP library outside a transport"),
     ("chat_core/messages/parts.py", "import chat_core.engine.plan", "Inside the core"),
     ("chat_core/transport/values.py", "import chat_core.tools.action", "Inside the core"),

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_core.testing import SCENARIOS as PROVIDERS
-from chat_core.testing.transport_conformance import TRANSPORT_SCENARIOS
 from chat_store.testing import SCENARIOS as STORES
+from chat_testing import SCENARIOS as PROVIDERS
+from chat_testing.transport_conformance import TRANSPORT_SCENARIOS
 
 from .workspace import ROOT
 

@@ -16,8 +16,8 @@ import pytest
 from anyio import BrokenResourceError, create_task_group, create_unix_listener
 from anyio.abc import SocketStream
 from chat_core.errors import TransportError
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import Request, Transport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 
 from .snippets import snippets
 from .workspace import ROOT

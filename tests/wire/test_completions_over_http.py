@@ -12,7 +12,7 @@ from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, EmbeddingsResponse
-from chat_core.testing import Exchange, LoopbackServer
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 from .decoding import PROVIDER, Answer, answers, read, streams, summary

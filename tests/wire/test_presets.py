@@ -31,9 +31,10 @@ from chat_core.errors import ChatError, ProviderError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
-from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.testing import MockTransport
 from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Headers
+from chat_testing import Exchange, LoopbackServer
 
 from .exchanges import require_wire
 from .normalise import Object, differences

@@ -19,7 +19,8 @@ from chat_core.errors import (
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
-from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.testing import MockTransport
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio

@@ -30,7 +30,8 @@ from chat_core.errors import NetworkError, UnsupportedOptionError, UnsupportedPa
 from chat_core.messages import File, FunctionCall, Messages, Reasoning, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, EmbeddingsProvider, OutputSchema, ToolDeclaration, ToolDeclarations
-from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.testing import MockTransport
+from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 

@@ -21,9 +21,10 @@ from chat_core.events import AttemptReset, Done, FilePart, TextDelta, ToolCall, 
 from chat_core.messages import Completed, Pending
 from chat_core.provider import NO_TOOLS
 from chat_core.response import Paused
-from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.testing import MockTransport
 from chat_core.usage import Usage
 from chat_gemini import GeminiBuilder, GeminiProvider
+from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 

@@ -23,9 +23,10 @@ from chat_core import (
     ToolCollection,
 )
 from chat_core.errors import IllegalTransitionError
-from chat_core.testing import Exchange, LoopbackServer, MockTransport
+from chat_core.testing import MockTransport
 from chat_core.wire.shapes import Json
 from chat_openai import AzureBuilder, McpApprovals, McpRequest, OpenAIBuilder, ReadyOpenAIBuilder, RemoteMcp
+from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import pytest
 from chat_core import ChatBuilder, File, FilePart, Messages, ProviderPart, StreamingChat, Text
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.wire.shapes import Json
 from chat_openai import (
     CodeInterpreter,
@@ -20,6 +19,7 @@ from chat_openai import (
     RemoteMcp,
     WebSearch,
 )
+from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 

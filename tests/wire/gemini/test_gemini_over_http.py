@@ -11,9 +11,9 @@ from chat_core.errors import ChatError, ContentFilteredError, InvalidResponseErr
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport.protocol import Transport
 from chat_gemini import GeminiBuilder
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 from ..exchanges import require_wire

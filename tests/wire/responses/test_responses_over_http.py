@@ -11,8 +11,8 @@ from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
-from chat_core.testing import Exchange, LoopbackServer
 from chat_responses import ResponsesBuilder, ResponsesProvider
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 from ..exchanges import require_wire

@@ -13,9 +13,9 @@ import anyio.to_thread
 import pytest
 from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import EventStream, Request, Timeouts
 from chat_core.transport.content import Decoder
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 from chat_transport_aiohttp._body import LargeBody
 from chat_transport_aiohttp._errors import Translating

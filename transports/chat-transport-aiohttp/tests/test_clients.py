@@ -10,8 +10,8 @@ import aiohttp
 import anyio
 import pytest
 from chat_core.errors import UsageError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 

@@ -12,8 +12,8 @@ import anyio
 import pytest
 import trustme
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Scheme, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio

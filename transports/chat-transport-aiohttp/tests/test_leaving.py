@@ -15,8 +15,8 @@ import anyio.to_thread
 import pytest
 import trio
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Event, EventStream, Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import aiohttp
 import anyio
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts, Transport
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio

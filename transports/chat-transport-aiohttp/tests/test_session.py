@@ -7,8 +7,8 @@ import gzip
 import aiohttp
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import EventStream, Framing, Request, Timeouts, Transport
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-from chat_core.testing.transport_conformance import (
+from chat_core.transport import Headers, Transport
+from chat_testing.transport_conformance import (
     TRANSPORT_SCENARIOS,
     Peer,
     Play,
@@ -17,7 +18,6 @@ from chat_core.testing.transport_conformance import (
     TransportCapabilities,
     TransportConformance,
 )
-from chat_core.transport import Headers, Transport
 from chat_transport_asgi import AsgiTransport, Receive, Scope, Send
 
 HOST = "app.example"

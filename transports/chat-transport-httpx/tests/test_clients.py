@@ -9,8 +9,8 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import httpx2
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_core.transport import EventStream, Request, Response, Transport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_httpx import HttpxTransport
 from chat_transport_httpx._clients import Clients
 

@@ -16,8 +16,8 @@ import anyio.to_thread
 import pytest
 import trio
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Event, EventStream, Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio

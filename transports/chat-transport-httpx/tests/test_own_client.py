@@ -176,7 +176,7 @@ import asyncio, httpx2
 httpx2.alias_httpx()
 import httpx
 assert httpx is httpx2
-from chat_core.testing import LoopbackServer
+from chat_testing import LoopbackServer
 from chat_core.transport import Request
 from chat_transport_httpx import HttpxTransport
 

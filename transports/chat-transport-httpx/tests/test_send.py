@@ -10,8 +10,8 @@ import anyio
 import httpx
 import pytest
 from chat_core.errors import TransportError
-from chat_core.testing import Exchange, LoopbackServer
 from chat_core.transport import Request, Timeouts, Transport
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from chat_core.errors import TransportError
-from chat_core.testing.transport_conformance import Play, Received
 from chat_core.transport import Event, Framer, Framing, Headers, Request, framer
+from chat_testing.transport_conformance import Play, Received
 from chat_transport_websockets import FrameProtocol
 from socket_server import ClientGoneError, Session, SocketServer
 

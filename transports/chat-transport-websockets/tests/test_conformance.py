@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_core.testing.transport_conformance import Peer, TransportCapabilities, TransportConformance, unreachable
 from chat_core.transport import Transport
+from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance, unreachable
 from chat_transport_websockets import WebSocketTransport
 from socket_tunnel import LIMIT, Shared, Tunnel, deaf, tunnelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chat_core.testing.transport_conformance import Play, Received
+    from chat_testing.transport_conformance import Play, Received
 
 
 class OverSockets(TransportConformance):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trustme
 from chat_core.errors import TransportError
-from chat_core.testing import LoopbackServer
 from chat_core.transport import Request, Timeouts
+from chat_testing import LoopbackServer
 from socket_server import SECONDS, Session, SocketServer, refusal
 from socket_turns import ask, is_end, opened, read, three, until, ways
 

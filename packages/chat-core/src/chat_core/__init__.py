@@ -1,6 +1,6 @@
 """A chat whose wrong configurations do not type-check, over any provider and any transport.
 
-Start with `ChatBuilder` and `Messages`. How bytes travel is in `chat_core.transport`, what tests need is in
+Start with `ChatBuilder` and `Messages`. How bytes travel is in `chat_core.transport`; fakes for tests are in
 `chat_core.testing`.
 
 A name is imported when it is first used: a program that only reads stored conversations does not wait for the rest.

@@ -1,0 +1,266 @@
+"""Scenarios of answers: what a provider makes of what the server says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+from chat_core.events import ReasoningDelta, TextDelta
+from chat_core.messages import File, Part, ProviderPart, Reasoning, Structured, Text, Tool, Turn
+from chat_core.provider import OutputSchema
+
+from chat_testing.conformance.scenario import scenario
+from chat_testing.conformance.subject import (
+    Question,
+    Sent,
+    Subject,
+    ask,
+    declared,
+    fault,
+    opened,
+    schema_of,
+    told,
+)
+from chat_testing.conformance.tapes import Reply, Tape
+
+
+def everything(subject: Subject) -> list[Tape]:
+    """Every tape of an answer that there is."""
+    tapes = subject.tapes
+    named = (tapes.text, *tapes.finishes, tapes.call, tapes.mixed, tapes.parallel, tapes.no_arguments, tapes.reasoning)
+    return [tape for tape in named if tape is not None]
+
+
+def telling(subject: Subject) -> list[Tape]:
+    """One tape of each shape that there is: for scenarios that play a tape once for each of its events."""
+    tapes = subject.tapes
+    return [tape for tape in (tapes.text, tapes.mixed, tapes.parallel, tapes.reasoning) if tape is not None]
+
+
+def asking(tape: Tape) -> Question:
+    """A question to which a tape is an answer."""
+    return Question(tools=declared(tape))
+
+
+def gist(turn: Turn) -> list[object]:
+    """A turn as a value: everything but what is made anew each time."""
+    parts = [
+        (part.name, dict(part.call.arguments), part.call.problem, part.call_id) if isinstance(part, Tool) else part
+        for part in turn.parts
+    ]
+    return [parts, turn.finish_reason, turn.usage]
+
+
+@scenario("text")
+async def text(subject: Subject) -> None:
+    """The words of an answer arrive, all of them and no others."""
+    for way, tape, reply in subject.plays(subject.tapes.text):
+        heard = await subject.hear(way, reply)
+        if heard.said.text != tape.text:
+            fault(f"the server said {tape.text!r}, and the turn of {told(way)} has {heard.said.text!r}")
+
+
+@scenario("stream")
+async def deltas(subject: Subject) -> None:
+    """The deltas of a stream, joined, are the words of its turn."""
+    for way, tape, reply in subject.plays(subject.tapes.text):
+        if way == "stream":
+            heard = await subject.hear(way, reply)
+            said = "".join([delta.text for delta in heard.deltas if isinstance(delta, TextDelta)])
+            if said != tape.text:
+                fault(f"the server said {tape.text!r}, and the deltas were {said!r}")
+
+
+@scenario("stream")
+async def piece_by_piece(subject: Subject) -> None:
+    """What has come is told before the next chunk is waited for."""
+    transport_steps = subject.text.stream.chunks if subject.text.stream else ()
+    provider, transport = subject.serve()
+    seen: list[TextDelta] = []
+    before_the_last: list[int] = []
+
+    async def note() -> None:
+        before_the_last.append(len(seen))
+
+    transport.answer(200, {}, [*transport_steps[:-1], note, *transport_steps[-1:]])
+    async with opened(provider, Question()) as (stream, batches):
+        async for batch in batches:
+            seen += [delta for delta in batch if isinstance(delta, TextDelta)]
+        stream.close()
+    if before_the_last == [0] and seen:
+        fault("no word of the stream was told before its last chunk had come: it is gathered, not streamed")
+
+
+@scenario("tools")
+async def order(subject: Subject) -> None:
+    """The parts of an answer stand in the order in which they came."""
+    for way, tape, reply in subject.plays(*everything(subject)):
+        if not tape.order:
+            continue
+        heard = await subject.hear(way, reply, asking(tape))
+        found = _collapsed([type(part) for part in heard.said.parts if type(part) in tape.order])
+        wanted = _collapsed([kind for kind in tape.order if kind in found])
+        if found != wanted:
+            fault(f"the answer came as {_names(wanted)}, and the turn of {told(way)} has {_names(found)}")
+
+
+def _collapsed(kinds: list[type[Part]]) -> list[type[Part]]:
+    return [kind for place, kind in enumerate(kinds) if place == 0 or kinds[place - 1] is not kind]
+
+
+def _names(kinds: list[type[Part]]) -> str:
+    return ", ".join([kind.__name__ for kind in kinds])
+
+
+@scenario("text")
+async def finish_reason(subject: Subject) -> None:
+    """A turn says why the model stopped."""
+    for way, tape, reply in subject.plays(*everything(subject)):
+        heard = await subject.hear(way, reply, asking(tape))
+        if heard.said.finish_reason != tape.finish_reason:
+            fault(
+                f"the model stopped for {tape.finish_reason!r}, and the turn of {told(way)} says "
+                f"{heard.said.finish_reason!r}"
+            )
+
+
+@scenario("usage")
+async def usage(subject: Subject) -> None:
+    """A turn costs what the server counted: nothing is lost, and nothing counted twice."""
+    for way, tape, reply in subject.plays(*everything(subject)):
+        heard = await subject.hear(way, reply, asking(tape))
+        if tape.usage and heard.said.usage != tape.usage:
+            fault(f"the server counted {tape.usage!r}, and the turn of {told(way)} {heard.said.usage!r}")
+
+
+@scenario("text")
+async def ownership(subject: Subject) -> None:
+    """A turn names its provider, and what only that provider understands carries the same name."""
+    provider, _ = subject.serve()
+    name = provider.metadata.name
+    if not name:
+        fault("the provider has no name in its metadata, so it can own nothing in a history")
+    for way, tape, reply in subject.plays(*everything(subject)):
+        heard = await subject.hear(way, reply, asking(tape))
+        said = heard.said.metadata.provider if heard.said.metadata is not None else None
+        if said != name:
+            fault(f"the provider is called {name!r}, and a turn of {told(way)} says that it is from {said!r}")
+        if others := _owners(heard.said) - {name}:
+            fault(f"the provider is called {name!r}, and a turn of {told(way)} has data of {sorted(others)}")
+
+
+def _owners(turn: Turn) -> set[str]:
+    owners = {part.provider for part in turn.parts if isinstance(part, ProviderPart)}
+    for part in turn.parts:
+        opaque = part.call.opaque if isinstance(part, Tool) else None
+        if isinstance(part, (Text, Reasoning, File)):
+            opaque = part.opaque
+        if opaque is not None:
+            owners.add(opaque.provider)
+    return owners
+
+
+@scenario("text", "json")
+async def unknown_fields(subject: Subject) -> None:
+    """A field that nobody knows changes nothing."""
+    for way, tape, reply in subject.plays(*everything(subject)):
+        if way != "complete":
+            continue
+        known = await subject.hear(way, reply, asking(tape))
+        more = await subject.hear(way, _with_more(reply), asking(tape))
+        if more.error is not None:
+            fault(f"a field that nobody knows made {type(more.error).__name__} of an answer: {more.error}")
+        if gist(more.said) != gist(known.said):
+            fault("a field that nobody knows changed what an answer says")
+
+
+def _with_more(reply: Reply) -> Reply:
+    body: object = json.loads(reply.data)
+    if not isinstance(body, dict):
+        fault("a whole answer of the tapes is no JSON object: say json=False among the claims")
+    fields = cast("Mapping[str, object]", body)
+    more = {"x_conformance": {"a": [1, None]}, **fields, "x_conformance_null": None}
+    return Reply.json(more, reply.status, reply.headers)
+
+
+@scenario("stream")
+async def unknown_events(subject: Subject) -> None:
+    """An event that nobody knows changes nothing, wherever it stands."""
+    for tape in telling(subject):
+        if tape.stream is None:
+            continue
+        known = await subject.hear("stream", tape.stream, asking(tape))
+        chunks = tape.stream.chunks
+        for frame in subject.tapes.noise:
+            for place in range(1, len(chunks)):
+                more = await subject.play("stream", [*chunks[:place], frame, *chunks[place:]], asking(tape))
+                if more.error is not None:
+                    fault(f"an event that nobody knows, {frame!r}, made {more.error!r} of a stream")
+                if gist(more.said) != gist(known.said):
+                    fault(f"an event that nobody knows, {frame!r}, changed what a stream says")
+
+
+@scenario("stream")
+async def cut_anywhere(subject: Subject) -> None:
+    """A stream says the same however its bytes are cut."""
+    for tape in telling(subject):
+        if tape.stream is None:
+            continue
+        whole = await subject.hear("stream", tape.stream, asking(tape))
+        data = tape.stream.data
+        cuts = ([data], [data[place : place + 1] for place in range(len(data))])
+        for chunks in cuts:
+            cut = await subject.play("stream", chunks, asking(tape))
+            if cut.error is not None:
+                fault(f"a stream that came in {len(chunks)} pieces became {cut.error!r}")
+            if gist(cut.said) != gist(whole.said):
+                fault(f"a stream that came in {len(chunks)} pieces says something else")
+
+
+@scenario("structured")
+async def structured(subject: Subject) -> None:
+    """An answer by a schema is the JSON that the server gave."""
+    for way, tape, reply in subject.plays(subject.tapes.structured):
+        value: object = json.loads(tape.text)
+        heard = await subject.hear(way, reply, Question(output=OutputSchema("answer", schema_of(value))))
+        found = _value(heard.said)
+        if found != value:
+            fault(f"the server answered {value!r}, and the turn of {told(way)} holds {found!r}")
+
+
+def _value(turn: Turn) -> object:
+    for part in turn.parts:
+        if isinstance(part, Structured):
+            return part.value
+    try:
+        return cast("object", json.loads(turn.text))
+    except ValueError:
+        return turn.text
+
+
+@scenario("structured")
+async def schema_sent(subject: Subject) -> None:
+    """The schema of a structured answer is sent."""
+    for way, tape, reply in subject.plays(subject.tapes.structured):
+        value = cast("dict[str, object]", json.loads(tape.text))
+        provider, transport = subject.serve(reply)
+        await ask(provider, way, Question(output=OutputSchema("answer", schema_of(value))))
+        sent = Sent(transport.last.body)
+        if missing := [name for name in value if not sent.says(name)]:
+            fault(f"{told(way)} was asked for a structured answer, and its request does not name {missing}")
+
+
+@scenario("reasoning")
+async def reasoning(subject: Subject) -> None:
+    """What the model thought is told apart from what it said."""
+    for way, tape, reply in subject.plays(subject.tapes.reasoning):
+        heard = await subject.hear(way, reply, asking(tape))
+        found = "".join([part.text for part in heard.said.parts if isinstance(part, Reasoning)])
+        if found != tape.reasoning:
+            fault(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} has {found!r}")
+        if tape.reasoning in heard.said.text:
+            fault(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} tells it as its words")
+        flowed = "".join([delta.text for delta in heard.deltas if isinstance(delta, ReasoningDelta)])
+        if way == "stream" and flowed != tape.reasoning:
+            fault(f"the model thought {tape.reasoning!r}, and the deltas of reasoning were {flowed!r}")

@@ -1,0 +1,55 @@
+"""Scenarios of embeddings."""
+
+from __future__ import annotations
+
+from chat_core.errors import InvalidResponseError
+from chat_core.options import ChatOptions
+from chat_core.provider import EmbeddingsResponse
+
+from chat_testing.conformance.scenario import scenario
+from chat_testing.conformance.subject import Sent, Subject, embedding, fault
+
+
+async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, Sent, int]:
+    tape = subject.tapes.embeddings
+    if tape is None:  # pragma: no cover - what is claimed has its tape
+        raise AssertionError
+    provider, transport = subject.serve(tape.reply)
+    response = await embedding(provider).embed(tape.texts, ChatOptions())
+    return response, Sent(transport.last.body), len(transport.requests)
+
+
+@scenario("embeddings")
+async def embeddings(subject: Subject) -> None:
+    """One request turns n texts into n vectors, in the order of the texts."""
+    tape = subject.tapes.embeddings
+    response, sent, requests = await _embed(subject)
+    if tape is None or requests != 1:
+        fault(f"n texts are one request, and embed() made {requests}")
+    if missing := [text for text in tape.texts if not sent.says(text)]:
+        fault(f"embed() does not send {missing}")
+    if response.vectors != tape.vectors:
+        fault(f"the server gave the vectors {tape.vectors}, and embed() {response.vectors}")
+
+
+@scenario("embeddings", "usage")
+async def embeddings_usage(subject: Subject) -> None:
+    """Vectors cost what the server counted."""
+    tape = subject.tapes.embeddings
+    response, _, _ = await _embed(subject)
+    if tape is not None and response.usage != tape.usage:
+        fault(f"the server counted {tape.usage!r}, and embed() {response.usage!r}")
+
+
+@scenario("embeddings")
+async def embeddings_missing(subject: Subject) -> None:
+    """An answer that lacks a vector is `InvalidResponseError`."""
+    tape = subject.tapes.embeddings
+    if tape is None:  # pragma: no cover - what is claimed has its tape
+        return
+    provider, _ = subject.serve(tape.short)
+    try:
+        response = await embedding(provider).embed(tape.texts, ChatOptions())
+    except InvalidResponseError:
+        return
+    fault(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")

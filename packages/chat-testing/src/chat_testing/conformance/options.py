@@ -1,0 +1,107 @@
+"""Scenarios of options: what a caller sets is sent, or refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from chat_core.errors import UnsupportedOptionError
+from chat_core.options import ChatOptions, NamedTool
+from chat_core.provider import NO_TOOLS, ToolDeclarations
+from chat_core.testing.mock_transport import RecordedRequest
+
+from chat_testing.conformance.scenario import scenario
+from chat_testing.conformance.subject import Question, Sent, Subject, Way, ask, declared, fault, reply_of, told
+from chat_testing.conformance.tapes import Reply
+
+ANOTHER: Final = "another-provider"
+
+VALUES: Final = (
+    (ChatOptions(temperature=0.375), "0.375"),
+    (ChatOptions(top_p=0.625), "0.625"),
+    (ChatOptions(max_tokens=4321), "4321"),
+    (ChatOptions(stop=("END-OF-IT",)), "END-OF-IT"),
+    (ChatOptions(seed=76543), "76543"),
+)
+"""Options, and the words by which each of them is found in a request."""
+
+CHOICES: Final = (ChatOptions(reasoning="low"), ChatOptions(reasoning=2345))
+"""Options that each wire says in words of its own."""
+
+
+async def _request(
+    subject: Subject, way: Way, options: ChatOptions, tools: ToolDeclarations = NO_TOOLS
+) -> RecordedRequest | None:
+    """What is sent with these options; `None` where they are refused by name."""
+    provider, transport = subject.serve(reply_of(subject.text, way) or Reply())
+    heard = await ask(provider, way, Question(options=options, tools=tools))
+    if isinstance(heard.error, UnsupportedOptionError) and not transport.requests:
+        return None
+    if heard.error is not None:
+        fault(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOptionError")
+    return transport.last
+
+
+def _shown(options: ChatOptions) -> str:
+    names = ("temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning")
+    return ", ".join([f"{name}={value!r}" for name in names if (value := getattr(options, name)) is not None])
+
+
+@scenario("text")
+async def options(subject: Subject) -> None:
+    """An option is sent, or refused by `UnsupportedOptionError`; none is dropped."""
+    for way in subject.ways:
+        plain = await _request(subject, way, ChatOptions())
+        for given, words in VALUES:
+            sent = await _request(subject, way, given)
+            if sent is not None and not Sent(sent.body).says(words):
+                fault(f"{told(way)} was given {_shown(given)}, and its request does not say so")
+        for given in CHOICES:
+            sent = await _request(subject, way, given)
+            if sent is not None and plain is not None and sent.body == plain.body:
+                fault(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+
+
+@scenario("tools")
+async def tool_choice(subject: Subject) -> None:
+    """Whether a tool must be called, and whether several may be, is sent or refused by `UnsupportedOptionError`."""
+    tools = declared(subject.tapes.call, subject.tapes.no_arguments)
+    choices = (
+        ChatOptions(tool_choice="none"),
+        ChatOptions(tool_choice="required"),
+        ChatOptions(tool_choice=NamedTool(tools[0].name)),
+        ChatOptions(parallel_tool_calls=False),
+    )
+    for way in subject.ways:
+        plain = await _request(subject, way, ChatOptions(), tools)
+        for given in choices:
+            sent = await _request(subject, way, given, tools)
+            if sent is not None and plain is not None and sent.body == plain.body:
+                fault(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+
+
+@scenario("text")
+async def timeout(subject: Subject) -> None:
+    """The longest silence that a caller bears is told to the transport."""
+    for way in subject.ways:
+        sent = await _request(subject, way, ChatOptions(timeout=7.5))
+        if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
+            fault(f"{told(way)} was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
+
+
+@final
+@dataclass(frozen=True)
+class _ForeignOptions:
+    """Options of another provider."""
+
+    provider: str = ANOTHER
+
+
+@scenario("text")
+async def foreign_options(subject: Subject) -> None:
+    """Options of another provider are refused before anything is sent."""
+    for way in subject.ways:
+        if await _request(subject, way, ChatOptions(extras=(_ForeignOptions(),))) is not None:
+            fault(
+                f"{told(way)} was given options of another provider, and did not refuse them by UnsupportedOptionError"
+            )

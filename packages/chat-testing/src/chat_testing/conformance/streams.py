@@ -1,0 +1,358 @@
+"""Scenarios of streams that do not end as they should, and of requests that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from chat_core.errors import (
+    ChatError,
+    InvalidResponseError,
+    NetworkError,
+    ProviderError,
+    RequestTimeoutError,
+    StreamTruncatedError,
+    TransportError,
+)
+from chat_core.events import TextDelta
+from chat_core.messages import Turn
+from chat_core.testing.mock_transport import MockTransport, Step
+from chat_core.transport import Framing
+
+from chat_testing.conformance.answers import asking, everything, telling
+from chat_testing.conformance.scenario import scenario
+from chat_testing.conformance.subject import AnyProvider, Question, Subject, Way, ask, fault, opened, told
+from chat_testing.conformance.tapes import Refusal, Reply, Tape
+
+CUT = (StreamTruncatedError, NetworkError)
+"""What a cut may become: the second, where the framing itself shows it."""
+
+
+def cuts(tape: Tape) -> list[tuple[int, list[Step]]]:
+    """A stream, cut behind each event before its answer is over, and within each of them."""
+    chunks = tape.stream.chunks if tape.stream is not None else ()
+    last = len(chunks) - tape.tail
+    found: list[tuple[int, list[Step]]] = []
+    for place in range(last):
+        found.append((place, [*chunks[:place]]))
+        found.append((place, [*chunks[:place], chunks[place][: len(chunks[place]) // 2]]))
+    return found
+
+
+@scenario("stream")
+async def truncation(subject: Subject) -> None:
+    """A stream that is cut is never an answer, but `StreamTruncatedError`."""
+    for tape in telling(subject):
+        for place, steps in cuts(tape):
+            heard = await subject.play("stream", steps, asking(tape))
+            where = f"a stream that was cut behind {place} of {len(tape.stream.chunks if tape.stream else ())} events"
+            if heard.error is None:
+                fault(f"{where} was taken for an answer: {heard.said!r}")
+            if not isinstance(heard.error, CUT):
+                fault(f"{where} became {heard.error!r} and not StreamTruncatedError")
+            if not heard.error.retryable:
+                fault(f"{where} may be tried again, and the error says that it may not")
+
+
+@scenario("text")
+async def truncated_body(subject: Subject) -> None:
+    """A whole answer whose body is cut is never an answer."""
+    for tape in everything(subject):
+        if tape.whole is None:
+            continue
+        data = tape.whole.data
+        for length in (0, len(data) // 2, len(data) - 1):
+            cut = Reply(body=data[:length], headers=tape.whole.headers)
+            heard = await subject.hear("complete", cut, asking(tape))
+            if heard.error is None:
+                fault(f"{length} of {len(data)} bytes of an answer were taken for an answer: {heard.said!r}")
+            if not isinstance(heard.error, (InvalidResponseError, *CUT)):
+                fault(f"an answer whose body was cut became {heard.error!r} and not InvalidResponse")
+
+
+@scenario("text")
+async def nonsense_body(subject: Subject) -> None:
+    """A whole answer that makes no sense is `InvalidResponseError`, and nothing worse."""
+    for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
+        heard = await subject.hear("complete", Reply(body=body))
+        if heard.error is None:
+            fault(f"the server answered {body!r}, and that was taken for an answer: {heard.said!r}")
+        if not isinstance(heard.error, (InvalidResponseError, *CUT)):
+            fault(f"the server answered {body!r}, which became {heard.error!r} and not InvalidResponse")
+
+
+@scenario("stream")
+async def nonsense_events(subject: Subject) -> None:
+    """An event that makes no sense is passed over or `InvalidResponseError`, and nothing worse."""
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    provider, transport = subject.serve(subject.text.stream or Reply())
+    known = (await ask(provider, "stream")).said
+    before, behind = FRAMES[transport.last.request.framing]
+    for words in (b"null", b"17", b"[]", b"{}", b'"words"', b"true"):
+        middle = len(chunks) // 2
+        heard = await subject.play("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
+        if heard.error is None and heard.said.text != known.text:
+            fault(f"the server said {words!r} in mid-stream, and the answer became {heard.said.text!r}")
+        if not isinstance(heard.error, InvalidResponseError | None):
+            fault(f"the server said {words!r} in mid-stream, which became {heard.error!r} and not InvalidResponse")
+
+
+FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
+    "sse": (b"data: ", b"\n\n"),
+    "json-lines": (b"", b"\n"),
+    "json-array": (b",", b""),
+}
+"""What stands before and behind the data of an event."""
+
+
+@scenario("stream")
+async def partial(subject: Subject) -> None:
+    """What has come of a stream is at hand, at any moment and after a failure."""
+    for place, steps in cuts(subject.text):
+        provider, transport = subject.serve()
+        transport.answer(200, {}, steps)
+        said: list[str] = []
+        async with opened(provider, Question()) as (stream, batches):
+            try:
+                async for batch in batches:
+                    said += [delta.text for delta in batch if isinstance(delta, TextDelta)]
+                    _same(stream.partial(), said, place)
+                stream.close()
+            except ChatError:
+                _same(stream.partial(), said, place)
+
+
+def _same(turn: Turn, said: list[str], place: int) -> None:
+    if turn.text != "".join(said):
+        fault(f"behind {place} events {''.join(said)!r} had been told, and partial() has {turn.text!r}")
+
+
+@scenario("stream")
+async def malformed_frame(subject: Subject) -> None:
+    """A frame that is not what the protocol promises is `InvalidResponseError`, never passed over."""
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    for place in range(1, len(chunks) - subject.text.tail):
+        heard = await subject.play("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
+        if heard.error is None:
+            fault(f"a malformed frame was passed over, and the answer taken for whole: {heard.said.text!r}")
+        if not isinstance(heard.error, InvalidResponseError):
+            fault(f"a malformed frame became {heard.error!r} and not InvalidResponse")
+
+
+@scenario("stream_errors")
+async def failure_in_stream(subject: Subject) -> None:
+    """An error that the server tells in mid-stream is raised as what it is."""
+    failure = subject.tapes.failure
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    if failure is None:
+        return
+    for place in range(1, len(chunks) - subject.text.tail):
+        for rest in ((), chunks[place:]):
+            heard = await subject.play("stream", [*chunks[:place], failure.frame, *rest])
+            if heard.error is None:
+                fault(f"the server failed in mid-stream, and what came was taken for an answer: {heard.said.text!r}")
+            if type(heard.error) is not failure.error:
+                fault(f"the server failed in mid-stream with {failure.error.__name__}, and it became {heard.error!r}")
+            if heard.error.retryable is not failure.retryable:
+                fault(f"a failure in mid-stream says retryable={heard.error.retryable}: {heard.error!r}")
+
+
+@scenario()
+async def connection(subject: Subject) -> None:
+    """A failed connection raises `NetworkError`, a silent one `RequestTimeoutError`; both are retryable."""
+    failures: tuple[tuple[str, type[ChatError]], ...] = (
+        ("connect", NetworkError),
+        ("stream", NetworkError),
+        ("timeout", RequestTimeoutError),
+    )
+    for way in subject.doors:
+        for kind, wanted in failures:
+            transport = MockTransport()
+            transport.fail(TransportError(kind, "no route"))
+            heard = await ask(subject.make_provider(transport), way)
+            _network(heard.error, wanted, f"{told(way)} over a connection that failed ({kind})")
+
+
+@scenario("stream")
+async def broken_connection(subject: Subject) -> None:
+    """A connection that breaks in mid-stream is `NetworkError`, and may be tried again."""
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    for place in range(len(chunks) - subject.text.tail):
+        heard = await subject.play("stream", [*chunks[:place], TransportError("stream", "reset by peer")])
+        _network(heard.error, NetworkError, f"a connection that broke behind {place} events")
+
+
+def _network(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
+    if error is None:
+        fault(f"{what} gave an answer")
+    if not isinstance(error, wanted):
+        fault(f"{what} became {error!r} and not {wanted.__name__}")
+    if not error.retryable:
+        fault(f"{what} may be tried again, and the error says that it may not")
+
+
+# --- Left early -----------------------------------------------------------------------------------------------------
+
+
+@scenario("stream")
+async def left_early(subject: Subject) -> None:
+    """A stream that is left before its end, by any way, leaves nothing open."""
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    for batches in range(len(chunks)):
+        for leave in (_by_break, _by_error):
+            provider, transport = subject.serve()
+            transport.answer(200, {}, chunks)
+            await leave(provider, batches)
+            if transport.open_streams:
+                fault(f"a stream that was left behind {batches} batches ({leave.__name__[1:]}) is still open")
+
+
+async def _by_break(provider: AnyProvider, count: int) -> None:
+    async with opened(provider, Question()) as (_, batches):
+        for _ in range(count):
+            await anext(batches, None)
+
+
+async def _by_error(provider: AnyProvider, count: int) -> None:
+    with suppress(_LeftError):
+        async with opened(provider, Question()) as (_, batches):
+            for _ in range(count):
+                await anext(batches, None)
+            raise _LeftError
+
+
+class _LeftError(Exception):
+    """What a reader raises on leaving."""
+
+
+@scenario("stream")
+async def cancelled(subject: Subject) -> None:
+    """A stream that is cancelled while it waits leaves nothing open, and hides no cancellation."""
+    chunks = subject.text.stream.chunks if subject.text.stream else ()
+    for place in range(len(chunks)):
+        transport = MockTransport()
+        waits = anyio.Event()
+        transport.answer(200, {}, [*chunks[:place], _for_ever(waits), *chunks[place:]])
+        ended: list[str] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(_listen, subject.make_provider(transport), ended)
+            await waits.wait()
+            group.cancel_scope.cancel()
+        if transport.open_streams:
+            fault(f"a stream that was cancelled behind {place} events is still open")
+        if ended:
+            fault(f"a stream that was cancelled behind {place} events went on: {ended[0]}")
+
+
+def _for_ever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
+    async def wait() -> None:
+        waits.set()
+        await anyio.sleep_forever()
+
+    return wait
+
+
+async def _listen(provider: AnyProvider, ended: list[str]) -> None:
+    heard = await ask(provider, "stream")
+    ended.append(repr(heard.error or heard.turn))
+
+
+# --- Refusals -------------------------------------------------------------------------------------------------------
+
+
+async def _refused(subject: Subject) -> Sequence[tuple[Refusal, Way, ProviderError]]:
+    found: list[tuple[Refusal, Way, ProviderError]] = []
+    for refusal in subject.tapes.refusals:
+        for way in subject.doors:
+            heard = await subject.hear(way, refusal.reply)
+            if heard.error is None:
+                fault(f"{told(way)} was refused with status {refusal.reply.status}, and gave an answer")
+            if not isinstance(heard.error, ProviderError):
+                fault(f"{told(way)} was refused with status {refusal.reply.status}, which became {heard.error!r}")
+            found.append((refusal, way, heard.error))
+    return found
+
+
+@scenario()
+async def error_class(subject: Subject) -> None:
+    """A refusal becomes the error that says what is wrong."""
+    for refusal, way, error in await _refused(subject):
+        if type(error) is not refusal.error:
+            fault(f"a refusal of {told(way)} should be {refusal.error.__name__}, and is {error!r}")
+
+
+@scenario()
+async def error_retryable(subject: Subject) -> None:
+    """A refusal says whether the same call may succeed later."""
+    for refusal, way, error in await _refused(subject):
+        if error.retryable is not refusal.retryable:
+            fault(
+                f"a refusal of {told(way)} with status {refusal.reply.status} says retryable={error.retryable}, and "
+                f"it is {refusal.retryable}"
+            )
+
+
+@scenario("waits")
+async def error_wait(subject: Subject) -> None:
+    """A refusal says how long the server asks to wait."""
+    for refusal, way, error in await _refused(subject):
+        if error.retry_after != refusal.wait:
+            fault(f"the server asks {told(way)} to wait {refusal.wait} seconds, and the error says {error.retry_after}")
+
+
+@scenario("request_ids")
+async def error_request_id(subject: Subject) -> None:
+    """A refusal has the id by which the provider's support finds the request."""
+    for refusal, way, error in await _refused(subject):
+        if error.request_id != refusal.request_id:
+            fault(
+                f"the id of a request of {told(way)} is {refusal.request_id!r}, and the error has {error.request_id!r}"
+            )
+
+
+@scenario()
+async def error_of_a_gateway(subject: Subject) -> None:
+    """A refusal in words that are not the vendor's, a page of a gateway, is told by its status."""
+    for way in subject.doors:
+        for body in PAGES:
+            for status, retryable in ((502, True), (503, True), (404, False)):
+                heard = await subject.hear(way, Reply(body=body, status=status))
+                if not isinstance(heard.error, ProviderError):
+                    fault(f"{body!r} with status {status} became {heard.error!r} of {told(way)}")
+                if heard.error.retryable is not retryable:
+                    fault(f"{body!r} with status {status} says retryable={heard.error.retryable}")
+
+
+PAGES: Final = (
+    b"<html><body>upstream went away</body></html>",
+    b"",
+    b"null",
+    b"[]",
+    b'"words"',
+    b'{"error": null}',
+    b'{"error": "words"}',
+    b'{"error": {"message": null, "code": null}}',
+    b'{"error": [1]}',
+    b"\xff\xfe",
+)
+"""What stands in refusals that no vendor wrote."""
+
+
+@scenario()
+async def secrets(subject: Subject) -> None:
+    """What only headers carry, a key, stands in no `repr` and in no error."""
+    for way in subject.doors:
+        for refusal in subject.tapes.refusals:
+            provider, transport = subject.serve(refusal.reply)
+            heard = await ask(provider, way)
+            hidden = [value for name, value in transport.last.request.headers if _is_secret(name)]
+            keys = [key for value in hidden for key in (value.rpartition(" ")[2],) if key]
+            shown = f"{provider!r} {heard.error!r} {heard.error}"
+            if any(key in shown for key in keys):
+                fault(f"the key that {told(way)} sends stands in the repr of the provider, or in an error")
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in ("auth", "key", "token", "secret"))

@@ -1,0 +1,318 @@
+"""A provider on the bench: asked over a transport that plays tapes, and looked at from outside."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, NoReturn, TypeAlias, cast, final
+
+from chat_core.errors import ChatError
+from chat_core.json import loads
+from chat_core.messages import Embedding, File, FunctionCall, Messages, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import (
+    NO_TOOLS,
+    CompletionProvider,
+    Delta,
+    EmbeddingsProvider,
+    OutputSchema,
+    ProviderStream,
+    StreamProvider,
+    ToolDeclaration,
+    ToolDeclarations,
+)
+from chat_core.testing.mock_transport import MockTransport, Step
+from chat_core.transport import Transport
+from chat_core.usage import Metadata
+
+from chat_testing.conformance.capabilities import Capabilities
+from chat_testing.conformance.tapes import ProviderTapes, Reply, Tape
+
+Way: TypeAlias = Literal["complete", "stream", "embed"]
+AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
+
+QUESTION: Final = "What is there to say?"
+RESULT: Final = "a result of 17 degrees"
+
+
+class NonconformingError(AssertionError):
+    """A provider does not keep a promise; the message says which one, in a sentence."""
+
+
+def fault(sentence: str) -> NoReturn:
+    """Say what is wrong."""
+    raise NonconformingError(sentence)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a provider is asked."""
+
+    messages: Messages = field(default_factory=lambda: Messages.from_user(QUESTION))
+    tools: ToolDeclarations = NO_TOOLS
+    options: ChatOptions = field(default_factory=ChatOptions)
+    output: OutputSchema | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a provider said: deltas, and the turn, or the error that came in its place."""
+
+    deltas: list[Delta]
+    turn: Turn | None = None
+    error: ChatError | None = None
+
+    @property
+    def said(self) -> Turn:
+        """The turn; the error is raised."""
+        if self.turn is None:
+            raise self.error or AssertionError
+        return self.turn
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A provider under test: how it is made, what it claims, and its tapes."""
+
+    make_provider: Callable[[Transport], AnyProvider]
+    capabilities: Capabilities
+    tapes: ProviderTapes
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """How it can be asked for an answer."""
+        return ("complete", "stream") if self.capabilities.stream else ("complete",)
+
+    @property
+    def doors(self) -> tuple[Way, ...]:
+        """How it can be asked for anything."""
+        ways = self.ways if self.capabilities.text else ()
+        return (*ways, "embed") if self.capabilities.embeddings else ways
+
+    def plays(self, *tapes: Tape | None) -> list[tuple[Way, Tape, Reply]]:
+        """Each of the tapes that there are, for each way of asking."""
+        return [
+            (way, tape, reply)
+            for tape in tapes
+            if tape is not None
+            for way in self.ways
+            if (reply := reply_of(tape, way)) is not None
+        ]
+
+    @property
+    def text(self) -> Tape:
+        """The tape of a text."""
+        return self.tapes.text or Tape()
+
+    def serve(self, *replies: Reply) -> tuple[AnyProvider, MockTransport]:
+        """A new provider, and the transport under it, which gives these replies."""
+        transport = MockTransport()
+        for reply in replies:
+            transport.answer(reply.status, reply.headers, reply.chunks)
+        return self.make_provider(transport), transport
+
+    async def hear(self, way: Way, reply: Reply, question: Question | None = None) -> Heard:
+        """Ask a new provider once; an error is kept."""
+        provider, _ = self.serve(reply)
+        return await ask(provider, way, question)
+
+    async def play(self, way: Way, steps: Sequence[Step], question: Question | None = None) -> Heard:
+        """Ask a new provider once, which is answered step by step; an error is kept."""
+        transport = MockTransport()
+        transport.answer(200, self.text.stream.headers if self.text.stream else (), steps)
+        return await ask(self.make_provider(transport), way, question)
+
+    async def sends(self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, way: Way = "complete") -> Sent:
+        """What a new provider sends for a conversation."""
+        reply = reply_of(self.text, way) or Reply()
+        provider, transport = self.serve(reply)
+        (await ask(provider, way, Question(messages, tools))).said  # noqa: B018 - an error is raised
+        return Sent(transport.last.body)
+
+
+def reply_of(tape: Tape, way: Way) -> Reply | None:
+    """The reply of a tape to one way of asking."""
+    return tape.whole if way == "complete" else tape.stream
+
+
+async def ask(provider: AnyProvider, way: Way, question: Question | None = None) -> Heard:
+    """Ask a provider; an error is kept, what came before it too."""
+    asked = question or Question()
+    deltas: list[Delta] = []
+    try:
+        if way == "embed":
+            response = await embedding(provider).embed([QUESTION], asked.options)
+            return Heard(deltas, Turn([Embedding(vector) for vector in response.vectors]))
+        if way == "complete":
+            model = completing(provider)
+            return Heard(deltas, await model.complete(asked.messages, asked.tools, asked.options, asked.output))
+        async with opened(provider, asked) as (stream, batches):
+            async for batch in batches:
+                deltas += batch
+            turn = stream.close()
+        return Heard(deltas, turn)
+    except ChatError as error:
+        return Heard(deltas, error=error)
+
+
+@asynccontextmanager
+async def opened(
+    provider: AnyProvider, asked: Question
+) -> AsyncGenerator[tuple[ProviderStream, AsyncIterator[Sequence[Delta]]]]:
+    """A stream and its batches, which are closed on leaving, as the engine does it."""
+    source = streaming(provider).stream(asked.messages, asked.tools, asked.options, asked.output)
+    async with source as stream:
+        batches = aiter(stream)
+        try:
+            yield stream, batches
+        finally:
+            aclose = getattr(batches, "aclose", None)
+            if aclose is not None:
+                await aclose()
+
+
+def completing(provider: AnyProvider) -> CompletionProvider:
+    """The provider, as one that completes."""
+    if not isinstance(provider, CompletionProvider):
+        fault(f"it claims to answer, and {type(provider).__name__} has no complete()")
+    return provider
+
+
+def streaming(provider: AnyProvider) -> StreamProvider:
+    """The provider, as one that streams."""
+    if not isinstance(provider, StreamProvider):
+        fault(f"it claims to stream, and {type(provider).__name__} has no stream()")
+    return provider
+
+
+def embedding(provider: AnyProvider) -> EmbeddingsProvider:
+    """The provider, as one that makes vectors."""
+    if not isinstance(provider, EmbeddingsProvider):
+        fault(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
+    return provider
+
+
+# --- What was sent --------------------------------------------------------------------------------------------------
+
+
+@final
+class Sent:
+    """The body of a request, searched without knowing its wire: names, texts and numbers, wherever they stand."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        try:
+            self._texts = _texts(loads(body))
+        except ValueError:
+            self._texts = [body.decode(errors="replace")]
+
+    def place(self, words: str) -> int:
+        """Where words stand first, counted in texts; -1 where they do not."""
+        return next((place for place, text in enumerate(self._texts) if words in text), -1)
+
+    def says(self, words: str) -> bool:
+        """Whether the body has these words."""
+        return self.place(words) >= 0
+
+    def count(self, words: str) -> int:
+        """In how many texts the words stand."""
+        return sum(words in text for text in self._texts)
+
+    def carries(self, file: File) -> bool:
+        """Whether the body has a file: its URL, its bytes in base64, or its text."""
+        return self.place_of(file) >= 0
+
+    def place_of(self, file: File) -> int:
+        """Where a file stands first; -1 where it does not."""
+        if file.data is None:
+            return self.place(file.url or "\0")
+        place = self.place(base64.b64encode(file.data).decode())
+        return self.place(file.data.decode(errors="replace")) if place < 0 and file.kind == "text" else place
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, (str, int, float)):
+        return [str(value)]
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        return [text for name, item in members.items() for text in (name, *_texts(item))]
+    if isinstance(value, list):
+        return [text for item in cast("list[object]", value) for text in _texts(item)]
+    return []
+
+
+# --- What is asked ----------------------------------------------------------------------------------------------------
+
+
+def schema_of(value: object) -> dict[str, object]:
+    """A JSON Schema that a value satisfies."""
+    match value:
+        case bool():
+            return {"type": "boolean"}
+        case int():
+            return {"type": "integer"}
+        case float():
+            return {"type": "number"}
+        case list():
+            items = cast("list[object]", value)
+            return {"type": "array", "items": schema_of(items[0] if items else "")}
+        case dict():
+            members = cast("dict[str, object]", value)
+            return {
+                "type": "object",
+                "properties": {name: schema_of(item) for name, item in members.items()},
+                "required": list(members),
+                "additionalProperties": False,
+            }
+        case _:
+            return {"type": "string"}
+
+
+def describe(name: str) -> str:
+    """What a model is told of a tool."""
+    return f"What {name} does, described."
+
+
+def declared(*tapes: Tape | None) -> ToolDeclarations:
+    """The tools that tapes call."""
+    calls = {call.name: call for tape in tapes if tape is not None for call in tape.calls}
+    return ToolDeclarations(
+        [ToolDeclaration(name, describe(name), schema_of(dict(call.arguments))) for name, call in calls.items()]
+    )
+
+
+def called(
+    name: str, calls: Sequence[FunctionCall], resolve: Callable[[Tool], object] | None = None, id_: str = "answer_1"
+) -> Turn:
+    """A turn of the provider `name` that makes calls, each of them resolved."""
+    tools = [Tool(FunctionCall(call.name, call.arguments), call_id=call.id or None) for call in calls]
+    for place, tool in enumerate(tools):
+        if resolve is not None:
+            resolve(tool)
+        else:
+            tool.start()
+            tool.complete(f"{RESULT}, {place}")
+    return Turn(tools, finish_reason="tool_calls", metadata=Metadata(name, id=id_))
+
+
+def after(turn: Turn, words: str | None = None) -> Messages:
+    """A conversation that goes on behind a turn; its calls are resolved."""
+    messages = Messages.from_user(QUESTION)
+    for tool in turn.tools:
+        if not tool.resolved:
+            tool.start()
+            tool.complete(RESULT)
+    messages.append("model", turn)
+    if words is not None:
+        messages.user(words)
+    return messages
+
+
+def told(way: Way) -> str:
+    """A way of asking, in a sentence."""
+    return f"{way}()"

@@ -1,0 +1,181 @@
+"""An exchange as it stands on a tape."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chat_core.errors import TransportError
+from chat_core.json import dump_bytes, loads
+from chat_core.transport import Event, Headers, Request
+from chat_core.wire.shapes import Json
+
+from chat_testing.tape.redaction import HIDDEN, Hiding
+
+_DIGITS = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request without its secrets, in a form that can be compared."""
+
+    method: str
+    url: str
+    streamed: bool
+    framing: str
+    headers: dict[str, str]
+    body: Json
+
+    @classmethod
+    def of(cls, request: Request, hiding: Hiding, *, streamed: bool) -> Question:
+        """What of a request is compared, and written."""
+        body = as_value(hiding.data(request.body))
+        framing = request.framing if streamed else ""
+        headers = hiding.headers(Headers(request.headers))
+        return cls(request.method, hiding.url(request), streamed, framing, headers, body)
+
+    def to_json(self) -> Json:
+        """How it is written."""
+        return {
+            "method": self.method,
+            "url": self.url,
+            **({"stream": self.framing} if self.streamed else {}),
+            "headers": self.headers,
+            **self.body,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Question:
+        """Read again."""
+        framing = value.get("stream", "")
+        return cls(value["method"], value["url"], "stream" in value, framing, value["headers"], value_in(value))
+
+
+@final
+@dataclass(slots=True)
+class Entry:
+    """One exchange.
+
+    Attributes:
+        recorded: when, by ISO 8601.
+        question: what was asked.
+        status, headers: the head of the answer; no status where there was none.
+        after: seconds until the whole answer, or the first events, had come.
+        body: of a whole answer, or of a refusal.
+        batches: of a stream: the seconds until they came, and the events that came together.
+        error: kind and message of what the transport raised.
+        failed: seconds until it raised that.
+        ended: how it ended, as a middleware calls it.
+    """
+
+    recorded: str
+    question: Question
+    ended: str = "open"
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    after: float = 0.0
+    body: bytes = b""
+    batches: list[tuple[float, list[Event]]] = field(default_factory=list[tuple[float, list[Event]]])
+    error: tuple[str, str] | None = None
+    failed: float = 0.0
+
+    def raised(self) -> TransportError | None:
+        """What the transport raised, to be raised again."""
+        if self.error is None:
+            return None
+        kind, message = self.error
+        if kind != "status":
+            return TransportError(kind, message, body=self.body)
+        return TransportError(kind, message, status=self.status, headers=self.shown(), body=self.body)
+
+    def shown(self) -> Headers:
+        """The headers of the answer whose values were written."""
+        return Headers([(name, value) for name, value in self.headers.items() if value != HIDDEN])
+
+    def to_json(self) -> Json:
+        """How it is written."""
+        answer: Json = {}
+        if self.status is not None:
+            answer = {"status": self.status, "after": round(self.after, _DIGITS), "headers": self.headers}
+            answer |= as_lines(self.body)
+        if self.question.streamed and self.batches:
+            answer["batches"] = [
+                {"at": round(at, _DIGITS), "events": [_event(event) for event in batch]} for at, batch in self.batches
+            ]
+        if self.error is not None:
+            kind, message = self.error
+            answer["error"] = {"kind": kind, "message": message, "after": round(self.failed, _DIGITS)}
+        return {"recorded": self.recorded, "request": self.question.to_json(), "answer": answer, "ended": self.ended}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Entry:
+        """Read again."""
+        answer = value["answer"]
+        entry = cls(value["recorded"], Question.from_json(value["request"]), value["ended"])
+        entry.status = answer.get("status")
+        entry.after = answer.get("after", 0.0)
+        entry.headers = answer.get("headers", {})
+        entry.body = from_value(answer)
+        entry.batches = [
+            (batch["at"], [_read_event(event) for event in batch["events"]]) for batch in answer.get("batches", ())
+        ]
+        if (error := answer.get("error")) is not None:
+            entry.error = (error["kind"], error["message"])
+            entry.failed = error.get("after", 0.0)
+        return entry
+
+
+def _event(event: Event) -> Json:
+    data = as_lines(event.data)
+    written: Json = {"type": event.type} if event.type != "message" else {}
+    if event.id:
+        written["id"] = event.id
+    return written | (data or {"text": ""})
+
+
+def _read_event(value: Json) -> Event:
+    return Event(value.get("type", "message"), from_value(value), value.get("id", ""))
+
+
+def as_value(data: bytes) -> Json:
+    """A body by its meaning: JSON whatever its spaces, else text, else bytes; nothing where it is empty."""
+    if not data:
+        return {}
+    try:
+        return {"json": loads(data)}
+    except ValueError:
+        return as_lines(data)
+
+
+def as_lines(data: bytes) -> Json:
+    """A body to the byte, in a form in which two of them can be compared line by line."""
+    if not data:
+        return {}
+    try:
+        value = loads(data) if data[:1] in b"{[" else None
+        if value is not None and dump_bytes(value) == data:
+            return {"json": value}
+    except ValueError:
+        pass
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+    return {"lines": text.split("\n")} if "\n" in text else {"text": text}
+
+
+def value_in(value: Json) -> Json:
+    """The members of an object that are a body."""
+    return {name: value[name] for name in ("json", "text", "lines", "base64") if name in value}
+
+
+def from_value(value: Json) -> bytes:
+    """The bytes of a body that was written."""
+    found: dict[str, Any] = value_in(value)
+    if "json" in found:
+        return dump_bytes(found["json"])
+    if "lines" in found:
+        return "\n".join(found["lines"]).encode()
+    return b64decode(found["base64"]) if "base64" in found else str(found.get("text", "")).encode()

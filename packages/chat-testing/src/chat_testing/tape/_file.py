@@ -1,0 +1,77 @@
+"""The file: what was recorded, when and with what; then the exchanges, in the order in which they began.
+
+It is written anew, as a whole, behind each exchange: whatever happens to the one that is recorded next, the file has
+those before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from chat_core.errors import InvalidDocumentError, NewerVersionError
+from chat_core.wire.shapes import Json, is_object
+
+from chat_testing.tape._entry import Entry
+
+VERSION: Final = 1
+_HALVES: Final = "surrogatepass"  # a server may cut a stream within a character, and JSON can say that
+
+
+def about(transport: str, note: str, now: str) -> Json:
+    """What a file says of itself."""
+    return {"tape": VERSION, "recorded": now, "transport": transport, "chat-core": _installed(), "note": note}
+
+
+def _installed() -> str:
+    try:
+        return version("chat-core")
+    except PackageNotFoundError:  # run from its source
+        return "unknown"
+
+
+def write(path: Path, head: Json, entries: Sequence[Entry]) -> None:
+    """Put a whole tape in the place of the one that is there. Who reads it meanwhile gets the one or the other."""
+    document = {**head, "exchanges": [entry.to_json() for entry in entries]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with beside.open("w", encoding="utf-8", errors=_HALVES) as file:
+            json.dump(document, file, ensure_ascii=False, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read(path: Path) -> list[Entry]:
+    """The exchanges of a tape.
+
+    Raises:
+        FileNotFoundError: there is none.
+        InvalidDocumentError: it is no tape; `NewerVersionError`, it was written by a later version of this library.
+    """
+    try:
+        document: object = json.loads(path.read_text(encoding="utf-8", errors=_HALVES))
+    except ValueError as error:
+        msg = f"this is no tape, nor any other JSON: {error}"
+        raise InvalidDocumentError(msg, path=str(path)) from error
+    number = document.get("tape") if is_object(document) else None
+    if not is_object(document) or not isinstance(number, int):
+        msg = 'this is no tape: a tape is an object with "tape": 1'
+        raise InvalidDocumentError(msg, path=str(path))
+    if number > VERSION:
+        msg = f"the tape is of version {number}, and this chat-core reads {VERSION}: upgrade it, or record anew"
+        raise NewerVersionError(msg, path=str(path))
+    try:
+        return [Entry.from_json(value) for value in document["exchanges"]]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        msg = f"a part of the tape is not as it was written ({type(error).__name__}: {error})"
+        raise InvalidDocumentError(msg, path=str(path)) from error

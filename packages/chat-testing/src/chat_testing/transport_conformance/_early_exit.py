@@ -1,0 +1,217 @@
+"""Scenarios of streams that are left: by a reader who has enough, by an error, by a cancellation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from functools import partial
+from types import AsyncGeneratorType
+from typing import Any, NoReturn, cast
+
+import anyio
+import anyio.to_thread
+from chat_core.transport import Transport
+
+from chat_testing.conformance.subject import fault
+from chat_testing.transport_conformance._peer import Peer, Play
+from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, scenario
+
+_EVENTS = 3
+_SHARE = 0.4
+
+
+class _EnoughError(Exception):
+    """A reader's own error."""
+
+
+def _raise() -> NoReturn:
+    raise _EnoughError
+
+
+def _stalling(subject: TransportSubject, *, at_once: bool) -> Play:
+    """Some events, and then nothing more."""
+    events = [b"data: %d\n\n" % number for number in range(_EVENTS)]
+    return Play(steps=(b"".join(events),) if at_once else events, ends="stall", delimited=subject.delimited)
+
+
+async def has_left(subject: TransportSubject, peer: Peer) -> bool:
+    """Whether the peer sees soon that the client has closed the connection."""
+    return await anyio.to_thread.run_sync(peer.left.wait, subject.patience * _SHARE, abandon_on_cancel=True)
+
+
+async def _leave(transport: Transport, host: str, events: int, *, by_error: bool) -> None:
+    """Leave a stream behind this many events; none: without reading."""
+    try:
+        async with transport.stream(ask(host)) as stream:
+            seen = 0
+            if events:
+                async for _ in stream:
+                    seen += 1
+                    if seen == events:
+                        break
+            if by_error:
+                _raise()
+    except _EnoughError:
+        pass
+
+
+@scenario("leaves")
+async def left_early(subject: TransportSubject) -> None:
+    """Leaving a stream, at any event and by any way, closes its connection at once."""
+    for events in range(_EVENTS + 1):
+        for at_once, by_error in ((True, False), (False, True)):
+            async with subject.meets(_stalling(subject, at_once=at_once)) as (transport, peer):
+                await _leave(transport, peer.host, events, by_error=by_error)
+                if not await has_left(subject, peer):
+                    how = "with an error" if by_error else "by a reader who has enough"
+                    fault(f"a stream was left behind {events} events, {how}, and its connection stayed open")
+
+
+@scenario("leaves")
+async def errors_of_the_reader(subject: TransportSubject) -> None:
+    """What a reader raises in the block comes out of it as it is."""
+    async with subject.meets(_stalling(subject, at_once=True)) as (transport, peer):
+        try:
+            async with transport.stream(ask(peer.host)):
+                _raise()
+        except _EnoughError:
+            return
+        except Exception as error:  # noqa: BLE001 - which one it is is said
+            fault(f"an error that the reader raised came out as {error!r}")
+        fault("an error that the reader raised was swallowed")
+
+
+@scenario("closes_below")
+async def nothing_left_open(subject: TransportSubject) -> None:
+    """When a stream has been left, no asynchronous generator and no task of it is left, from that moment on."""
+    for events in range(_EVENTS + 1):
+        async with subject.meets(_stalling(subject, at_once=False)) as (transport, peer):
+            await _leave(transport, peer.host, 1, by_error=False)  # what is made once has been made
+            tasks = _tasks()
+            with _begun() as generators:
+                await _leave(transport, peer.host, events, by_error=False)
+                left = _tasks() - tasks
+            if left > 0:
+                fault(f"a stream was left behind {events} events, and one of its tasks goes on")
+            for generator in generators:
+                if generator.ag_frame is not None:
+                    fault(f"a stream was left behind {events} events, and {generator.__qualname__} is still open")
+
+
+@contextmanager
+def _begun() -> Generator[list[AsyncGeneratorType[object, object]]]:
+    """The asynchronous generators that are begun in this thread. They are kept: what is dropped is not closed."""
+    hooks = sys.get_asyncgen_hooks()
+    begun: list[AsyncGeneratorType[object, object]] = []
+
+    def firstiter(generator: Any) -> None:  # noqa: ANN401 - a library may register what only looks like one
+        if hooks.firstiter is not None:
+            hooks.firstiter(generator)
+        if isinstance(generator, AsyncGeneratorType):
+            begun.append(cast("AsyncGeneratorType[object, object]", generator))
+
+    sys.set_asyncgen_hooks(firstiter=firstiter, finalizer=hooks.finalizer)
+    try:
+        yield begun
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def _tasks() -> int:
+    return len(anyio.get_running_tasks())
+
+
+@scenario("leaves")
+async def cancelled_reader(subject: TransportSubject) -> None:
+    """A reader who is cancelled while it waits ends at once, and closes its connection."""
+    async with subject.meets(_stalling(subject, at_once=True)) as (transport, peer):
+        read: list[object] = []
+
+        async def reader() -> None:
+            async with transport.stream(ask(peer.host)) as stream:
+                async for event in stream:
+                    read.append(event)  # noqa: PERF401 - the next one never comes
+            read.append("went on")
+
+        await _cancel(subject, reader, lambda: len(read) == _EVENTS)
+        if "went on" in read:
+            fault("a reader who was cancelled went on")
+        if not await has_left(subject, peer):
+            fault("a reader was cancelled, and its connection stayed open")
+
+
+@scenario("leaves", "not_whole", needs=("network",))
+async def cancelled_before_the_answer(subject: TransportSubject) -> None:
+    """A request that is cancelled before its answer ends at once, and closes its connection."""
+    for name in ("send()", "stream()"):
+        async with subject.meets(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
+
+            async def call(transport: Transport = transport, peer: Peer = peer, name: str = name) -> None:
+                request = ask(peer.host)
+                await (transport.send(request) if name == "send()" else enter(transport, request))
+                fault("there was no answer, and it was taken for one")
+
+            await _cancel(subject, call, partial(_was_asked, peer))
+            if not await has_left(subject, peer):
+                fault(f"{name} was cancelled before its answer, and its connection stayed open")
+
+
+def _was_asked(peer: Peer) -> bool:
+    return bool(peer.received)
+
+
+async def _cancel(
+    subject: TransportSubject, call: Callable[[], Coroutine[object, object, None]], ready: Callable[[], bool]
+) -> None:
+    """Start, cancel when it is ready, and see that it ends."""
+    with anyio.move_on_after(subject.patience * _SHARE) as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            while not ready():  # noqa: ASYNC110 - a thread makes it ready
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+    if scope.cancelled_caught:
+        fault("a task that was cancelled did not end")
+
+
+@scenario("leaves", "listens")
+async def nothing_for_the_next(subject: TransportSubject) -> None:
+    """What is left of a stream that was left is never the answer to the next request."""
+    count = iter(range(1000))
+
+    def answer(_: object) -> Play:
+        number = next(count)
+        events = [b"data: %d.%d\n\n" % (number, place) for place in range(100)]
+        return Play(steps=(b"".join(events), *events), delimited=subject.delimited)
+
+    async with subject.meets(answer) as (transport, peer):
+        for number in range(0, 8, 2):
+            async with transport.stream(ask(peer.host)) as stream:
+                async for _ in stream:
+                    break
+            async with transport.stream(ask(peer.host)) as stream:
+                seen = await data(stream)
+            if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:  # noqa: PLR2004
+                fault("a stream that was left early left something for the next request")
+
+
+@scenario("moves", "leaves", needs=("back_pressure",))
+async def slow_reader(subject: TransportSubject) -> None:
+    """A reader who is slow holds the peer back: memory is bounded. When it leaves, the connection is closed."""
+    async with subject.meets(Play(steps=(b"data: 1\n\n",), ends="endless")) as (transport, peer):
+        async with transport.stream(ask(peer.host)) as stream:
+            async for _ in stream:
+                break
+            taken = -1
+            while taken != peer.taken and peer.taken < _TOO_MUCH:
+                taken = peer.taken
+                await anyio.sleep(0.1)
+            taken = peer.taken
+        if taken >= _TOO_MUCH:
+            fault(f"while nobody read, {taken} bytes of a stream were taken from the peer")
+        if not await has_left(subject, peer):
+            fault("an endless stream was left, and its connection stayed open")
+
+
+_TOO_MUCH = 64 * 1024 * 1024

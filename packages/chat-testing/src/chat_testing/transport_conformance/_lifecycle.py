@@ -1,0 +1,189 @@
+"""Scenarios of a transport that is shared, that is used again, and that is closed."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import anyio.to_thread
+from chat_core.transport import Event, Transport
+
+from chat_testing.conformance.subject import fault
+from chat_testing.transport_conformance._early_exit import has_left
+from chat_testing.transport_conformance._peer import Peer, Play, Received
+from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, scenario
+
+_AT_ONCE = 20
+
+
+def is_done(event: Event) -> bool:
+    """The end of an answer, in these scenarios."""
+    return event.data == b"[DONE]"
+
+
+@scenario("shared", needs=("concurrent",))
+async def at_once(subject: TransportSubject) -> None:
+    """Many requests are under way at once: none waits for another one to end."""
+    everybody = threading.Event()
+    asked: list[None] = []
+
+    def answer(_: Received) -> Play:
+        asked.append(None)
+        if len(asked) == _AT_ONCE:
+            everybody.set()
+        return Play(steps=(b"data: 1\n\n",), before=everybody, delimited=subject.delimited)
+
+    async with subject.meets(answer) as (transport, peer):
+        seen: list[bytes] = []
+
+        async def one() -> None:
+            async with transport.stream(ask(peer.host)) as stream:
+                seen.extend(await data(stream))
+
+        with anyio.move_on_after(subject.patience * 0.8):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(_AT_ONCE):
+                    tasks.start_soon(one)
+        everybody.set()
+        if len(seen) != _AT_ONCE:
+            fault(f"of {_AT_ONCE} requests that were made at once only {len(asked)} were under way at once")
+
+
+@scenario("shared", needs=("concurrent",))
+async def each_its_own(subject: TransportSubject) -> None:
+    """Of many requests at once each gets its own answer, whole and in order."""
+
+    def answer(received: Received) -> Play:
+        events = [b"data: %s %d\n\n" % (received.body, number) for number in range(20)]
+        return Play(steps=events, delimited=subject.delimited)
+
+    async with subject.meets(answer) as (transport, peer):
+        wrong: list[bytes] = []
+
+        async def one(name: bytes) -> None:
+            async with transport.stream(ask(peer.host, body=name)) as stream:
+                seen = await data(stream)
+            if seen != [b"%s %d" % (name, number) for number in range(20)]:
+                wrong.append(name)
+            response = await transport.send(ask(peer.host, body=name))
+            if not response.body.startswith(b"data: %s 0\n" % name):
+                wrong.append(name)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(_AT_ONCE):
+                tasks.start_soon(one, b"r%d" % number)
+    if wrong:
+        fault(f"of {_AT_ONCE} requests that were made at once {len(wrong)} did not get their own answer")
+
+
+@scenario("loops")
+async def other_loops(subject: TransportSubject) -> None:
+    """A transport serves one event loop after another."""
+    async with subject.meets(subject.play(b"data: x\n\n")) as (transport, peer):
+
+        async def twice() -> list[bytes]:
+            seen: list[bytes] = []
+            for _ in range(2):
+                async with transport.stream(ask(peer.host)) as stream:
+                    seen += await data(stream)
+            await transport.send(ask(peer.host))
+            return seen
+
+        def elsewhere() -> list[bytes]:
+            return anyio.run(twice, backend=subject.backend)
+
+        for _ in range(2):
+            seen = await anyio.to_thread.run_sync(elsewhere, abandon_on_cancel=True)
+            if seen + await twice() != [b"x"] * 4:
+                fault("on another event loop a stream did not come whole")
+
+
+@scenario("twice")
+async def closing_twice(subject: TransportSubject) -> None:
+    """A transport may be closed twice, used or not."""
+    async with subject.meets(subject.play(b"data: x\n\n")) as (transport, peer):
+        for used in (True, False):
+            if used:
+                await transport.send(ask(peer.host))
+            for _ in range(2):
+                try:
+                    await transport.aclose()
+                except Exception as error:  # noqa: BLE001 - which one it is is said
+                    fault(f"closing it again raised {error!r}")
+
+
+@scenario("closes", needs=("pooling",))
+async def closing(subject: TransportSubject) -> None:
+    """Closing a transport closes the connections that it has kept."""
+    async with subject.meets(Play(steps=(b"data: x\n\n",), ends="stall", delimited="length")) as (transport, peer):
+        # The answer is whole by its length, and the peer watches the connection.
+        await transport.send(ask(peer.host))
+        await transport.aclose()
+        if not await has_left(subject, peer):
+            fault("the transport was closed, and a connection that it had kept stayed open")
+
+
+@scenario("keeps", needs=("passed_in",))
+async def passed_in(subject: TransportSubject) -> None:
+    """What was passed in is used, and stays open when the transport is closed."""
+    with subject.serve(lambda _: subject.play(b"data: x\n\n")) as peer:
+        async with subject.passed_in(peer) as (transport, is_open):
+            for _ in range(2):
+                async with transport.stream(ask(peer.host)) as stream:
+                    if await data(stream) != [b"x"]:
+                        fault("over what was passed in a stream did not come whole")
+                await transport.aclose()
+                if not is_open():
+                    fault("the transport was closed, and closed what had been passed in")
+
+
+@scenario("moves", "last", needs=("pooling",))
+async def connection_used_again(subject: TransportSubject) -> None:
+    """A connection whose answer is whole serves the next request."""
+    async with subject.meets(subject.play(b"data: 1\n\n", b"data: [DONE]\n\n")) as (transport, peer):
+        for _ in range(3):
+            await transport.send(ask(peer.host))
+            async with transport.stream(ask(peer.host)) as stream:
+                await data(stream)
+        _one_connection(peer, "six requests, one after another,")
+
+
+def _one_connection(peer: Peer, what: str) -> None:
+    if peer.connections != 1:
+        fault(f"{what} took {peer.connections} connections")
+
+
+@scenario("last", needs=("pooling",))
+async def last_event(subject: TransportSubject) -> None:
+    """A stream that is left at its last event gives its connection back, though its end is still to come."""
+    over: list[threading.Event] = []
+
+    def answer(_: Received) -> Play:
+        over.append(threading.Event())
+        return Play(steps=(b"data: 1\n\ndata: [DONE]\n\n", over[-1]))
+
+    async with subject.meets(answer) as (transport, peer):
+        for _ in range(4):
+            async with transport.stream(ask(peer.host, is_last=is_done)) as stream:
+                async for event in stream:
+                    if is_done(event):
+                        over[-1].set()
+                        break
+        _one_connection(peer, "four streams that were left at their last events")
+
+
+@scenario("last", "leaves")
+async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
+    """An end that does not come behind the last event is not waited for: the stream is left, and closed."""
+    play = Play(steps=(b"data: [DONE]\n\n",), ends="stall", delimited=subject.delimited)
+    async with subject.meets(play) as (transport, peer):
+        await _until_done(transport, peer.host)
+        if not await has_left(subject, peer):
+            fault("behind the last event of a body that goes on the connection stayed open")
+
+
+async def _until_done(transport: Transport, host: str) -> None:
+    async with transport.stream(ask(host, is_last=is_done)) as stream:
+        async for event in stream:
+            if is_done(event):
+                break

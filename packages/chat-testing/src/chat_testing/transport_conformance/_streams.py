@@ -1,0 +1,289 @@
+"""Scenarios of streams: how they begin, what they bring, and how they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from chat_core.errors import TransportError
+from chat_core.transport import EventStream, Framing
+
+from chat_testing.conformance.subject import fault
+from chat_testing.transport_conformance._peer import SSE, Play
+from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, raising, scenario
+
+JSON: Final = (("content-type", "application/json"),)
+_ODD: Final = (
+    "\ufeff: hello\r\ndata: é€😀\r\rdata:a\ndata: b\n\nid: 7\nevent: named\ndata: [1]\r\n\r\ndata: unfinished\n"
+)
+_ODD_EVENTS: Final = [("message", "é€😀", ""), ("message", "a\nb", ""), ("named", "[1]", "7")]
+
+
+async def until_it_breaks(stream: EventStream, seen: list[bytes]) -> None:
+    """Read events, and keep those that came before an error."""
+    async for event in stream:
+        seen.append(event.data)  # noqa: PERF401 - what came before the error counts
+
+
+@scenario("refused")
+async def refused(subject: TransportSubject) -> None:
+    """A status that is not 2xx is raised on entering, of the kind `status`, with status, headers and body."""
+    for status in (400, 401, 404, 429, 500, 503):
+        play = subject.play(b'{"error"', b": 1}", status=status, headers=(*JSON, ("Retry-After", "7")))
+        async with subject.meets(play) as (transport, peer):
+            with raising("status", when=f"a stream that was answered with {status}, on entering") as met:
+                await enter(transport, ask(peer.host))
+        for error in met:
+            if error.status != status:
+                fault(f"the error of a stream that was refused with {status} has the status {error.status}")
+            if error.headers.get("retry-after") != "7":
+                fault("the error of a stream that was refused does not have its headers")
+            if error.body != b'{"error": 1}':
+                fault(f"the error of a stream that was refused has the body {error.body!r}, and not the one that came")
+
+
+@scenario("refused", needs=("chunked",))
+async def refused_and_cut(subject: TransportSubject) -> None:
+    """A refusal whose body breaks off is still a refusal, with what came of it."""
+    async with subject.meets(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
+        with raising("status", when="a refusal whose body breaks off") as met:
+            await enter(transport, ask(peer.host))
+    for error in met:
+        if (error.status, error.body) != (503, b"sor"):
+            fault(f"a refusal with 503 whose body broke off behind 'sor' became {error.status} with {error.body!r}")
+
+
+@scenario("listens", "arrives")
+async def events(subject: TransportSubject) -> None:
+    """Events come in order with their types and ids, by batch as well as one by one."""
+    chunks = (b"data: 1\n\n", b"event: two\ndata: 2\n\nid: x\ndata: 3\n\n")
+    async with subject.meets(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
+        async with transport.stream(ask(peer.host)) as stream:
+            if (stream.status, stream.headers.get("x-id")) != (201, "7"):
+                fault(f"a stream with the status 201 and a header has {stream.status} and {dict(stream.headers)}")
+            one_by_one = [(event.type, event.data, event.id) async for event in stream]
+        async with transport.stream(ask(peer.host)) as stream:
+            batches = [(e.type, e.data, e.id) async for batch in stream.batches() for e in batch]
+    expected = [("message", b"1", ""), ("two", b"2", ""), ("message", b"3", "x")]
+    if one_by_one != expected:
+        fault(f"the events {expected} came as {one_by_one}")
+    if batches != expected:
+        fault(f"the events {expected} came in batches as {batches}")
+
+
+@scenario("arrives")
+async def head_before_the_events(subject: TransportSubject) -> None:
+    """Status and headers are there before the first event is."""
+    go_on = threading.Event()
+    play = Play(steps=(go_on, b"data: x\n\n"), delimited=subject.delimited)
+    async with subject.meets(play) as (transport, peer):
+        seen: list[bytes] = []
+        with anyio.move_on_after(subject.patience * 0.8):
+            async with transport.stream(ask(peer.host)) as stream:
+                go_on.set()
+                seen = await data(stream)
+        if seen != [b"x"]:
+            go_on.set()
+            fault("the block was not entered before the first event had come")
+
+
+@scenario("arrives")
+async def as_they_come(subject: TransportSubject) -> None:
+    """An event is delivered when it has come, and does not wait for the next one."""
+    go_on = threading.Event()
+    play = Play(steps=(b"data: 1\n\ndat", go_on, b"a: 2\n\n"), delimited=subject.delimited)
+    async with subject.meets(play) as (transport, peer):
+        seen: list[bytes] = []
+        with anyio.move_on_after(subject.patience * 0.8):
+            async with transport.stream(ask(peer.host)) as stream:
+                async for event in stream:
+                    seen.append(event.data)
+                    go_on.set()
+        go_on.set()
+        if seen != [b"1", b"2"]:
+            fault(f"an event that had come was not delivered before the next one came: there were {seen}")
+
+
+@scenario("cuts", "listens")
+async def cut_anywhere(subject: TransportSubject) -> None:
+    """Events are the same wherever the bytes are cut: within a character, a line end, a name."""
+    body = _ODD.encode()
+    for size in (1, 2, 3, len(body)):
+        chunks = [body[start : start + size] for start in range(0, len(body), size)]
+        async with (
+            subject.meets(subject.play(*chunks)) as (transport, peer),
+            transport.stream(ask(peer.host)) as stream,
+        ):
+            seen = [(event.type, event.data.decode(errors="replace"), event.id) async for event in stream]
+        if seen != _ODD_EVENTS:
+            fault(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, came as {seen}")
+
+
+@scenario("ends")
+async def clean_end(subject: TransportSubject) -> None:
+    """A body that ends ends the events, without an error, and what is unfinished is no event."""
+    for body, expected in ((b"", []), (b"data: 1\n\n", [b"1"]), (b"data: 1\n\ndata: 2\n", [b"1"])):
+        async with (
+            subject.meets(subject.play(body) if body else subject.play()) as (transport, peer),
+            transport.stream(ask(peer.host)) as stream,
+        ):
+            seen = await data(stream)
+        if seen != expected:
+            fault(f"a body {body!r} that ended gave the events {seen} and not {expected}")
+
+
+async def _framed(subject: TransportSubject, framing: Framing, chunks: Sequence[bytes]) -> None:
+    play = subject.play(*chunks, headers=JSON)
+    async with subject.meets(play) as (transport, peer), transport.stream(ask(peer.host, framing=framing)) as stream:
+        seen = [json.loads(event.data) async for event in stream]
+    if seen != [{"a": "]}é\n"}, {"b": [2]}]:
+        fault(f"a body of the framing {framing!r} was cut into {seen}")
+
+
+@scenario("cuts")
+async def json_lines(subject: TransportSubject) -> None:
+    """With the framing `json-lines` an event is a line."""
+    await _framed(subject, "json-lines", ['{"a": "]}é'.encode(), b'\\n"}\r', b'\n{"b": [2]}'])
+
+
+@scenario("cuts")
+async def json_array(subject: TransportSubject) -> None:
+    """With the framing `json-array` an event is an element."""
+    await _framed(subject, "json-array", ['[{"a": "]}é'.encode(), b'\\n"},\r\n', b' {"b": [2]}', b"]"])
+
+
+@scenario("framing")
+async def broken_framing(subject: TransportSubject) -> None:
+    """A body that is not of its framing is told: `protocol`; and one that its framing shows to be cut: `stream`."""
+    for body, kind in ((b"[1, 2] 3", "protocol"), (b"[1, 2", "stream")):
+        async with (
+            subject.meets(subject.play(body, headers=JSON)) as (transport, peer),
+            transport.stream(ask(peer.host, framing="json-array")) as stream,
+        ):
+            with raising(kind, when=f"a JSON array {body!r}"):
+                await data(stream)
+
+
+@scenario("framing")
+async def event_too_long(subject: TransportSubject) -> None:
+    """An event over the limit is told, and not kept: `protocol`."""
+    step = b"x" * 65536
+    long = [b"data: ", *[step] * (subject.max_event_bytes // len(step) + 2)]
+    async with (
+        subject.meets(Play(steps=long, ends="stall", delimited=subject.delimited)) as (transport, peer),
+        transport.stream(ask(peer.host)) as stream,
+    ):
+        with raising("protocol", when=f"an event of more than {subject.max_event_bytes} bytes"):
+            await data(stream)
+
+
+@scenario("broke", "raises", needs=("chunked",))
+async def broken_stream(subject: TransportSubject) -> None:
+    """A connection that breaks is raised, of the kind `stream`, behind the events that came before it."""
+    for ends in ("cut", "reset"):
+        broken = threading.Event()
+        play = Play(steps=(b"data: 1\n\n", broken), ends=ends)
+        async with subject.meets(play) as (transport, peer):
+            seen: list[bytes] = []
+            async with transport.stream(ask(peer.host)) as stream:
+                with raising("stream", when=f"a body that was {ends} behind an event"):
+                    await _break(stream, seen, broken)
+            if seen != [b"1"]:
+                fault(f"the event before a break was not delivered: there were {seen}")
+
+
+async def _break(stream: EventStream, seen: list[bytes], broken: threading.Event) -> None:
+    async for event in stream:
+        seen.append(event.data)
+        broken.set()
+
+
+@scenario("broke", "arrives", needs=("chunked",))
+async def what_came_counts(subject: TransportSubject) -> None:
+    """Events that came before a break are delivered, also to a reader who was busy meanwhile."""
+    sent = threading.Event()
+    play = Play(steps=(b"data: 1\n\n", sent, b"data: 2\n\n", b"data: 3\n\n"), ends="cut")
+    async with subject.meets(play) as (transport, peer):
+        seen: list[bytes] = []
+        async with transport.stream(ask(peer.host)) as stream:
+            with suppress(TransportError):
+                await _busy(stream, seen, sent)
+        if seen != [b"1", b"2", b"3"]:
+            fault(f"of three events before a break a reader who was busy got {seen}")
+
+
+async def _busy(stream: EventStream, seen: list[bytes], sent: threading.Event) -> None:
+    async for event in stream:
+        seen.append(event.data)
+        if not sent.is_set():
+            sent.set()
+            # Long enough for the rest and the break to arrive.
+            await anyio.sleep(0.25)
+
+
+@scenario("silence", "broke", needs=("timeouts",))
+async def stalled_stream(subject: TransportSubject) -> None:
+    """A silence between two bytes that is longer than `idle` is a `timeout`, behind the events before it."""
+    play = Play(steps=(b"data: 1\n\nda",), ends="stall", delimited=subject.delimited)
+    async with subject.meets(play) as (transport, peer):
+        seen: list[bytes] = []
+        async with transport.stream(ask(peer.host, idle=0.2)) as stream:
+            with raising("timeout", when="a stream that stalls"):
+                await until_it_breaks(stream, seen)
+        if seen != [b"1"]:
+            fault(f"the event before a stall was not delivered: there were {seen}")
+
+
+@scenario("silence", needs=("timeouts",))
+async def slow_and_steady(subject: TransportSubject) -> None:
+    """A stream may take much longer than `idle`, as long as something comes."""
+    for slower in (1, 2, 4, 8):
+        drips = _Drips(0.15 * slower)
+        idle = drips.pause * 4
+        came, error = await _dripping(subject, drips, idle)
+        if error is None and came == len(drips.marks):
+            return
+        if drips.longest < idle / 2:
+            told = f": {error}" if error else ""
+            fault(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
+        # Else this machine stood still for so long that the silence was real.
+    fault("this machine stands still for seconds on end: nothing can be said of `idle` on it")
+
+
+class _Drips:
+    """Marks that are set one by one, at a steady pace, and how steady it was."""
+
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
+        self.marks = [threading.Event() for _ in range(6)]
+        self.longest = 0.0
+
+    async def fall(self) -> None:
+        for mark in self.marks:
+            began = anyio.current_time()
+            await anyio.sleep(self.pause)
+            self.longest = max(self.longest, anyio.current_time() - began)
+            mark.set()
+
+
+async def _dripping(subject: TransportSubject, drips: _Drips, idle: float) -> tuple[int, TransportError | None]:
+    """How many events came, and what ended the stream if it was an error."""
+    steps = [step for number, mark in enumerate(drips.marks) for step in (mark, b"data: %d\n\n" % number)]
+    came = 0
+    ended: TransportError | None = None
+    async with (
+        subject.meets(Play(steps=steps, delimited=subject.delimited)) as (transport, peer),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(drips.fall)
+        try:
+            async with transport.stream(ask(peer.host, idle=idle)) as stream:
+                async for _ in stream:
+                    came += 1
+        except TransportError as error:
+            ended = error
+    return came, ended

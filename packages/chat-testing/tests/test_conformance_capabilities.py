@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from chat_core import AuthenticationError, FunctionCall, RateLimitedError, Text, Tool, Usage, UsageError
+from chat_testing import Capabilities, ProviderTapes, Refusal, Reply, Tape
+from chat_testing.conformance.capabilities import BUILT_ON, CLAIMS, NEEDED, unfounded
+
+REFUSALS = (
+    Refusal(reply=Reply(status=429), error=RateLimitedError, retryable=True),
+    Refusal(reply=Reply(status=401), error=AuthenticationError, retryable=False),
+)
+TEXT = ProviderTapes(text=Tape(whole=Reply(), text="Yes.", usage=Usage(1, 1)), refusals=REFUSALS)
+
+CALL = Tape(whole=Reply(), calls=(FunctionCall("f"),), order=(Text, Tool))
+STREAM = Reply(body=(b"1", b"2", b"3"))
+
+
+def test_a_claim_needs_what_it_is_built_on() -> None:
+    for claim, base in BUILT_ON.items():
+        bases = {base, *[lower for upper, lower in BUILT_ON.items() if upper == base]} - {base}
+        with pytest.raises(UsageError, match=f"{claim}=True needs {base}=True"):
+            Capabilities(**{"text": False, claim: True, **dict.fromkeys(bases, True), base: False})
+
+
+def test_what_is_claimed_is_told_by_name() -> None:
+    assert Capabilities().claimed == {"text", "json"}
+    assert Capabilities(**dict.fromkeys(CLAIMS, True)).claimed == set(CLAIMS)
+
+
+def test_every_tape_belongs_to_a_claim() -> None:
+    needed = {name for names in NEEDED.values() for name in names}
+
+    assert needed | {"finishes"} == {item.name for item in fields(ProviderTapes)}
+
+
+def test_claims_with_their_tapes_are_founded() -> None:
+    assert unfounded(Capabilities(), TEXT) == []
+
+
+def test_a_claim_without_its_tape_is_told() -> None:
+    (said,) = unfounded(Capabilities(structured=True), TEXT)
+
+    assert said == "structured is claimed, and there is no tape 'structured' to show it by"
+
+
+def test_a_tape_without_its_claim_is_told() -> None:
+    tapes = replace(TEXT, structured=Tape(whole=Reply(), text="{}"))
+
+    assert unfounded(Capabilities(), tapes) == ["there is a tape 'structured', and structured is not claimed"]
+
+
+def test_a_tape_lacks_no_way_of_asking_that_is_claimed() -> None:
+    streamed = replace(TEXT, noise=(b": a comment\n\n",))
+
+    assert unfounded(Capabilities(stream=True), streamed) == ["the tape 'text' has no stream, and stream is claimed"]
+    assert unfounded(Capabilities(), replace(TEXT, text=Tape(stream=Reply(), text="Yes."))) == [
+        "the tape 'text' has no whole answer",
+        "the tape 'text' has a stream, and stream is not claimed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "tapes", "said"),
+    [
+        (Capabilities(), replace(TEXT, text=Tape(whole=Reply())), "the tape 'text' says nothing"),
+        (Capabilities(usage=True), replace(TEXT, text=Tape(whole=Reply(), text="a")), "the tape 'text' costs nothing"),
+        (Capabilities(waits=True), TEXT, "no refusal of the tapes asks for one"),
+        (Capabilities(request_ids=True), TEXT, "no refusal of the tapes has one"),
+        (Capabilities(), replace(TEXT, refusals=REFUSALS[:1]), "one that may be tried again and one that may not"),
+        (
+            Capabilities(tools=True),
+            replace(TEXT, call=CALL, mixed=replace(CALL, order=()), no_arguments=CALL),
+            "does not say in `order` what came first",
+        ),
+        (
+            Capabilities(stream=True),
+            replace(TEXT, noise=(b": a comment\n\n",), text=Tape(whole=Reply(), stream=Reply(), text="Yes.")),
+            "needs three chunks before its end may be missing, to be cut between",
+        ),
+        (
+            Capabilities(reasoning=True, reasoning_replay=True),
+            replace(TEXT, reasoning=Tape(whole=Reply(), reasoning="Hm.")),
+            "does not say in `echo` what must go back",
+        ),
+        (
+            Capabilities(tools=True, parallel_tools=True),
+            replace(TEXT, call=CALL, mixed=CALL, no_arguments=CALL, parallel=CALL),
+            "has fewer than two calls",
+        ),
+    ],
+)
+def test_a_tape_that_cannot_show_its_claim_is_told(capabilities: Capabilities, tapes: ProviderTapes, said: str) -> None:
+    (sentence,) = unfounded(capabilities, tapes)
+
+    assert sentence.endswith(said)
+
+
+def test_broken_arguments_may_be_known_from_streams_alone() -> None:
+    call = replace(CALL, stream=STREAM)
+    tapes = replace(
+        TEXT,
+        text=Tape(whole=Reply(), stream=STREAM, text="Yes."),
+        noise=(b": a comment\n\n",),
+        call=call,
+        mixed=call,
+        no_arguments=call,
+        broken_arguments=Tape(stream=Reply(), calls=(FunctionCall("f"),)),
+    )
+
+    assert unfounded(Capabilities(stream=True, tools=True, argument_text=True), tapes) == []

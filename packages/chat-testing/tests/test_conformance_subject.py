@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+from chat_core import (
+    ChatOptions,
+    File,
+    FunctionCall,
+    Messages,
+    NetworkError,
+    Text,
+    TextDelta,
+)
+from chat_core.testing import Answer, ScriptedProvider
+from chat_testing import Capabilities, NonconformingError, ProviderTapes, Reply, Subject, Tape
+from chat_testing.conformance.subject import (
+    AnyProvider,
+    Question,
+    Sent,
+    after,
+    ask,
+    called,
+    completing,
+    declared,
+    embedding,
+    schema_of,
+    streaming,
+)
+from jsonschema import ValidationError, validate
+
+pytestmark = pytest.mark.anyio
+NO = NetworkError("no")
+
+
+class Mute:
+    """A provider that can do nothing."""
+
+    metadata = ScriptedProvider().metadata
+
+
+def mute() -> AnyProvider:
+    provider: object = Mute()
+    return provider  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+async def test_a_provider_is_asked_either_way_and_an_error_is_kept() -> None:
+    provider = ScriptedProvider("Yes.", "Yes.", Answer(error=NO))
+
+    whole = await ask(provider, "complete")
+    heard = await ask(provider, "stream")
+    failed = await ask(provider, "complete")
+
+    assert (whole.said.text, heard.said.text, heard.deltas) == ("Yes.", "Yes.", [TextDelta("Yes.")])
+    assert failed.turn is None
+    assert str(failed.error) == "no"
+    with pytest.raises(NetworkError):
+        failed.said  # noqa: B018 - it raises
+
+
+async def test_vectors_are_heard_as_parts() -> None:
+    heard = await ask(ScriptedProvider(), "embed")
+
+    assert len(heard.said.parts) == 1
+
+
+def test_a_provider_that_lacks_what_it_claims_is_told_so() -> None:
+    for look, word in ((completing, "complete"), (streaming, "stream"), (embedding, "embed")):
+        with pytest.raises(NonconformingError, match=rf"Mute has no {word}\(\)"):
+            look(mute())
+
+
+def test_a_body_is_searched_wherever_its_words_stand() -> None:
+    sent = Sent('{"a": [{"text": "Où est Lyon?"}, {"Lyon": 1}], "raw": "{\\"x\\": 2}"}'.encode())
+
+    assert sent.says("Où est")
+    assert sent.count("Lyon") == 2
+    assert sent.place("Lyon") < sent.place('"x"')
+    assert not sent.says("Paris")
+    assert Sent(b"--part\nno JSON").says("no JSON")
+
+
+def test_a_file_is_carried_by_its_url_its_bytes_or_its_text() -> None:
+    picture, page = File("image/png", data=b"\x89PNG"), File("text/plain", data="Où?".encode())
+
+    assert Sent(b'{"u": "data:image/png;base64,iVBORw=="}').carries(picture)
+    assert Sent('{"u": "Où?"}'.encode()).carries(page)
+    assert Sent(b'{"u": "https://a.example/b"}').carries(File("image/png", url="https://a.example/b"))
+    assert not Sent(b"{}").carries(picture)
+
+
+def test_a_value_satisfies_its_schema_and_another_does_not() -> None:
+    value: dict[str, object] = {"city": "Lyon", "rivers": 2, "names": ["Rhône"], "at": {"north": 45.7, "old": True}}
+    schema = schema_of(value)
+
+    validate(value, schema)
+    for wrong in ({**value, "rivers": "two"}, {"city": "Lyon"}):
+        with pytest.raises(ValidationError):
+            validate(wrong, schema)
+
+
+def test_tools_are_declared_once_for_the_calls_of_all_tapes() -> None:
+    lyon, paris = FunctionCall("weather", {"city": "Lyon"}), FunctionCall("weather", {"city": "Paris"})
+    tools = declared(Tape(calls=(lyon, paris)), None, Tape(calls=(FunctionCall("clock"),)))
+
+    assert [tool.name for tool in tools] == ["weather", "clock"]
+
+
+def test_a_conversation_goes_on_behind_resolved_calls() -> None:
+    turn = called("somebody", [FunctionCall("weather", {"city": "Lyon"}, "call_1")], lambda _: None)
+    messages = after(turn, "Go on.")
+
+    assert [content.role for content in messages] == ["user", "model", "user"]
+    assert messages.pending() == []
+    assert turn.tools[0].call_id == "call_1"
+
+
+async def test_the_ways_of_a_subject_are_those_that_it_claims() -> None:
+    def ways(capabilities: Capabilities) -> tuple[str, ...]:
+        return Subject(lambda _: ScriptedProvider(), capabilities, ProviderTapes()).doors
+
+    assert ways(Capabilities()) == ("complete",)
+    assert ways(Capabilities(stream=True, embeddings=True)) == ("complete", "stream", "embed")
+    assert ways(Capabilities(text=False, embeddings=True)) == ("embed",)
+
+
+async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
+    whole, streamed = Reply(body=b"whole"), Reply(body=b"streamed")
+    subject = Subject(lambda _: ScriptedProvider("a"), Capabilities(stream=True), ProviderTapes())
+    tapes = (Tape(whole=whole, stream=streamed), None, Tape(stream=streamed))
+
+    assert [(way, reply) for way, _, reply in subject.plays(*tapes)] == [
+        ("complete", whole),
+        ("stream", streamed),
+        ("stream", streamed),
+    ]
+
+
+async def test_a_question_carries_what_it_is_given() -> None:
+    provider = ScriptedProvider("Yes.")
+    await ask(provider, "complete", Question(Messages.from_user(Text("Ready?")), options=ChatOptions(seed=7)))
+
+    assert provider.asked[0].options.seed == 7
+    assert provider.asked[0].messages[0].text == "Ready?"

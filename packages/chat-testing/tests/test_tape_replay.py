@@ -1,0 +1,218 @@
+"""How a request finds its recorded answer, and what is said where it finds none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.testing import MockTransport
+from chat_core.transport import Framing, Request
+from chat_testing import RecordingTransport, TapeTransport
+
+Body = dict[str, Any] | str
+
+
+def asking(
+    body: Body | None = None,
+    path: str = "/v1/chat",
+    *,
+    method: str = "POST",
+    host: str = "llm.example",
+    headers: Sequence[tuple[str, str]] = (),
+    framing: Framing = "sse",
+) -> Request:
+    data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return Request(method, "https", host, path, tuple(headers), data, framing=framing)
+
+
+async def recorded(folder: Path, *requests: Request) -> Path:
+    """A tape on which the n-th answer is the text `n`."""
+    mock = MockTransport()
+    recording = RecordingTransport(mock, folder / "tape.json")
+    for number, request in enumerate(requests, 1):
+        mock.answer(body=f"{number}")
+        await recording.send(request)
+    return folder / "tape.json"
+
+
+async def refused(tape: TapeTransport, request: Request) -> str:
+    """What is said to a request that is not on the tape, without the path of the file."""
+    with pytest.raises(UsageError) as caught:
+        await tape.send(request)
+    return str(caught.value).partition("tape.json: ")[2]
+
+
+@pytest.mark.anyio
+async def test_strict_takes_json_for_the_same_whatever_its_spaces_and_the_order_of_its_keys(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking('{"a": 1, "b": [true, null]}')))
+
+    assert (await tape.send(asking('{"b":[true,null],\n"a":1}'))).body == b"1"
+
+
+@pytest.mark.parametrize(
+    ("came", "where"),
+    [
+        (asking({"a": 2, "c": [1, {"d": "x"}]}), "body.a: recorded 1, came 2"),
+        (asking({"a": True, "c": [1, {"d": "x"}]}), "body.a: recorded 1, came true"),
+        (asking({"a": 1, "c": [1, {"d": "y"}]}), 'body.c[1].d: recorded "x", came "y"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}, 3]}), "body.c: recorded 2 items, came 3"),
+        (asking({"c": [1, {"d": "x"}]}), "body.a: recorded 1, did not come"),
+        (asking({"a": 1, "c": [1, {"d": "x"}], "e": 5}), "body.e: not recorded, came 5"),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, "/v2"), 'url: recorded "https://llm.example/v1/chat", came "https://'),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, host="other"), 'came "https://other/v1/chat"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, "/v1/chat?alt=sse"), 'came "https://llm.example/v1/chat?alt=sse"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, method="PUT"), 'method: recorded "POST", came "PUT"'),
+        (asking(), 'body: recorded {"json": {"a": 1, "c": [1, {"d": "x"}]}}, came none'),
+        (asking("text"), 'came {"text": "text"}'),
+    ],
+)
+@pytest.mark.anyio
+async def test_strict_says_where_the_nearest_request_differs(came: Request, where: str, tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({"a": 1, "c": [1, {"d": "x"}]})))
+
+    assert where in await refused(tape, came)
+
+
+@pytest.mark.anyio
+async def test_a_request_without_a_body_is_not_one_with_a_body(tmp_path: Path) -> None:
+    path = await recorded(tmp_path, asking())
+
+    assert "body: recorded none, came" in await refused(TapeTransport(path), asking({"a": 1}))
+    assert (await TapeTransport(path, match="lenient").send(asking({"a": 1}))).body == b"1"
+
+
+@pytest.mark.anyio
+async def test_the_nearest_one_is_named_with_its_place_and_the_request_with_its_number(tmp_path: Path) -> None:
+    path = await recorded(tmp_path, asking({"a": 1, "b": 1}), asking({"a": 2, "b": 2}), asking({"a": 3, "b": 3}))
+    tape = TapeTransport(path)
+    await tape.send(asking({"a": 1, "b": 1}))
+
+    assert await refused(tape, asking({"a": 3, "b": 4})) == (
+        "request 2 is not on the tape: send() of POST https://llm.example/v1/chat\n"
+        "  nearest is exchange 3 of 3; it differs in\n"
+        "    body.b: recorded 3, came 4"
+    )
+    assert "nearest is exchange 1 of 3 (it was played before)" in await refused(tape, asking({"a": 1, "b": 4}))
+
+
+@pytest.mark.anyio
+async def test_strict_keeps_the_order_and_says_whose_turn_it_is(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2})))
+
+    assert (
+        "exchange 2 of 2 is the same, and it is the turn of exchange 1: keep the order, or use match='lenient'"
+        in await refused(tape, asking({"a": 2}))
+    )
+    assert (await tape.send(asking({"a": 1}))).body == b"1"
+    assert "exchange 1 of 2 is the same, and was played before: each is played once" in await refused(
+        tape, asking({"a": 1})
+    )
+
+
+@pytest.mark.anyio
+async def test_a_stream_is_not_a_whole_answer_in_any_mode(tmp_path: Path) -> None:
+    path = await recorded(tmp_path, asking({"a": 1}))
+    for match in ("strict", "lenient", "order"):
+        with pytest.raises(UsageError, match=r"asked by: recorded send\(\), came stream\(\)"):
+            async with TapeTransport(path, match=match).stream(asking({"a": 1})):
+                pass
+
+
+@pytest.mark.anyio
+async def test_another_framing_is_another_stream(tmp_path: Path) -> None:
+    mock = MockTransport()
+    mock.events("1")
+    async with RecordingTransport(mock, tmp_path / "tape.json").stream(asking()) as stream:
+        assert [event.data async for event in stream] == [b"1"]
+
+    with pytest.raises(UsageError, match='framing: recorded "sse", came "json-lines"'):
+        async with TapeTransport(tmp_path / "tape.json").stream(asking(framing="json-lines")):
+            pass
+
+
+@pytest.mark.anyio
+async def test_headers_count_where_they_were_chosen(tmp_path: Path) -> None:
+    path = await recorded(tmp_path, asking(headers=[("Anthropic-Beta", "a"), ("user-agent", "x")]))
+    other = asking(headers=[("anthropic-beta", "b"), ("user-agent", "y")])
+
+    assert (await TapeTransport(path).send(other)).body == b"1"
+    assert 'headers.anthropic-beta: recorded "a", came "b"' in await refused(
+        TapeTransport(path, headers=["Anthropic-Beta"]), other
+    )
+
+
+@pytest.mark.anyio
+async def test_lenient_takes_any_order_any_host_and_whatever_else_came(tmp_path: Path) -> None:
+    path = await recorded(tmp_path, asking({"a": {"x": 1}}), asking({"b": [{"y": 1}]}), asking({"a": {"x": 1}}))
+    tape = TapeTransport(path, match="lenient")
+
+    assert (await tape.send(asking({"b": [{"y": 1, "more": 1}]}, "/v1/chat?k=v", host="other"))).body == b"2"
+    assert (await tape.send(asking({"a": {"x": 1}, "more": 2}))).body == b"1"
+    assert (await tape.send(asking({"a": {"x": 1}}))).body == b"3"
+
+
+@pytest.mark.anyio
+async def test_lenient_still_wants_all_that_was_recorded(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({"a": {"x": 1}, "b": [1]})), match="lenient")
+
+    assert "body.a.x: recorded 1, did not come" in await refused(tape, asking({"a": {}, "b": [1]}))
+    assert "body.b: recorded 1 items, came 2" in await refused(tape, asking({"a": {"x": 1}, "b": [1, 2]}))
+    assert 'path: recorded "/v1/chat", came "/v1/other"' in await refused(
+        tape, asking({"a": {"x": 1}, "b": [1]}, "/v1/other")
+    )
+
+
+@pytest.mark.anyio
+async def test_order_takes_whatever_was_asked(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2})), match="order")
+
+    assert [(await tape.send(asking({"z": 0}, "/elsewhere"))).body for _ in range(2)] == [b"1", b"2"]
+    assert "was played before" in await refused(tape, asking())
+
+
+@pytest.mark.anyio
+async def test_long_values_and_many_differences_are_shortened(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({f"k{n}": "x" * 200 for n in range(20)})))
+    text = await refused(tape, asking({}))
+
+    assert "    … and 8 more" in text
+    assert max(map(len, text.splitlines()[2:])) < 130
+
+
+@pytest.mark.anyio
+async def test_an_empty_tape_says_so(tmp_path: Path) -> None:
+    (tmp_path / "tape.json").write_text('{"tape": 1, "exchanges": []}', encoding="utf-8")
+
+    assert (await refused(TapeTransport(tmp_path / "tape.json"), asking())).endswith("the tape is empty")
+
+
+@pytest.mark.anyio
+async def test_closing_says_once_what_nobody_asked_for(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2}, "/v1/other?key=secret99")))
+    await tape.send(asking({"a": 1}))
+    with pytest.raises(UsageError) as caught:
+        await tape.aclose()
+    await tape.aclose()
+
+    assert str(caught.value).endswith(
+        "tape.json: nobody asked for 1 recorded exchange(s):\n    POST https://llm.example/v1/other?key=…"
+    )
+
+
+@pytest.mark.anyio
+async def test_a_tape_that_was_played_to_its_end_closes_in_silence(tmp_path: Path) -> None:
+    tape = TapeTransport(await recorded(tmp_path, asking()))
+    await tape.send(asking())
+    await tape.aclose()
+
+    assert tape.unplayed == []
+
+
+def test_another_way_to_match_is_refused() -> None:
+    wrong: Any = "fuzzy"
+    with pytest.raises(UsageError, match="'strict', 'lenient', 'order', not 'fuzzy'"):
+        TapeTransport("tape.json", match=wrong)
