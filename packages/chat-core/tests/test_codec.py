@@ -36,6 +36,7 @@ from chat_core.messages import (
     Tool,
     ToolStatus,
     Turn,
+    codec,
     schema,
     tool_from_dict,
     tool_to_dict,
@@ -487,6 +488,17 @@ def test_a_tool_and_a_turn_can_be_stored_alone() -> None:
     assert tool_from_dict(json.loads(json.dumps(tool_to_dict(tool))), Messages) == tool
     turn = Turn([Text("x"), tool], finish_reason="stop", created_at=NOON, by="engine")
     assert turn_from_dict(json.loads(json.dumps(turn_to_dict(turn))), Messages) == turn
+
+
+@pytest.mark.parametrize("status", [Completed("x"), Suspended(Messages.from_user("x"), "b")])
+def test_a_copy_of_a_tool_is_equal_and_shares_nothing_that_changes(status: ToolStatus) -> None:
+    tool = Tool(FunctionCall.parse("f", "{}"), call_id="a", status=status)
+
+    twin = codec.copy_tool(tool, Messages)
+
+    assert twin == tool
+    assert twin is not tool
+    assert twin.inner is None or twin.inner is not tool.inner
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"parts": 1}, {"id": "a", "call": {}, "status": {}}])

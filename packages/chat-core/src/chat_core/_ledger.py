@@ -26,11 +26,11 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core import _lock
 from chat_core._journal import Journal
-from chat_core._stored import Batch, Document, Lease, Stored, ToolMoved, TurnAdded, copy_of
+from chat_core._stored import Batch, Document, Lease, Stored, ToolMoved, TurnAdded
 from chat_core._stored import Path as ToolPath
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.json import loads
-from chat_core.messages import Messages, Tool
+from chat_core.messages import Messages, Tool, codec
 
 LogUpdate: TypeAlias = TurnAdded | ToolMoved | Batch
 """What has become durable: by others, or by this object."""
@@ -272,7 +272,9 @@ class ConversationLog:
         if moved := self.stored.moved_since(batch):
             found = [(path, self.stored.find(path)) for path in moved]
             tops = [(path[:1], self.stored.find(path[:1])) for path, tool in found if tool is None]
-            raise StaleToolError([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
+            raise StaleToolError(
+                [(path, codec.copy_tool(tool, Messages)) for path, tool in [*found, *tops] if tool is not None]
+            )
         if batch.turns and batch.known != self.stored.turns:
             msg = f"somebody else has added to the conversation in {self._path} meanwhile; open it again and look"
             raise ConflictError(msg)

@@ -160,15 +160,6 @@ def changes(tool: Tool, mark: ToolRevision, path: Path) -> Iterator[ToolChange]:
             yield from changes(item, mark.inner[item.id], (*path, item.id))
 
 
-def copy_of(tool: Tool) -> Tool:
-    """The same tool in the same state, sharing nothing that can change."""
-    if tool.inner is not None:
-        return codec.tool_from_dict(codec.tool_to_dict(tool), Messages)
-    copy = Tool(tool.call, id=tool.id, call_id=tool.call_id)
-    copy.adopt(tool)
-    return copy
-
-
 def tools_of(messages: Messages) -> Iterator[Tool]:
     """All tools of a conversation, without those of the chats that its tools are."""
     for content in messages:
@@ -193,7 +184,7 @@ class Stored:
             self.id = cast("str", entry["id"])
             messages = Messages.from_json(dump_bytes(entry["messages"]))
         self.turns = sum(len(content.turns) for content in messages)
-        self._tools = {tool.id: copy_of(tool) for tool in tools_of(messages)}
+        self._tools = {tool.id: codec.copy_tool(tool, Messages) for tool in tools_of(messages)}
         return messages
 
     def read(self, entry: Mapping[str, object]) -> Entry:
@@ -215,11 +206,13 @@ class Stored:
 
     def take(self, entry: Entry) -> None:
         """Take an entry that was read."""
-        self._tools.update({tool.id: copy_of(tool) for item in entry.added for tool in item.turn.tools})
+        self._tools.update(
+            {tool.id: codec.copy_tool(tool, Messages) for item in entry.added for tool in item.turn.tools}
+        )
         for item in entry.moved:
             stored = self.find(item.path)
             if stored is not None:
-                stored.adopt(copy_of(item.tool))
+                stored.adopt(codec.copy_tool(item.tool, Messages))
         self.turns += len(entry.added)
         self.revision += len(entry.added) + len(entry.moved)
         if entry.lease is not None:

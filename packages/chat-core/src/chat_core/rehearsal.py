@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 
-from chat_core._stored import copy_of
 from chat_core.chat import AnyChat, Chat
 from chat_core.conversation import Conversation
 from chat_core.engine.journal import Journal
@@ -24,7 +23,18 @@ from chat_core.engine.subchat_report import InnerChat
 from chat_core.engine.triage import Triage, TriageResult
 from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
 from chat_core.json import dumps
-from chat_core.messages import Content, Failed, FunctionCall, Messages, Rejected, Suspended, Tool, ToolStatus, Turn
+from chat_core.messages import (
+    Content,
+    Failed,
+    FunctionCall,
+    Messages,
+    Rejected,
+    Suspended,
+    Tool,
+    ToolStatus,
+    Turn,
+    codec,
+)
 from chat_core.output import TextOutput
 from chat_core.response import Paused
 from chat_core.tools.action import Action
@@ -220,7 +230,7 @@ class _Rehearsal:
                 yield call
 
     async def _call(self, tool: Tool, messages: Messages | _Past, above: tuple[str, ...]) -> DryRunCall:
-        again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else copy_of(tool)
+        again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         journal = Journal(cast("Conversation", _Nowhere(self._id, messages)))
         self._ear.forget()
         found = await Triage(self._plan, journal).look([again])

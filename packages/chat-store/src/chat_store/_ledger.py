@@ -22,10 +22,10 @@ from typing import cast
 from uuid import uuid4
 
 from chat_core._ledger import LogUpdate, StaleToolError
-from chat_core._stored import Batch, Document, Lease, Stored, TurnAdded, copy_of
+from chat_core._stored import Batch, Document, Lease, Stored, TurnAdded
 from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, loads
-from chat_core.messages import Messages
+from chat_core.messages import Messages, codec
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Changing, Head, Reading
@@ -363,7 +363,9 @@ class ConversationLog:
         if moved := self.stored.moved_since(batch):
             found = [(path, self.stored.find(path)) for path in moved]
             tops = [(path[:1], self.stored.find(path[:1])) for path, tool in found if tool is None]
-            raise StaleToolError([(path, copy_of(tool)) for path, tool in [*found, *tops] if tool is not None])
+            raise StaleToolError(
+                [(path, codec.copy_tool(tool, Messages)) for path, tool in [*found, *tops] if tool is not None]
+            )
         if batch.turns and batch.known != self.stored.turns:
             msg = f"somebody else has added to the conversation {self._id!r} meanwhile; open it again and look"
             raise ConflictError(msg)

@@ -280,6 +280,20 @@ def tool_from_dict(data: object, make: Make) -> Tool:
         raise _invalid(error) from None
 
 
+def copy_tool(tool: Tool, make: Make) -> Tool:
+    """Return a copy of a tool in the same state that shares nothing mutable with it.
+
+    Args:
+        tool: the tool, which is not changed.
+        make: `Messages`, which inner conversations are copied into.
+    """
+    if tool.inner is not None:
+        return tool_from_dict(tool_to_dict(tool), make)
+    copy = Tool(tool.call, id=tool.id, call_id=tool.call_id)
+    copy.adopt(tool)
+    return copy
+
+
 def _read_turns(values: list[object], read_inner: ReadInner) -> list[Turn]:
     done: list[Turn] = []
     try:
