@@ -65,7 +65,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
         "tools.collection tools.action tools.scope tools.context tools.definition approvals rehearsal",
         "tools approvals rehearsal",
     ),
-    "conversations": ("Conversations that are kept", "conversation file_conversation", "file_conversation"),
+    "conversations": ("Conversations that are kept", "conversation", ""),
     "errors": ("Errors", "errors", "errors"),
     "observer": ("Watching runs", "", "observer"),
     "providers": ("For authors of providers", "provider", "wire"),

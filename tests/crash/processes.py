@@ -14,8 +14,9 @@ from typing import Self, cast, final
 
 import anyio
 from chat_core.errors import ConflictError
-from chat_core.file_conversation import FileConversation, HistoryEntry
 from chat_core.messages import Interrupted, Messages, Pending, Tool
+from chat_store.file_conversation import FileConversation
+from chat_store.history import HistoryEntry
 
 Event = dict[str, object]
 

@@ -18,9 +18,9 @@ from typing import ClassVar, Self, TypeVar, cast
 
 import anyio
 import pytest
-from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Completed, Interrupted, Messages, Pending, Running
 from chat_store import ConversationStore, OpenConversation
+from chat_store.history import HistoryEntry
 
 from .processes import Event, Server, effects, name_of
 from .store_worker import open_store

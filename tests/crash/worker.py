@@ -28,10 +28,10 @@ from chat_core import (
     ToolCollection,
     ToolContext,
 )
-from chat_core._journal import Disk, Journal
 from chat_core.errors import ChatError
-from chat_core.file_conversation import FileConversation
 from chat_core.testing import ScriptedProvider
+from chat_store._journal import Disk, Journal
+from chat_store.file_conversation import FileConversation
 
 Order = dict[str, str | int | bool]
 """What to run and where to stop.

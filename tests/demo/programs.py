@@ -18,7 +18,7 @@ from typing import Self, final
 
 import anyio
 from chat_core import Messages, Tool
-from chat_core.file_conversation import FileConversation
+from chat_store.file_conversation import FileConversation
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 APPROVAL = EXAMPLES / "approval"

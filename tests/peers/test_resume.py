@@ -11,12 +11,12 @@ from typing import Final, TypeAlias, final
 
 import anyio
 import pytest
-from chat_core import ChatBuilder, FileConversation, FunctionCall, Messages, Paused, RequireApproval, ScopedCollection
+from chat_core import ChatBuilder, FunctionCall, Messages, Paused, RequireApproval, ScopedCollection
 from chat_core.conversation import Conversation
 from chat_core.errors import ChatError
 from chat_core.testing import ScriptedProvider
 from chat_core.tools.collection import ToolCollection
-from chat_store import SqliteStore
+from chat_store import FileConversation, SqliteStore
 
 from .calls import ANSWER, COUNTS, PROMPT, TOOL, calls, executions, row
 

@@ -28,8 +28,8 @@ from chat_core import (
     ToolContext,
     Wait,
 )
-from chat_core.file_conversation import HistoryEntry
 from chat_core.testing import ScriptedProvider
+from chat_store.history import HistoryEntry
 
 STORED = Path(__file__).parent / "v57cd8b0"
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_core import FileConversation
 from chat_core.errors import ChatError
+from chat_store import FileConversation
 
 from .shop import EXPECTED, KEYS, KILLED, LATER, NOON, STORED, TOKENS, Shop, history_of, require_finished
 

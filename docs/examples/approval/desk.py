@@ -15,12 +15,12 @@ from chat_core import (
     ChatOptions,
     ChatProvider,
     ChatResponse,
-    FileConversation,
     IllegalTransitionError,
     Messages,
     Paused,
     StreamingChat,
 )
+from chat_store import FileConversation
 from screen import CYAN, YELLOW, Screen, asked_at, shown, status, terms, told
 
 ANSWERED, WAITS, INTERRUPTED = 0, 3, 4

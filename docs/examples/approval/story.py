@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 from chat import Ledger
-from chat_core import FileConversation
+from chat_store import FileConversation
 from desk import Place, unfinished
 from screen import DIM, Screen
 

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import ParamSpec, cast, get_args
 
-import anyio
 import jsonschema
 import pytest
 from chat_core.approvals import (
@@ -24,8 +23,7 @@ from chat_core.approvals import (
     RefusalReason,
     expire,
 )
-from chat_core.errors import ChatError, ConflictError, UsageError
-from chat_core.file_conversation import FileConversation
+from chat_core.errors import ChatError, UsageError
 from chat_core.messages import (
     Approved,
     Completed,
@@ -641,93 +639,6 @@ def test_every_reason_is_met_by_a_test_of_this_file() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
 
     assert [why for why in get_args(RefusalReason) if text.count(f'"{why}"') < 1] == []
-
-
-# --- Durably -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    async with FileConversation.create(path, waiting(), id="chat-1"):
-        pass
-    token = bound(waiting(), person=ANA)
-
-    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
-        # The same person, the same choice, the same microsecond.
-        tool = await keys().redeem(token, one, "approve")
-        with pytest.raises(ApprovalRefusedError) as caught:
-            await keys().redeem(token, other, "approve")
-
-    assert isinstance(tool.status, Approved)
-    assert caught.value.reason == "used"
-    async with FileConversation.open(path) as conversation:
-        assert len(conversation.messages.tool("call_1").decisions) == 1
-
-
-@pytest.mark.anyio
-async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    async with FileConversation.create(path, waiting(), id="chat-1"):
-        pass
-    token = bound(waiting())
-    ends: list[str] = []
-
-    async def redeem(choice: ApprovalChoice) -> None:
-        try:
-            async with FileConversation.open(path) as conversation:
-                await keys().redeem(token, conversation, choice, reason="no")
-                ends.append(choice)
-        except ApprovalRefusedError as error:
-            ends.append(error.reason)
-
-    async with anyio.create_task_group() as group:
-        for _ in range(5):
-            group.start_soon(redeem, "approve")
-            group.start_soon(redeem, "reject")
-
-    assert len(ends) == 10
-    assert [end for end in ends if end != "used"] in (["approve"], ["reject"])
-
-
-@pytest.mark.anyio
-async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_decided(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    async with FileConversation.create(path, nested(), id="chat-1"):
-        pass
-    mine, yours = bound(nested(), "outer", "inner"), bound(nested(), "outer", "inner")
-
-    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
-        await keys().redeem(mine, one, "reject", reason="no", by="ben")
-        with pytest.raises(ApprovalRefusedError, match="reject by ben") as caught:
-            await keys().redeem(yours, other, "approve")
-
-    assert caught.value.reason == "decided"
-
-
-@pytest.mark.anyio
-async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    async with FileConversation.create(path, waiting(call("call_1"), call("call_2")), id="chat-1"):
-        pass
-    token = bound(waiting(call("call_1"), call("call_2")))
-
-    with pytest.raises(ConflictError, match="call_2"):
-        async with FileConversation.open(path) as one, FileConversation.open(path) as other:
-            one.messages.tool("call_2").approve(by="ben", at=NOON)
-            other.messages.tool("call_2").reject("no", by="cleo", at=NOON)
-            await one.save()
-            await keys().redeem(token, other, "approve")
-
-    async with FileConversation.open(path) as conversation:
-        assert isinstance(conversation.messages.tool("call_1").status, Pending)
-
-
-@pytest.mark.anyio
-async def test_a_choice_is_one_of_two(tmp_path: Path) -> None:
-    async with FileConversation.create(tmp_path / "chat.jsonl", waiting(), id="chat-1") as conversation:
-        with pytest.raises(UsageError, match="'approve' or 'reject', not 'run'"):
-            await keys().redeem(bound(waiting()), conversation, cast("ApprovalChoice", "run"))
 
 
 # --- Expiry --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TypeAlias, cast
 
 import pytest
@@ -13,10 +12,9 @@ from anyio.lowlevel import checkpoint
 from chat_core import ChatBuilder, Paused
 from chat_core.chat import AnyChat
 from chat_core.errors import UsageError
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import FunctionCall, Messages, Running, Tool, Turn
 from chat_core.rehearsal import DryRun, DryRunCall, dry_run
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolDefinition, ToolScope
@@ -290,17 +288,15 @@ async def test_it_says_what_the_run_then_does() -> None:
     assert all((why or "?") in messages.tool(id).result_text() for id, why in told.items())  # noqa: A001
 
 
-async def test_a_conversation_is_told_under_its_id_and_written_nowhere(tmp_path: Path) -> None:
+async def test_a_conversation_is_told_under_its_id_and_written_nowhere() -> None:
     bank = Bank()
-    path = tmp_path / "chat.jsonl"
-    async with FileConversation.open(path, id="chat-7") as conversation:
-        conversation.messages.user("pay")
-        await bank.chat(pay("bo")).complete(conversation)
-        before = path.read_bytes()
+    conversation = MemoryConversation(Messages.from_user("pay"), id="chat-7")
+    await bank.chat(pay("bo")).complete(conversation)
+    before = list(conversation.calls)
 
-        assert outcomes(await dry_run(bank.scope(), conversation)) == {"bo": "approval"}
+    assert outcomes(await dry_run(bank.scope(), conversation)) == {"bo": "approval"}
 
-        assert path.read_bytes() == before
+    assert conversation.calls == before
     context = bank.shown[-1].context
     assert context is not None
     assert context.conversation_id == "chat-7"

@@ -1,4 +1,4 @@
-"""Tokens of `ApprovalKeys` over stores: whoever redeems one, and however many at once, one decision is made."""
+"""Tokens of `ApprovalKeys` over stores and files: of any number that are redeemed at once, one decides."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
 from chat_core import ApprovalKeys, ApprovalRefusedError
 from chat_core.approvals import ApprovalChoice
-from chat_core.errors import ConflictError
-from chat_core.messages import Approved, Messages, Pending, Running, Turn
-from chat_store import MemoryStore, SqliteStore
+from chat_core.errors import ConflictError, UsageError
+from chat_core.messages import Approved, FunctionCall, Messages, Pending, Running, Tool, Turn
+from chat_store import FileConversation, MemoryStore, SqliteStore
 from chat_store.testing._trial import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
@@ -195,3 +196,92 @@ async def test_a_token_of_a_snapshot_is_good_in_the_conversation_as_it_is_opened
     decision = (await store.load(name)).messages.tool("pay").decisions[0]
     assert decision.extra is not None
     assert decision.extra["token"] == keys(clock).read(token).nonce
+
+
+# --- In a file ------------------------------------------------------------------------------------------------------
+
+
+def nested() -> Messages:
+    agent = Tool(FunctionCall("ask_bank", {"request": "pay Maria"}), id="outer")
+    agent.start(Clock()())
+    agent.suspend(paused("inner"))
+    return paused(agent)
+
+
+async def stored(path: Path, messages: Messages) -> Messages:
+    async with FileConversation.create(path, messages, id="chat-1"):
+        return messages
+
+
+async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_told(tmp_path: Path) -> None:
+    path, clock = tmp_path / "chat.jsonl", Clock()
+    token = keys(clock).bind("chat-1", await stored(path, paused("call_1")), ["call_1"], person="ana@example.com")
+
+    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+        # The same person, the same choice, the same microsecond.
+        tool = await keys(clock).redeem(token, one, "approve")
+        with pytest.raises(ApprovalRefusedError) as caught:
+            await keys(clock).redeem(token, other, "approve")
+
+    assert isinstance(tool.status, Approved)
+    assert caught.value.reason == "used"
+    async with FileConversation.open(path) as conversation:
+        assert len(conversation.messages.tool("call_1").decisions) == 1
+
+
+async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
+    path, clock = tmp_path / "chat.jsonl", Clock()
+    token = keys(clock).bind("chat-1", await stored(path, paused("call_1")), ["call_1"])
+    ends: list[str] = []
+
+    async def redeem(choice: ApprovalChoice) -> None:
+        try:
+            async with FileConversation.open(path) as conversation:
+                await keys(clock).redeem(token, conversation, choice, reason="no")
+                ends.append(choice)
+        except ApprovalRefusedError as error:
+            ends.append(error.reason)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(redeem, "approve")
+            group.start_soon(redeem, "reject")
+
+    assert len(ends) == 10
+    assert [end for end in ends if end != "used"] in (["approve"], ["reject"])
+
+
+async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_decided(tmp_path: Path) -> None:
+    path, clock = tmp_path / "chat.jsonl", Clock()
+    messages = await stored(path, nested())
+    mine, yours = (keys(clock).bind("chat-1", messages, ["outer", "inner"]) for _ in range(2))
+
+    async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+        await keys(clock).redeem(mine, one, "reject", reason="no", by="ben")
+        with pytest.raises(ApprovalRefusedError, match="reject by ben") as caught:
+            await keys(clock).redeem(yours, other, "approve")
+
+    assert caught.value.reason == "decided"
+
+
+async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_path: Path) -> None:
+    path, clock = tmp_path / "chat.jsonl", Clock()
+    token = keys(clock).bind("chat-1", await stored(path, paused("call_1", "call_2")), ["call_1"])
+
+    with pytest.raises(ConflictError, match="call_2"):
+        async with FileConversation.open(path) as one, FileConversation.open(path) as other:
+            one.messages.tool("call_2").approve(by="ben", at=clock())
+            other.messages.tool("call_2").reject("no", by="cleo", at=clock())
+            await one.save()
+            await keys(clock).redeem(token, other, "approve")
+
+    async with FileConversation.open(path) as conversation:
+        assert isinstance(conversation.messages.tool("call_1").status, Pending)
+
+
+async def test_a_choice_is_one_of_two(tmp_path: Path) -> None:
+    messages, clock = paused("call_1"), Clock()
+    async with FileConversation.create(tmp_path / "chat.jsonl", messages, id="chat-1") as conversation:
+        token = keys(clock).bind("chat-1", messages, ["call_1"])
+        with pytest.raises(UsageError, match="'approve' or 'reject', not 'run'"):
+            await keys(clock).redeem(token, conversation, cast("ApprovalChoice", "run"))

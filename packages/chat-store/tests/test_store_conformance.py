@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 import anyio
 import pytest
-from chat_core._stored import Batch, Document
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_store import Changes, Due, Waiting
 from chat_store._backed import BackedStore
 from chat_store._backend import Changing, Filter, Head, PollResult, Reading
+from chat_store._entries import Batch, Document
 from chat_store._ledger import ConversationLog
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
         ToolResult,
         ToolStarted,
     )
-    from chat_core.file_conversation import FileConversation
     from chat_core.messages import (
         Approved,
         Completed,
@@ -161,7 +160,6 @@ __all__ = [
     "Execute",
     "Failed",
     "File",
-    "FileConversation",
     "FilePart",
     "FinishReason",
     "FunctionCall",
@@ -263,7 +261,6 @@ _HOMES = {
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
-    "file_conversation": "FileConversation",
     "engine.subchat": "ChatTool",
     "engine.plan": "Hook",
     "engine.retry": "Retry RetryAttempt RetryStrategy",

@@ -1,9 +1,22 @@
-"""Stores for conversations: a pause survives its process, and what was allowed runs once."""
+"""Stores for conversations: a pause survives its process, and what was allowed runs once.
 
-from chat_store.errors import ConversationExistsError, UnknownConversationError
-from chat_store.memory import MemoryStore
-from chat_store.sqlite import SqliteStore
-from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
+`FileConversation` keeps one conversation in a file. `SqliteStore` and `chat_store.postgres.PostgresStore` keep many in
+a database, and `MemoryStore` in the process. A name is imported when it is first used, so that a program that uses one
+of them does not load the others.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chat_store.errors import ConversationExistsError, UnknownConversationError
+    from chat_store.file_conversation import FileConversation
+    from chat_store.history import HistoryEntry
+    from chat_store.memory import MemoryStore
+    from chat_store.sqlite import SqliteStore
+    from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
 
 __all__ = [
     "Changed",
@@ -11,6 +24,8 @@ __all__ = [
     "ConversationExistsError",
     "ConversationStore",
     "Due",
+    "FileConversation",
+    "HistoryEntry",
     "MemoryStore",
     "OpenConversation",
     "Snapshot",
@@ -18,3 +33,27 @@ __all__ = [
     "UnknownConversationError",
     "Waiting",
 ]
+
+_MODULES = {
+    "errors": "ConversationExistsError UnknownConversationError",
+    "file_conversation": "FileConversation",
+    "history": "HistoryEntry",
+    "memory": "MemoryStore",
+    "sqlite": "SqliteStore",
+    "store": "Changed Changes ConversationStore Due OpenConversation Snapshot Waiting",
+}
+"""The public names that each module defines."""
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _MODULES.items():
+        if name in names.split():
+            value: object = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

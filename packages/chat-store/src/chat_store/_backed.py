@@ -10,10 +10,8 @@ from typing import ClassVar, Self
 from uuid import uuid4
 
 from anyio import CancelScope, current_time, move_on_after
-from chat_core._history import history_of
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
-from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
@@ -23,6 +21,7 @@ from chat_store._cursor import Cursor
 from chat_store._ledger import ConversationLog
 from chat_store._opened import opened, read, write
 from chat_store.errors import UnknownConversationError
+from chat_store.history import HistoryEntry, history_of
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
 _LONGEST_REST = 10.0

@@ -1,7 +1,7 @@
 """Who may change a stored conversation, and what follows: all that a store is, but for its database.
 
 A conversation is a list of entries, as in the file of a `FileConversation`: a change that is durable as a whole or not
-at all, each with what is new and nothing else. What they come to is read from them (`chat_core._stored`), and so is
+at all, each with what is new and nothing else. What they come to is read from them (`chat_store._entries`), and so is
 how the changes of two processes are merged. The lease is in the row of the conversation, where renewing it adds no
 entry. Two transactions on one conversation follow one another, and each begins with reading what the others wrote.
 
@@ -21,14 +21,14 @@ from datetime import datetime, timedelta
 from typing import cast
 from uuid import uuid4
 
-from chat_core._ledger import LogUpdate, StaleToolError
-from chat_core._stored import Batch, Document, Lease, Stored, TurnAdded
 from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages, codec
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Changing, Head, Reading
+from chat_store._entries import Batch, Document, Lease, Stored, TurnAdded
+from chat_store._file_log import LogUpdate, StaleToolError
 from chat_store._standing import WaitIndex, waits_of
 from chat_store.errors import ConversationExistsError, UnknownConversationError
 

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 from typing import final
 
 from anyio import CancelScope
-from chat_core._ledger import StaleToolError
-from chat_core._stored import Batch, NewTurn, ToolRevision, changes, tools_of
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, UsageError
-from chat_core.file_conversation import FileConversation, HistoryEntry
 from chat_core.messages import Messages, Role, Tool, Turn
 
+from chat_store._entries import Batch, NewTurn, ToolRevision, changes, tools_of
+from chat_store._file_log import StaleToolError
 from chat_store._ledger import ConversationLog
+from chat_store.file_conversation import FileConversation
+from chat_store.history import HistoryEntry
 
 
 @final

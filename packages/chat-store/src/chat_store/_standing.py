@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
 
-from chat_core._stored import Entry, Stored
 from chat_core.messages import Interrupted, Messages, Pending, Role, Suspended, Tool, Turn
 from chat_core.response import Wait
+
+from chat_store._entries import Entry, Stored
 
 
 @final

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Protocol, final, runtime_checkable
 
 from chat_core.conversation import Conversation
-from chat_core.file_conversation import HistoryEntry
 from chat_core.messages import Messages
 from chat_core.response import Wait, WaitKind
+
+from chat_store.history import HistoryEntry
 
 
 @final

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar, cast, final
 from zlib import crc32
 
-from chat_core import _lock
 from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, loads
+
+from chat_store import _file_lock
 
 T = TypeVar("T")
 
@@ -57,11 +58,11 @@ class Disk:
 
     def write(self, fd: int, data: bytes) -> None:
         """Append `data`."""
-        _lock.write_all(fd, data)
+        _file_lock.write_all(fd, data)
 
     def sync(self, fd: int) -> None:
         """Return when everything written is durable."""
-        _lock.sync(fd)
+        _file_lock.sync(fd)
 
 
 @final
@@ -73,7 +74,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Open the file at `path`, and create an empty one where there is none."""
         self._path = path
-        self._fd = _lock.open_file(path, create=True)
+        self._fd = _file_lock.open_file(path, create=True)
         self._mutex = threading.Lock()
         self._offset = 0
         self._count = 0
@@ -86,7 +87,7 @@ class Journal:
             TimeoutError: another process that is writing does not come to an end.
             InvalidDocumentError: the file has been removed, replaced or cut meanwhile.
         """
-        with self._mutex, _lock.locked(self._fd, LOCK_TIMEOUT):
+        with self._mutex, _file_lock.locked(self._fd, LOCK_TIMEOUT):
             self._require_the_same_file()
             yield
 
@@ -98,7 +99,7 @@ class Journal:
             then.
             NewerVersionError: a later version of this library wrote it.
         """
-        data = _lock.read_from(self._fd, self._offset)
+        data = _file_lock.read_from(self._fd, self._offset)
         for entry, length in _entries(data, self._count, self._path):
             apply(entry)
             self._offset += length
@@ -106,7 +107,7 @@ class Journal:
 
     def everything(self) -> list[dict[str, object]]:
         """All entries, from the first one on."""
-        return [entry for entry, _ in _entries(_lock.read_from(self._fd, 0), 0, self._path)]
+        return [entry for entry, _ in _entries(_file_lock.read_from(self._fd, 0), 0, self._path)]
 
     @property
     def empty(self) -> bool:
@@ -135,7 +136,7 @@ class Journal:
             self.disk.write(self._fd, line)
             self.disk.sync(self._fd)
             if self._count == 0:
-                _lock.sync_directory(self._path.parent)
+                _file_lock.sync_directory(self._path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._offset)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast, final
 
-from chat_core._stored import Document
 from chat_core.messages import Messages, Role, Tool, codec
+
+from chat_store._entries import Document
 
 
 @final

@@ -9,14 +9,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from chat_core import _journal, _lock
-from chat_core._journal import Disk, Journal
-from chat_core._ledger import ConversationLog
 from chat_core.errors import (
     ConflictError,
     InvalidDocumentError,
 )
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Approved,
     FunctionCall,
@@ -26,6 +22,10 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store import _file_lock, _journal
+from chat_store._file_log import ConversationLog
+from chat_store._journal import Disk, Journal
+from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
 
@@ -225,13 +225,13 @@ async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(
         await conversation.claim()
         fd = os.open(path, os.O_RDWR)
         try:
-            assert _lock.try_lock(fd)
+            assert _file_lock.try_lock(fd)
             await conversation.renew()
             with pytest.raises(TimeoutError, match="stopped"):
                 await conversation.save()
-            _lock.unlock(fd)
+            _file_lock.unlock(fd)
             await conversation.release()
-            assert _lock.try_lock(fd)
+            assert _file_lock.try_lock(fd)
             with pytest.raises(ConflictError, match="stopped"):
                 await conversation.claim()
         finally:

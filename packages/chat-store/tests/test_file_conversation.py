@@ -14,14 +14,12 @@ from pathlib import Path
 
 import pytest
 from anyio import to_thread
-from chat_core._journal import Disk, Journal
 from chat_core.errors import (
     ConflictError,
     InvalidDocumentError,
     NewerVersionError,
     UsageError,
 )
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Approved,
     Content,
@@ -33,6 +31,8 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store._journal import Disk, Journal
+from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
 

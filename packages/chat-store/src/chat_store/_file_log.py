@@ -24,13 +24,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypeAlias, final
 
-from chat_core import _lock
-from chat_core._journal import Journal
-from chat_core._stored import Batch, Document, Lease, Stored, ToolMoved, TurnAdded
-from chat_core._stored import Path as ToolPath
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.json import loads
 from chat_core.messages import Messages, Tool, codec
+
+from chat_store import _file_lock
+from chat_store._entries import Batch, Document, Lease, Stored, ToolMoved, TurnAdded
+from chat_store._entries import Path as ToolPath
+from chat_store._journal import Journal
 
 LogUpdate: TypeAlias = TurnAdded | ToolMoved | Batch
 """What has become durable: by others, or by this object."""
@@ -124,10 +125,10 @@ class ConversationLog:
             self._require_unmoved(batch)
             before = self.stored.fence
             lease = self._next_lease(before + 1)
-            fd = _lock.open_file(self._run_file(lease.fence), create=True)
+            fd = _file_lock.open_file(self._run_file(lease.fence), create=True)
             try:
                 # Nobody else can have it: whoever has begun this run has the lock of the journal, as we do, or is dead.
-                _lock.try_lock(fd)
+                _file_lock.try_lock(fd)
                 self._append(batch, lease)
             except BaseException:
                 os.close(fd)
@@ -302,11 +303,11 @@ class ConversationLog:
     def _is_held(self, fence: int) -> bool | None:
         """Whether a live process holds a run's file; `None` where somebody deleted it, so that nobody can tell."""
         try:
-            fd = _lock.open_file(self._run_file(fence), create=False)
+            fd = _file_lock.open_file(self._run_file(fence), create=False)
         except FileNotFoundError:
             return None
         try:
-            return not _lock.try_lock(fd)
+            return not _file_lock.try_lock(fd)
         finally:
             os.close(fd)
 

@@ -30,16 +30,14 @@ from typing import Self, TypeVar, final
 from uuid import uuid4
 
 from anyio import CancelScope, Lock
-
-from chat_core._history import HistoryEntry, history_of
-from chat_core._ledger import ConversationLog, LogStorage, StaleToolError
-from chat_core._stored import Batch, NewTurn, ToolChange, ToolMoved, ToolRevision, TurnAdded, changes, tools_of
-from chat_core._stored import Path as ToolPath
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn, codec
 
-__all__ = ["FileConversation", "HistoryEntry"]
+from chat_store._entries import Batch, NewTurn, ToolChange, ToolMoved, ToolRevision, TurnAdded, changes, tools_of
+from chat_store._entries import Path as ToolPath
+from chat_store._file_log import ConversationLog, LogStorage, StaleToolError
+from chat_store.history import HistoryEntry, history_of
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ import pytest
 from chat_core.errors import (
     ConflictError,
 )
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Approved,
     FunctionCall,
@@ -26,6 +25,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store.file_conversation import FileConversation
 from hypothesis import given, settings
 
 pytestmark = pytest.mark.anyio

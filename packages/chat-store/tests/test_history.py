@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     FunctionCall,
     Messages,
@@ -15,6 +14,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
 

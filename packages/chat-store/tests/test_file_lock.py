@@ -9,14 +9,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from chat_core import _lock
+from chat_store import _file_lock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from chat_core import _lock
-fd = _lock.open_file(Path(sys.argv[1]), create=True)
-assert _lock.try_lock(fd)
+from chat_store import _file_lock
+fd = _file_lock.open_file(Path(sys.argv[1]), create=True)
+assert _file_lock.try_lock(fd)
 print("locked", flush=True)
 sys.stdin.read()
 """
@@ -28,15 +28,15 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_two_descriptors_of_one_process_exclude_each_other(path: Path) -> None:
-    one, two = _lock.open_file(path, create=True), _lock.open_file(path, create=False)
-    assert _lock.try_lock(one)
-    assert not _lock.try_lock(two)
+    one, two = _file_lock.open_file(path, create=True), _file_lock.open_file(path, create=False)
+    assert _file_lock.try_lock(one)
+    assert not _file_lock.try_lock(two)
     os.close(os.open(path, os.O_RDONLY))
-    assert not _lock.try_lock(two)
-    _lock.unlock(one)
-    assert _lock.try_lock(two)
+    assert not _file_lock.try_lock(two)
+    _file_lock.unlock(one)
+    assert _file_lock.try_lock(two)
     os.close(two)
-    assert _lock.try_lock(one)
+    assert _file_lock.try_lock(one)
     os.close(one)
 
 
@@ -47,54 +47,54 @@ def test_a_lock_ends_with_its_process(path: Path) -> None:
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
-        fd = _lock.open_file(path, create=False)
-        assert not _lock.try_lock(fd)
+        fd = _file_lock.open_file(path, create=False)
+        assert not _file_lock.try_lock(fd)
         holder.kill()
         holder.wait()
-        assert _lock.try_lock(fd)
+        assert _file_lock.try_lock(fd)
         os.close(fd)
 
 
 def test_waiting_for_a_lock_ends_when_it_is_given_back_or_when_time_is_up(path: Path) -> None:
-    one, two = _lock.open_file(path, create=True), _lock.open_file(path, create=False)
-    assert _lock.try_lock(one)
-    with pytest.raises(TimeoutError, match=r"0\.02 seconds"), _lock.locked(two, 0.02):
+    one, two = _file_lock.open_file(path, create=True), _file_lock.open_file(path, create=False)
+    assert _file_lock.try_lock(one)
+    with pytest.raises(TimeoutError, match=r"0\.02 seconds"), _file_lock.locked(two, 0.02):
         pytest.fail("entered")
     inside = threading.Event()
 
     def wait() -> None:
-        with _lock.locked(two, 30):
+        with _file_lock.locked(two, 30):
             inside.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
-    _lock.unlock(one)
+    _file_lock.unlock(one)
     assert inside.wait(30)
     thread.join()
-    assert _lock.try_lock(one)
+    assert _file_lock.try_lock(one)
     os.close(one)
     os.close(two)
 
 
 def test_what_is_not_there_is_not_created_by_looking(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        _lock.open_file(path, create=False)
+        _file_lock.open_file(path, create=False)
     assert not path.exists()
 
 
 def test_everything_is_appended_and_read_from_any_place(path: Path) -> None:
-    fd = _lock.open_file(path, create=True)
+    fd = _file_lock.open_file(path, create=True)
     data = bytes(range(256)) * 8192
-    _lock.write_all(fd, data)
-    _lock.sync(fd)
-    _lock.sync_directory(path.parent)
-    assert _lock.read_from(fd, 1000) == data[1000:]
-    _lock.write_all(fd, b"end")
+    _file_lock.write_all(fd, data)
+    _file_lock.sync(fd)
+    _file_lock.sync_directory(path.parent)
+    assert _file_lock.read_from(fd, 1000) == data[1000:]
+    _file_lock.write_all(fd, b"end")
     assert path.read_bytes() == data + b"end"
     os.close(fd)
 
 
 def test_a_conversation_is_nobody_elses_to_read(path: Path) -> None:
-    os.close(_lock.open_file(path, create=True))
+    os.close(_file_lock.open_file(path, create=True))
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o077 == 0

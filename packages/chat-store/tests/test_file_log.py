@@ -14,7 +14,6 @@ from chat_core.errors import (
     LeaseLostError,
     UsageError,
 )
-from chat_core.file_conversation import FileConversation
 from chat_core.messages import (
     Completed,
     FunctionCall,
@@ -26,6 +25,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
 
