@@ -310,7 +310,9 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "item", "message"), WRONG, ids=str)
+@pytest.mark.parametrize(
+    ("path", "item", "message"), WRONG, ids=lambda value: "removed" if value is REMOVED else str(value)
+)
 def test_a_refusal_says_where_and_what_was_expected(path: tuple[str | int, ...], item: object, message: str) -> None:
     with pytest.raises(InvalidDocumentError) as caught:
         Messages.from_json(json.dumps(put(stored("paused-two-approvals"), path, item)))
