@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -12,13 +13,22 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Sequence
 
-if not os.environ.get("CI"):  # there hypothesis has a profile of its own, with the same examples in every run
+SEED = 0
+"""Of every sample, so that each run has the same."""
+THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
+"""Whether every case runs where otherwise a sample does: `python3 run.py thorough`."""
+
+if THOROUGH:
+    settings.register_profile("thorough", deadline=None, max_examples=1000)
+    settings.load_profile("thorough")
+elif not os.environ.get("CI"):  # there hypothesis has a profile of its own, with the same examples in every run
     settings.register_profile("desk", deadline=None)  # a machine that is busy is no bug
     settings.load_profile("desk")
 
 ReportT = TypeVar("ReportT", pytest.TestReport, pytest.CollectReport)
+ItemT = TypeVar("ItemT")
 ROOT = Path(__file__).parent
 ELSEWHERE = [ROOT / "tests" / name for name in ("browser", "servers")]
 """What needs more than Python packages: each has a session of its own."""
@@ -31,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Programs inherit an ignored signal. Those that tests start would never see the ctrl-C that a test presses.
     """
+    config.addinivalue_line("markers", "sampled(most): of its cases a fixed sample of so many runs, `thorough` all")
     config.pluginmanager.register(FirstFailure(config))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,6 +62,34 @@ class FirstFailure:
             reporter.ensure_newline()
             reporter.section(f"first failure: {report.nodeid}")
             reporter.write_line(report.longreprtext)
+
+
+@pytest.fixture(scope="session")
+def sample() -> Callable[[Sequence[ItemT], int], list[ItemT]]:
+    """Pick so many cases, the same ones in every run; all of them where CHAT_THOROUGH is set."""
+    return _sample
+
+
+def _sample(cases: Sequence[ItemT], most: int, /) -> list[ItemT]:
+    if THOROUGH or len(cases) <= most:
+        return list(cases)
+    kept = random.Random(SEED).sample(range(len(cases)), most)  # noqa: S311 - no secret
+    return [cases[number] for number in sorted(kept)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a sample of the cases of each test that is marked `sampled(most)`."""
+    cases: dict[str, list[pytest.Item]] = {}
+    limits: dict[str, int] = {}
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            name = item.nodeid.partition("[")[0]
+            limits[name] = mark.args[0]
+            cases.setdefault(name, []).append(item)
+    left_out = {item for name, found in cases.items() for item in set(found) - set(_sample(found, limits[name]))}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

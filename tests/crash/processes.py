@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self, cast, final
+from typing import Protocol, Self, TypeVar, cast, final
 
 import anyio
 from chat_core.errors import ConflictError
@@ -19,6 +20,13 @@ from chat_store.file_conversation import FileConversation
 from chat_store.history import HistoryEntry
 
 Event = dict[str, object]
+T = TypeVar("T")
+
+
+class Sample(Protocol):
+    """The fixture of `conftest.py` that picks the cases to run."""
+
+    def __call__(self, cases: Sequence[T], most: int, /) -> list[T]: ...
 
 
 @final

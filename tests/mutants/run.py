@@ -141,6 +141,7 @@ class Copy:
             sys.dont_write_bytecode = True
             os.environ["PYTHONPATH"] = os.pathsep.join(sources)
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            os.environ["CHAT_THOROUGH"] = "1"  # the case that notices may not be in a sample
             if RECORDINGS.is_dir():
                 os.environ["CHAT_WIRE_DIR"] = str(RECORDINGS)
             code = pytest.main(["-q", "--no-header", "--tb=line", "-rfE", "--assert=plain", *tests], [self])

@@ -154,3 +154,24 @@ def test_the_first_failure_is_printed_before_the_last_test_runs(tmp_path: Path) 
     assert "assert 1 == 2" in early
     assert "assert 3 == 4" not in early
     assert "assert 3 == 4" in late
+
+
+@pytest.mark.parametrize(("thorough", "summary"), [("", "3 passed, 5 deselected"), ("1", "8 passed")])
+def test_of_sampled_cases_the_same_ones_run_each_time_and_all_where_it_is_thorough(
+    tmp_path: Path, thorough: str, summary: str
+) -> None:
+    (tmp_path / "test_cases.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.sampled(2)\n"
+        "@pytest.mark.parametrize('case', range(7))\n"
+        "def test_it(case):\n    pass\n"
+        f"def test_fixture(sample):\n    assert len(sample(range(9), 4)) == {9 if thorough else 4}\n"
+    )
+
+    _, first = run_pytest(tmp_path, "-v", environment={"CHAT_THOROUGH": thorough})
+    _, again = run_pytest(tmp_path, "-v", environment={"CHAT_THOROUGH": thorough})
+
+    assert summary in first
+    assert [line for line in first.splitlines() if "::" in line] == [
+        line for line in again.splitlines() if "::" in line
+    ]
