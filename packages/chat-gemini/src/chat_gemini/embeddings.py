@@ -27,8 +27,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
     """The body of a request for embeddings.
 
     Raises:
-        UnsupportedOptionError: an option is about answers, and vectors are none; or the method takes one text at a
-        time.
+        UnsupportedOptionError: an option applies to answers only, or the method takes one text at a time.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
