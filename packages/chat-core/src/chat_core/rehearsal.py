@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 
 from chat_core.chat import AnyChat, Chat
 from chat_core.conversation import Conversation
-from chat_core.engine.journal import Journal
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan, Settings
 from chat_core.engine.subchat_report import InnerChat
 from chat_core.engine.triage import Triage, TriageResult
@@ -231,9 +231,9 @@ class _Rehearsal:
 
     async def _call(self, tool: Tool, messages: Messages | _Past, above: tuple[str, ...]) -> DryRunCall:
         again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
-        journal = Journal(cast("Conversation", _Nowhere(self._id, messages)))
+        checkpoint = Checkpoint(cast("Conversation", _Nowhere(self._id, messages)))
         self._ear.forget()
-        found = await Triage(self._plan, journal).look([again])
+        found = await Triage(self._plan, checkpoint).look([again])
         shown, raised = self._ear.shown, self._ear.raised
         call = DryRunCall(
             (*above, tool.id),

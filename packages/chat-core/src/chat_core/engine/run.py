@@ -20,8 +20,8 @@ from anyio import CancelScope
 from typing_extensions import TypeVar
 
 from chat_core.concurrency import finish
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.group import Group
-from chat_core.engine.journal import Journal
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
@@ -81,8 +81,8 @@ class Run(Generic[OutT, PauseT]):
         there.
         """
         self._plan = plan
-        self._journal = Journal(target)
-        self._messages = self._journal.messages
+        self._checkpoint = Checkpoint(target)
+        self._messages = self._checkpoint.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
         self._streaming = streaming
         self._heard = heard
@@ -112,7 +112,7 @@ class Run(Generic[OutT, PauseT]):
         try:
             await prepare()
             with self._messages.lend():
-                await self._journal.claim()
+                await self._checkpoint.claim()
                 try:
                     self._keep_lease(group)
                     self._answer = self._stored_answer()
@@ -122,7 +122,7 @@ class Run(Generic[OutT, PauseT]):
                             for event in batch:
                                 yield event
                 finally:
-                    if self._tools is not None or self._call is not None or self._journal.conversation is not None:
+                    if self._tools is not None or self._call is not None or self._checkpoint.conversation is not None:
                         with CancelScope(shield=True):
                             await leave()
         except BaseException as error:
@@ -139,7 +139,7 @@ class Run(Generic[OutT, PauseT]):
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
         record = RunRecord(
-            self._messages, self._plan.model.metadata, self._streaming, self._journal.id, self._name, self._goes_on()
+            self._messages, self._plan.model.metadata, self._streaming, self._checkpoint.id, self._name, self._goes_on()
         )
         return RunWatch(self._observers, record, self._plan.settings.now)
 
@@ -152,7 +152,7 @@ class Run(Generic[OutT, PauseT]):
             batch = await self._call.next()
             return await self._end_call(self._call) if batch is None else batch
         if self._messages.pending():
-            self._tools = ToolsPass(self._plan, self._journal, group, heard=self._heard, watch=self._watch)
+            self._tools = ToolsPass(self._plan, self._checkpoint, group, heard=self._heard, watch=self._watch)
             return ()
         if self._answer is not None:
             return await self._end(self._answer)
@@ -169,7 +169,7 @@ class Run(Generic[OutT, PauseT]):
                 await self._call.aclose()
                 self.usage += self._call.usage
         finally:
-            await self._journal.release()
+            await self._checkpoint.release()
 
     # --- A pass over tools ----------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Run(Generic[OutT, PauseT]):
             for tool in tools:
                 if not tool.resolved:
                     tool.fail(_WITHHELD if withdrawn else _CUT)
-        await self._journal.turn("model", turn)
+        await self._checkpoint.append_turn("model", turn)
         if _answers(turn):
             self._answer = turn
         if not self._heard:
@@ -247,7 +247,7 @@ class Run(Generic[OutT, PauseT]):
                 raise
             self._corrections -= 1
             said = f"{error}\nAnswer again, with the corrected JSON alone."
-            await self._journal.turn("user", Turn([Text(said)], by="engine"))
+            await self._checkpoint.append_turn("user", Turn([Text(said)], by="engine"))
             return ()
         await self._call_hooks(self._plan.settings.after)
         self.last = Done(output)
@@ -264,7 +264,7 @@ class Run(Generic[OutT, PauseT]):
     def _stored_answer(self) -> Turn | None:
         """The answer that a stored conversation ends in: its run ended before it could say so. Nobody asks again."""
         last = self._messages.last
-        if self._journal.conversation is None or last is None or last.role != "model":
+        if self._checkpoint.conversation is None or last is None or last.role != "model":
             return None
         turn = last.turns[-1]
         return turn if _answers(turn) else None
@@ -296,7 +296,7 @@ class Run(Generic[OutT, PauseT]):
                 await result
 
     def _keep_lease(self, group: TaskGroup | None) -> None:
-        conversation = self._journal.conversation
+        conversation = self._checkpoint.conversation
         if group is not None and conversation is not None and conversation.renew_every is not None:
             group.start_soon(_renew, conversation, conversation.renew_every)
 

@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
-from chat_core.engine.journal import Journal
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.mailbox import Mailbox
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
@@ -61,18 +61,18 @@ class ToolsPass(Generic[PauseT]):
     def __init__(
         self,
         plan: ChatPlan[object, PauseT],
-        journal: Journal,
+        checkpoint: Checkpoint,
         group: TaskGroup | None,
         *,
         heard: bool = True,
         watch: RunWatch | None = None,
     ) -> None:
         self._plan = plan
-        self._journal = journal
+        self._checkpoint = checkpoint
         self._group = group
         self._heard = heard
         self._watch = watch
-        self._home = journal.home
+        self._home = checkpoint.loop_and_thread
         self._mailbox: Mailbox[ProgressEvent | _Ended] = Mailbox()
         self._queue: list[Ready] | None = None
         self._running: dict[str, Ready] = {}
@@ -105,8 +105,8 @@ class ToolsPass(Generic[PauseT]):
             LeaseLostError: another run took over; after the calls that ran have ended.
         """
         if self._queue is None:
-            unresolved = self._journal.messages.pending()
-            self._found = await Triage(self._plan, self._journal).look(unresolved)
+            unresolved = self._checkpoint.messages.pending()
+            self._found = await Triage(self._plan, self._checkpoint).look(unresolved)
             self._error = self._found.error
             self._queue = self._startable(unresolved)
             if self._found.resolved:
@@ -141,7 +141,7 @@ class ToolsPass(Generic[PauseT]):
         if isinstance(tool.status, Running) and ended.error is None:
             # The run goes on, and the call does not: whoever cancelled it, it would be begun again for ever.
             tool.lost("it was cancelled while it ran; it may have taken effect")
-            await self._journal.tool(tool)
+            await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
         """Cancel the calls that still run, and wait until each has said what became of it.
@@ -264,14 +264,14 @@ class ToolsPass(Generic[PauseT]):
             tool.id,
             tool.status.attempt if isinstance(tool.status, Running) else 1,
             tool.idempotency_key,
-            self._journal.messages.contents,
-            self._journal.id,
+            self._checkpoint.messages.contents,
+            self._checkpoint.id,
             self._reporter(tool),
             inner,
         )
         lost = "it was cancelled before its body began"
         try:
-            if self._journal.conversation is not None:
+            if self._checkpoint.conversation is not None:
                 # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
                 await checkpoint_if_cancelled()
             lost = "it was cancelled while it ran; it may have taken effect"
@@ -280,9 +280,9 @@ class ToolsPass(Generic[PauseT]):
             # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
             if not ready.definition.idempotent and isinstance(tool.status, Running):
                 tool.lost(lost)
-                await self._journal.tool(tool)
+                await self._checkpoint.write_tool(tool)
             raise
-        await self._journal.tool(tool)
+        await self._checkpoint.write_tool(tool)
         if tool.resolved and self._heard:
             self._mailbox.put(ToolResult(tool))
         if error is not None:
@@ -296,11 +296,11 @@ class ToolsPass(Generic[PauseT]):
         else:
             tool.start(self._plan.settings.now())
         try:
-            await self._journal.tool(tool)
+            await self._checkpoint.write_tool(tool)
         except ConflictError:
-            if not decided(tool) or (tool.status == before and tool.id in self._journal.refused):
+            if not decided(tool) or (tool.status == before and tool.id in self._checkpoint.refused_calls):
                 raise
-            self._journal.refused.add(tool.id)
+            self._checkpoint.refused_calls.add(tool.id)
             return False
         return True
 

@@ -14,7 +14,7 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.engine.journal import Journal
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerChat
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
@@ -72,9 +72,9 @@ class _StaleToolError(Exception):
 class Triage(Generic[PauseT]):
     """Decides about calls: by their status, by their schema, and by the strategy of the scope that owns them."""
 
-    def __init__(self, plan: ChatPlan[object, PauseT], journal: Journal) -> None:
+    def __init__(self, plan: ChatPlan[object, PauseT], checkpoint: Checkpoint) -> None:
         self._plan = plan
-        self._journal = journal
+        self._checkpoint = checkpoint
         self._found: TriageResult[PauseT] = TriageResult()
         self._promised: list[str] = []
         self._lost: list[str] = []
@@ -85,7 +85,7 @@ class Triage(Generic[PauseT]):
 
         That is `InterruptedToolsError` where a crash left calls behind, and the chat has no rule for them,
         `PendingToolsError`
-        where the strategy would now execute what was promised to a person or a time, and what the journal raises.
+        where the strategy would now execute what was promised to a person or a time, and what the conversation raises.
         """
         try:
             for tool in tools:
@@ -103,7 +103,7 @@ class Triage(Generic[PauseT]):
             try:
                 await self._judge(tool)
                 if tool.revision != before:
-                    await self._journal.tool(tool)
+                    await self._checkpoint.write_tool(tool)
             except _StaleToolError:
                 continue
             except ConflictError:
@@ -297,8 +297,8 @@ class Triage(Generic[PauseT]):
 
     def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
         context = self._context
-        if context is None or tool.decisions or len(context.messages) != len(self._journal.messages):
-            context = CallContext(self._journal.messages.contents, self._journal.id, tool.decisions)
+        if context is None or tool.decisions or len(context.messages) != len(self._checkpoint.messages):
+            context = CallContext(self._checkpoint.messages.contents, self._checkpoint.id, tool.decisions)
             # One that says nothing of its call serves for all calls of an answer.
             self._context = None if tool.decisions else context
         # A copy: whatever a strategy does with what it is shown, what runs was validated.

@@ -1,4 +1,4 @@
-"""The durable side of a run. Where the run is on plain messages, nothing is written."""
+"""The durable writes of a run. A run on plain messages writes nothing."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ _LOG = logging.getLogger("chat_core")
 
 
 @final
-class Journal:
-    """What a run writes, and when. A write that has begun is finished even if the run is cancelled meanwhile.
+class Checkpoint:
+    """The messages of a run, and the conversation in which their changes become durable, if there is one.
+
+    A write that has begun is finished even if the run is cancelled meanwhile.
 
     Attributes:
-        refused: calls that could not be begun once, since somebody had decided them, or a call in them.
+        refused_calls: ids of the calls that were not started once, because they, or calls in them, were decided
+            elsewhere.
     """
 
-    __slots__ = ("_home", "conversation", "messages", "refused")
+    __slots__ = ("_loop_and_thread", "conversation", "messages", "refused_calls")
 
     def __init__(self, target: Messages | Conversation) -> None:
-        self.refused: set[str] = set()
-        self._home: tuple[EventLoopToken, int] | None = None
+        self.refused_calls: set[str] = set()
+        self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
             self.messages = target
@@ -37,42 +40,42 @@ class Journal:
             self.messages = target.messages
 
     @property
-    def home(self) -> tuple[EventLoopToken, int]:
-        """The event loop and the thread of the run. To be asked there first; then it is known anywhere."""
-        if self._home is None:
-            self._home = current_token(), threading.get_ident()
-        return self._home
+    def loop_and_thread(self) -> tuple[EventLoopToken, int]:
+        """The event loop and the thread of the run. Read first in that thread; later reads may be in any."""
+        if self._loop_and_thread is None:
+            self._loop_and_thread = current_token(), threading.get_ident()
+        return self._loop_and_thread
 
     @property
     def id(self) -> str | None:
-        """The conversation's id, where it has one."""
+        """The id of the conversation, or None for plain messages."""
         return None if self.conversation is None else self.conversation.id
 
     async def claim(self) -> None:
-        """Take the lease; afterwards the messages are the truth."""
+        """Take the lease. Afterwards `messages` is up to date."""
         if self.conversation is None:
             return
         try:
             await self.conversation.claim()
         except BaseException as error:
             if not isinstance(error, Exception):
-                # Cancelled: it may have been taken all the same.
+                # The lease may have been taken before the cancellation.
                 await self.release()
             raise
 
-    async def tool(self, tool: Tool) -> None:
-        """Make a tool's state durable."""
+    async def write_tool(self, tool: Tool) -> None:
+        """Make the state of an outermost tool durable."""
         if self.conversation is not None:
             await finish(partial(self.conversation.write_tool, tool))
 
-    async def turn(self, role: Role, turn: Turn) -> None:
-        """Append a turn, durably."""
+    async def append_turn(self, role: Role, turn: Turn) -> None:
+        """Append a turn to `messages` and make it durable."""
         self.messages.append(role, turn)
         if self.conversation is not None:
             await finish(partial(self.conversation.write_turn, role, turn))
 
     async def release(self) -> None:
-        """Give the lease back. Where that fails, the run has not: the lease runs out."""
+        """Release the lease. Log a failure instead of raising it: the lease expires by itself."""
         if self.conversation is None:
             return
         try:
