@@ -7,15 +7,16 @@ CHAT_SINCE names another commit to compare with.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).resolve().parents[1]
 SINCE = "CHAT_SINCE"
@@ -77,16 +78,32 @@ def changed_files(root: Path, base: str) -> list[str]:
 
 
 def dependencies(root: Path) -> dict[str, set[str]]:
-    """Return the packages of the workspace that each package depends on directly, extras included."""
+    """Return the packages that each package of the workspace names in its pyproject.toml, or imports in its tests.
+
+    A name may be in any list of pyproject.toml: the build hook that fills in the version has lists of its own.
+    """
+    files = [file for folder in ("packages", "transports") for file in sorted(root.glob(f"{folder}/*/pyproject.toml"))]
     found: dict[str, set[str]] = {}
-    for file in sorted(root.glob("packages/*/pyproject.toml")) + sorted(root.glob("transports/*/pyproject.toml")):
-        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
-        lines = [
-            *project.get("dependencies", []),
-            *itertools.chain.from_iterable(project.get("optional-dependencies", {}).values()),
-        ]
+    for file in files:
+        lines = strings_in_lists(tomllib.loads(file.read_text(encoding="utf-8")))
         found[file.parent.name] = {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in lines}
-    return {name: names & found.keys() for name, names in found.items()}
+        for test in file.parent.glob("tests/**/*.py"):
+            imported = re.findall(r"^\s*(?:from|import) (\w+)", test.read_text(encoding="utf-8"), re.MULTILINE)
+            found[file.parent.name] |= {name.replace("_", "-") for name in imported}
+    return {name: (names & found.keys()) - {name} for name, names in found.items()}
+
+
+def strings_in_lists(value: object) -> Iterator[str]:
+    """Yield every string that is an element of a list, at any depth of a TOML document."""
+    if isinstance(value, dict):
+        for inner in cast("dict[str, object]", value).values():
+            yield from strings_in_lists(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            if isinstance(inner, str):
+                yield inner
+            else:
+                yield from strings_in_lists(inner)
 
 
 def dependents(needs: dict[str, set[str]], names: set[str]) -> set[str]:

@@ -87,7 +87,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         source = tmp_path / "packages" / name / "src"
         source.mkdir(parents=True)
         (source / "code.py").touch()
-        (source.parent / "pyproject.toml").write_text(f"[project]\ndependencies = {needs}\n")
+        (source.parent / "pyproject.toml").write_text(f"[tool.hatch.metadata.hooks.x]\ndependencies = {needs}\n")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-qm", "first", date="2026-01-01T12:00:00Z")
     (tmp_path / "packages" / "middle" / "src" / "code.py").write_text("1\n")
