@@ -47,6 +47,9 @@ ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", 
 THOROUGH = ("tests/crash", "tests/wire", "packages", "transports")
 """Where tests are that run a sample of their cases unless CHAT_THOROUGH is set."""
 
+# Tests start hundreds of processes: without compiled modules each one compiles pydantic and this library again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
