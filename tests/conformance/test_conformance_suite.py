@@ -118,7 +118,7 @@ def test_what_is_not_claimed_is_reported_and_never_passed() -> None:
     assert report == OfToy.report()
     assert "not claimed: embeddings (embeddings, embeddings_usage, embeddings_missing)" in str(report)
     assert f"{len(SCENARIOS) - 3} of {len(SCENARIOS)} scenarios are claimed" in str(report)
-    assert list(pytest_.plugins) == ["chat_testing.pytest_plugin"]
+    assert list(pytest_.plugins) == ["chat_testing._unclaimed_summary"]
 
 
 def test_a_scenario_that_needs_two_claims_is_told_with_both() -> None:

@@ -18,7 +18,7 @@ import anyio
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Event, EventStream, Headers, Request, Response, Transport, never_last
-from chat_testing.conformance.subject import NonconformingError
+from chat_testing.errors import NonconformingError
 from chat_testing.transport_conformance import (
     TRANSPORT_SCENARIOS,
     Peer,

@@ -5,7 +5,7 @@ from chat_core import ChatError, UsageError
 from chat_core.testing import ScriptedProvider
 from chat_testing import Capabilities, NonconformingError, ProviderTapes, Subject
 from chat_testing.conformance.scenario import Run, Scenario, scenario
-from chat_testing.conformance.subject import fault
+from chat_testing.errors import fail
 
 pytestmark = pytest.mark.anyio
 SUBJECT = Subject(lambda _: ScriptedProvider(), Capabilities(), ProviderTapes())
@@ -68,7 +68,7 @@ async def _keeps(_subject: Subject) -> None:
 
 
 async def _breaks(_subject: Subject) -> None:
-    fault("it never said please")
+    fail("it never said please")
 
 
 async def _raises(_subject: Subject) -> None:

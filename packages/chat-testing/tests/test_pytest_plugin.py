@@ -243,3 +243,10 @@ def test_a_conftest_may_name_the_plugin(run: Run, folder: Path) -> None:
     ran = run(ONE.replace("EXPECTED", "[1]"), "--record-tapes=once")
 
     assert ran.counts == {"passed": 2}, ran.output
+
+
+def test_an_installed_package_enables_nothing(pytester: pytest.Pytester) -> None:
+    (pytester.path / "test_them.py").write_text(HEAD + ONE, encoding="utf-8")
+    ran = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+
+    ran.stdout.fnmatch_lines(["*fixture 'tape' not found*"])

@@ -2,7 +2,7 @@
 
 from chat_testing.conformance.capabilities import Capabilities
 from chat_testing.conformance.scenario import Scenario
-from chat_testing.conformance.subject import NonconformingError, Subject
+from chat_testing.conformance.subject import Subject
 from chat_testing.conformance.suite import SCENARIOS, ConformanceReport, ProviderConformance, conformance_report
 from chat_testing.conformance.tapes import (
     EmbeddingsTape,
@@ -13,6 +13,7 @@ from chat_testing.conformance.tapes import (
     Tape,
     sse_event,
 )
+from chat_testing.errors import NonconformingError
 from chat_testing.loopback import Exchange, LoopbackServer
 from chat_testing.tape import RecordingTransport, Secrets, TapeTransport
 

@@ -17,12 +17,12 @@ from chat_testing.conformance.subject import (
     Subject,
     ask,
     declared,
-    fault,
     opened,
     schema_of,
     told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
+from chat_testing.errors import fail
 
 
 def everything(subject: Subject) -> list[Tape]:
@@ -58,7 +58,7 @@ async def text(subject: Subject) -> None:
     for way, tape, reply in subject.plays(subject.tapes.text):
         heard = await subject.hear(way, reply)
         if heard.said.text != tape.text:
-            fault(f"the server said {tape.text!r}, and the turn of {told(way)} has {heard.said.text!r}")
+            fail(f"the server said {tape.text!r}, and the turn of {told(way)} has {heard.said.text!r}")
 
 
 @scenario("stream")
@@ -69,7 +69,7 @@ async def deltas(subject: Subject) -> None:
             heard = await subject.hear(way, reply)
             said = "".join([delta.text for delta in heard.deltas if isinstance(delta, TextDelta)])
             if said != tape.text:
-                fault(f"the server said {tape.text!r}, and the deltas were {said!r}")
+                fail(f"the server said {tape.text!r}, and the deltas were {said!r}")
 
 
 @scenario("stream")
@@ -89,7 +89,7 @@ async def piece_by_piece(subject: Subject) -> None:
             seen += [delta for delta in batch if isinstance(delta, TextDelta)]
         stream.close()
     if before_the_last == [0] and seen:
-        fault("no word of the stream was told before its last chunk had come: it is gathered, not streamed")
+        fail("no word of the stream was told before its last chunk had come: it is gathered, not streamed")
 
 
 @scenario("tools")
@@ -102,7 +102,7 @@ async def order(subject: Subject) -> None:
         found = _collapsed([type(part) for part in heard.said.parts if type(part) in tape.order])
         wanted = _collapsed([kind for kind in tape.order if kind in found])
         if found != wanted:
-            fault(f"the answer came as {_names(wanted)}, and the turn of {told(way)} has {_names(found)}")
+            fail(f"the answer came as {_names(wanted)}, and the turn of {told(way)} has {_names(found)}")
 
 
 def _collapsed(kinds: list[type[Part]]) -> list[type[Part]]:
@@ -119,7 +119,7 @@ async def finish_reason(subject: Subject) -> None:
     for way, tape, reply in subject.plays(*everything(subject)):
         heard = await subject.hear(way, reply, asking(tape))
         if heard.said.finish_reason != tape.finish_reason:
-            fault(
+            fail(
                 f"the model stopped for {tape.finish_reason!r}, and the turn of {told(way)} says "
                 f"{heard.said.finish_reason!r}"
             )
@@ -131,7 +131,7 @@ async def usage(subject: Subject) -> None:
     for way, tape, reply in subject.plays(*everything(subject)):
         heard = await subject.hear(way, reply, asking(tape))
         if tape.usage and heard.said.usage != tape.usage:
-            fault(f"the server counted {tape.usage!r}, and the turn of {told(way)} {heard.said.usage!r}")
+            fail(f"the server counted {tape.usage!r}, and the turn of {told(way)} {heard.said.usage!r}")
 
 
 @scenario("text")
@@ -140,14 +140,14 @@ async def ownership(subject: Subject) -> None:
     provider, _ = subject.serve()
     name = provider.metadata.name
     if not name:
-        fault("the provider has no name in its metadata, so it can own nothing in a history")
+        fail("the provider has no name in its metadata, so it can own nothing in a history")
     for way, tape, reply in subject.plays(*everything(subject)):
         heard = await subject.hear(way, reply, asking(tape))
         said = heard.said.metadata.provider if heard.said.metadata is not None else None
         if said != name:
-            fault(f"the provider is called {name!r}, and a turn of {told(way)} says that it is from {said!r}")
+            fail(f"the provider is called {name!r}, and a turn of {told(way)} says that it is from {said!r}")
         if others := _owners(heard.said) - {name}:
-            fault(f"the provider is called {name!r}, and a turn of {told(way)} has data of {sorted(others)}")
+            fail(f"the provider is called {name!r}, and a turn of {told(way)} has data of {sorted(others)}")
 
 
 def _owners(turn: Turn) -> set[str]:
@@ -170,15 +170,15 @@ async def unknown_fields(subject: Subject) -> None:
         known = await subject.hear(way, reply, asking(tape))
         more = await subject.hear(way, _with_more(reply), asking(tape))
         if more.error is not None:
-            fault(f"a field that nobody knows made {type(more.error).__name__} of an answer: {more.error}")
+            fail(f"a field that nobody knows made {type(more.error).__name__} of an answer: {more.error}")
         if gist(more.said) != gist(known.said):
-            fault("a field that nobody knows changed what an answer says")
+            fail("a field that nobody knows changed what an answer says")
 
 
 def _with_more(reply: Reply) -> Reply:
     body: object = json.loads(reply.data)
     if not isinstance(body, dict):
-        fault("a whole answer of the tapes is no JSON object: say json=False among the claims")
+        fail("a whole answer of the tapes is no JSON object: say json=False among the claims")
     fields = cast("Mapping[str, object]", body)
     more = {"x_conformance": {"a": [1, None]}, **fields, "x_conformance_null": None}
     return Reply.json(more, reply.status, reply.headers)
@@ -196,9 +196,9 @@ async def unknown_events(subject: Subject) -> None:
             for place in range(1, len(chunks)):
                 more = await subject.play("stream", [*chunks[:place], frame, *chunks[place:]], asking(tape))
                 if more.error is not None:
-                    fault(f"an event that nobody knows, {frame!r}, made {more.error!r} of a stream")
+                    fail(f"an event that nobody knows, {frame!r}, made {more.error!r} of a stream")
                 if gist(more.said) != gist(known.said):
-                    fault(f"an event that nobody knows, {frame!r}, changed what a stream says")
+                    fail(f"an event that nobody knows, {frame!r}, changed what a stream says")
 
 
 @scenario("stream")
@@ -213,9 +213,9 @@ async def cut_anywhere(subject: Subject) -> None:
         for chunks in cuts:
             cut = await subject.play("stream", chunks, asking(tape))
             if cut.error is not None:
-                fault(f"a stream that came in {len(chunks)} pieces became {cut.error!r}")
+                fail(f"a stream that came in {len(chunks)} pieces became {cut.error!r}")
             if gist(cut.said) != gist(whole.said):
-                fault(f"a stream that came in {len(chunks)} pieces says something else")
+                fail(f"a stream that came in {len(chunks)} pieces says something else")
 
 
 @scenario("structured")
@@ -226,7 +226,7 @@ async def structured(subject: Subject) -> None:
         heard = await subject.hear(way, reply, Question(output=OutputSchema("answer", schema_of(value))))
         found = _value(heard.said)
         if found != value:
-            fault(f"the server answered {value!r}, and the turn of {told(way)} holds {found!r}")
+            fail(f"the server answered {value!r}, and the turn of {told(way)} holds {found!r}")
 
 
 def _value(turn: Turn) -> object:
@@ -248,7 +248,7 @@ async def schema_sent(subject: Subject) -> None:
         await ask(provider, way, Question(output=OutputSchema("answer", schema_of(value))))
         sent = Sent(transport.last.body)
         if missing := [name for name in value if not sent.says(name)]:
-            fault(f"{told(way)} was asked for a structured answer, and its request does not name {missing}")
+            fail(f"{told(way)} was asked for a structured answer, and its request does not name {missing}")
 
 
 @scenario("reasoning")
@@ -258,9 +258,9 @@ async def reasoning(subject: Subject) -> None:
         heard = await subject.hear(way, reply, asking(tape))
         found = "".join([part.text for part in heard.said.parts if isinstance(part, Reasoning)])
         if found != tape.reasoning:
-            fault(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} has {found!r}")
+            fail(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} has {found!r}")
         if tape.reasoning in heard.said.text:
-            fault(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} tells it as its words")
+            fail(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} tells it as its words")
         flowed = "".join([delta.text for delta in heard.deltas if isinstance(delta, ReasoningDelta)])
         if way == "stream" and flowed != tape.reasoning:
-            fault(f"the model thought {tape.reasoning!r}, and the deltas of reasoning were {flowed!r}")
+            fail(f"the model thought {tape.reasoning!r}, and the deltas of reasoning were {flowed!r}")

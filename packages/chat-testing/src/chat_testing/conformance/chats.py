@@ -25,12 +25,12 @@ from chat_testing.conformance.subject import (
     Way,
     completing,
     describe,
-    fault,
     reply_of,
     schema_of,
     told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
+from chat_testing.errors import fail
 
 if TYPE_CHECKING:
     from chat_core.tools import Execute, RequireApproval, ScopedCollection
@@ -74,7 +74,7 @@ async def _run(
             .complete(messages)
         )
     if not isinstance(provider, ChatProvider):
-        fault(f"it claims to stream, and {type(provider).__name__} has no stream() beside complete()")
+        fail(f"it claims to stream, and {type(provider).__name__} has no stream() beside complete()")
     chat = ChatBuilder().with_model(provider).with_scoped_tools(scope).with_retry(0).build()
     async with chat.stream(messages) as stream:
         async for _ in stream:
@@ -97,7 +97,7 @@ async def truncated_call(subject: Subject) -> None:
             with suppress(ChatError):  # whether the cut was seen is another promise
                 await _run(provider, "stream", Messages.from_user(QUESTION), tools)
             if ran:
-                fault(f"the stream was cut behind {place} events, and the tool {ran[0]!r} ran")
+                fail(f"the stream was cut behind {place} events, and the tool {ran[0]!r} ran")
 
 
 @scenario("tools")
@@ -108,9 +108,9 @@ async def pause(subject: Subject) -> None:
         stored = paused.to_json()
         sent = [await _resumed(subject, way, tape, messages) for messages in (paused, Messages.from_json(stored))]
         if sent[0].body != sent[1].body:
-            fault(f"{told(way)} sends something else of a conversation that was stored than of one that was not")
+            fail(f"{told(way)} sends something else of a conversation that was stored than of one that was not")
         if not sent[1].says(RESULT):
-            fault(f"an approved call ran, and {told(way)} does not send its result")
+            fail(f"an approved call ran, and {told(way)} does not send its result")
 
 
 async def _paused(subject: Subject, way: Way, tape: Tape, reply: Reply) -> Messages:
@@ -118,9 +118,9 @@ async def _paused(subject: Subject, way: Way, tape: Tape, reply: Reply) -> Messa
     messages, ran = Messages.from_user(QUESTION), list[str]()
     response = await _run(provider, way, messages, _toolbox(tape, ran, approve=True))
     if not isinstance(response, Paused):
-        fault(f"a call waits for a person, and the chat over {told(way)} did not pause")
+        fail(f"a call waits for a person, and the chat over {told(way)} did not pause")
     if len(transport.requests) != 1:
-        fault(f"a call waits for a person, and {told(way)} sent {len(transport.requests)} requests")
+        fail(f"a call waits for a person, and {told(way)} sent {len(transport.requests)} requests")
     return messages
 
 
@@ -132,7 +132,7 @@ async def _resumed(subject: Subject, way: Way, tape: Tape, messages: Messages) -
     ran: list[str] = []
     response = await _run(provider, way, messages, _toolbox(tape, ran, approve=True))
     if ran != [call.name for call in tape.calls]:
-        fault(f"{[call.name for call in tape.calls]} were approved, and {ran} ran")
+        fail(f"{[call.name for call in tape.calls]} were approved, and {ran} ran")
     if not isinstance(response, ChatResponse):
-        fault(f"the chat went on behind its pause, and {told(way)} ended in {response!r}")
+        fail(f"the chat went on behind its pause, and {told(way)} ended in {response!r}")
     return Sent(transport.last.body)

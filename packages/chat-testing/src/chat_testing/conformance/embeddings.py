@@ -7,7 +7,8 @@ from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 
 from chat_testing.conformance.scenario import scenario
-from chat_testing.conformance.subject import Sent, Subject, embedding, fault
+from chat_testing.conformance.subject import Sent, Subject, embedding
+from chat_testing.errors import fail
 
 
 async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, Sent, int]:
@@ -25,11 +26,11 @@ async def embeddings(subject: Subject) -> None:
     tape = subject.tapes.embeddings
     response, sent, requests = await _embed(subject)
     if tape is None or requests != 1:
-        fault(f"n texts are one request, and embed() made {requests}")
+        fail(f"n texts are one request, and embed() made {requests}")
     if missing := [text for text in tape.texts if not sent.says(text)]:
-        fault(f"embed() does not send {missing}")
+        fail(f"embed() does not send {missing}")
     if response.vectors != tape.vectors:
-        fault(f"the server gave the vectors {tape.vectors}, and embed() {response.vectors}")
+        fail(f"the server gave the vectors {tape.vectors}, and embed() {response.vectors}")
 
 
 @scenario("embeddings", "usage")
@@ -38,7 +39,7 @@ async def embeddings_usage(subject: Subject) -> None:
     tape = subject.tapes.embeddings
     response, _, _ = await _embed(subject)
     if tape is not None and response.usage != tape.usage:
-        fault(f"the server counted {tape.usage!r}, and embed() {response.usage!r}")
+        fail(f"the server counted {tape.usage!r}, and embed() {response.usage!r}")
 
 
 @scenario("embeddings")
@@ -52,4 +53,4 @@ async def embeddings_missing(subject: Subject) -> None:
         response = await embedding(provider).embed(tape.texts, ChatOptions())
     except InvalidResponseError:
         return
-    fault(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")
+    fail(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")

@@ -26,11 +26,11 @@ from chat_testing.conformance.subject import (
     ask,
     called,
     declared,
-    fault,
     reply_of,
     told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
+from chat_testing.errors import fail
 
 ANOTHER: Final = "another-provider"
 PRIVATE: Final = "7d1e-private-to-another"
@@ -50,11 +50,11 @@ async def words_in_order(subject: Subject) -> None:
         sent = await subject.sends(messages, way=way)
         places = [sent.place(words) for words in said]
         if not sent.says("the instructions"):
-            fault(f"{told(way)} does not send the instructions")
+            fail(f"{told(way)} does not send the instructions")
         if -1 in places:
-            fault(f"{told(way)} does not send {said[places.index(-1)]!r}")
+            fail(f"{told(way)} does not send {said[places.index(-1)]!r}")
         if places != sorted(places):
-            fault(f"{told(way)} sends what was said in another order")
+            fail(f"{told(way)} sends what was said in another order")
 
 
 @scenario("text")
@@ -68,7 +68,7 @@ async def state(subject: Subject) -> None:
         for asked in (Question(), question):
             (await ask(used, way, asked)).said  # noqa: B018 - an error is raised
         if later.last.request.path != transport.last.request.path or later.last.body != transport.last.body:
-            fault(
+            fail(
                 f"{told(way)} sends something else for the same conversation when it has answered another one before "
                 f"({tape.text!r})"
             )
@@ -100,7 +100,7 @@ async def two_at_once(subject: Subject) -> None:
     for place, (mine, question) in enumerate(((text, Question()), (tape, asking(tape)))):
         alone = await subject.hear("stream", mine.stream or Reply(), question)
         if gist(heard[place].said) != gist(alone.said):
-            fault(f"two streams were read at once, and what one of them says was mixed up: {heard[place].said!r}")
+            fail(f"two streams were read at once, and what one of them says was mixed up: {heard[place].said!r}")
 
 
 @final
@@ -157,7 +157,7 @@ async def foreign_data(subject: Subject) -> None:
     for way in subject.ways:
         sent = await subject.sends(after(_foreign(subject), "Go on."), declared(tape), way)
         if sent.says(PRIVATE):
-            fault(f"a history has opaque data of another provider, and {told(way)} sends it")
+            fail(f"a history has opaque data of another provider, and {told(way)} sends it")
 
 
 @scenario("text")
@@ -168,7 +168,7 @@ async def foreign_words(subject: Subject) -> None:
     for way in subject.ways:
         sent = await subject.sends(after(_foreign(subject), "Go on."), declared(tape), way)
         if missing := [word for word in words if not sent.says(word)]:
-            fault(f"a history comes from another provider, and {told(way)} drops {missing} of it")
+            fail(f"a history comes from another provider, and {told(way)} drops {missing} of it")
 
 
 @scenario("reasoning_replay")
@@ -180,7 +180,7 @@ async def reasoning_replay(subject: Subject) -> None:
         for held in (messages, Messages.from_json(messages.to_json())):
             sent = await subject.sends(held, declared(tape), way)
             if missing := [words for words in tape.echo if not sent.says(words)]:
-                fault(f"the next request of {told(way)} must have {missing} of what was thought, and does not")
+                fail(f"the next request of {told(way)} must have {missing} of what was thought, and does not")
 
 
 @scenario("reasoning_replay")
@@ -193,7 +193,7 @@ async def reasoning_elsewhere(subject: Subject) -> None:
         turn = _moved(heard.said, name)
         sent = await subject.sends(after(turn, None if tape.calls else "Go on."), declared(tape), way)
         if found := [words for words in tape.echo if sent.says(words)]:
-            fault(f"{found} belongs to another provider, and {told(way)} sends it")
+            fail(f"{found} belongs to another provider, and {told(way)} sends it")
 
 
 def _moved(turn: Turn, name: str) -> Turn:
@@ -225,10 +225,10 @@ async def files(subject: Subject) -> None:
         for file in subject.tapes.files:
             sent = await subject.sends(Messages.from_user("words before", file, "words behind"), way=way)
             if not sent.carries(file):
-                fault(f"a user sent {file!r}, and {told(way)} drops it")
+                fail(f"a user sent {file!r}, and {told(way)} drops it")
             places = [sent.place("words before"), sent.place_of(file), sent.place("words behind")]
             if -1 in places or places != sorted(places):
-                fault(f"a user sent {file!r} with words around it, and {told(way)} does not keep them in order")
+                fail(f"a user sent {file!r} with words around it, and {told(way)} does not keep them in order")
 
 
 @scenario("text")
@@ -242,9 +242,9 @@ async def unsupported_parts(subject: Subject) -> None:
             heard = await ask(provider, way, Question(Messages.from_user(QUESTION, file)))
             carried = bool(transport.requests) and Sent(transport.last.body).carries(file)
             if transport.requests and not carried:
-                fault(f"{told(way)} was given {file!r}, and dropped it in silence")
+                fail(f"{told(way)} was given {file!r}, and dropped it in silence")
             if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
-                fault(f"{told(way)} was given {file!r}, and raised {heard.error!r} and not UnsupportedPartError")
+                fail(f"{told(way)} was given {file!r}, and raised {heard.error!r} and not UnsupportedPartError")
 
 
 @scenario("files", "tools")
@@ -262,9 +262,9 @@ async def result_files(subject: Subject) -> None:
         messages = after(called(provider.metadata.name, tape.calls, resolve))
         heard = await ask(provider, way, Question(messages, declared(tape)))
         if transport.requests and not Sent(transport.last.body).carries(file):
-            fault(f"a tool returned {file!r}, and {told(way)} drops it")
+            fail(f"a tool returned {file!r}, and {told(way)} drops it")
         if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
-            fault(f"a tool returned {file!r}, and {told(way)} raised {heard.error!r} and not UnsupportedPartError")
+            fail(f"a tool returned {file!r}, and {told(way)} raised {heard.error!r} and not UnsupportedPartError")
 
 
 @scenario("text")
@@ -278,4 +278,4 @@ async def untouched(subject: Subject) -> None:
         before = messages.to_json()
         await subject.sends(messages, declared(subject.tapes.call), way)
         if messages.to_json() != before:
-            fault(f"{told(way)} changed the conversation that it was given")
+            fail(f"{told(way)} changed the conversation that it was given")

@@ -11,8 +11,18 @@ from chat_core.provider import NO_TOOLS, ToolDeclarations
 from chat_core.testing.mock_transport import RecordedRequest
 
 from chat_testing.conformance.scenario import scenario
-from chat_testing.conformance.subject import Question, Sent, Subject, Way, ask, declared, fault, reply_of, told
+from chat_testing.conformance.subject import (
+    Question,
+    Sent,
+    Subject,
+    Way,
+    ask,
+    declared,
+    reply_of,
+    told,
+)
 from chat_testing.conformance.tapes import Reply
+from chat_testing.errors import fail
 
 ANOTHER: Final = "another-provider"
 
@@ -38,7 +48,7 @@ async def _request(
     if isinstance(heard.error, UnsupportedOptionError) and not transport.requests:
         return None
     if heard.error is not None:
-        fault(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOptionError")
+        fail(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOptionError")
     return transport.last
 
 
@@ -55,11 +65,11 @@ async def options(subject: Subject) -> None:
         for given, words in VALUES:
             sent = await _request(subject, way, given)
             if sent is not None and not Sent(sent.body).says(words):
-                fault(f"{told(way)} was given {_shown(given)}, and its request does not say so")
+                fail(f"{told(way)} was given {_shown(given)}, and its request does not say so")
         for given in CHOICES:
             sent = await _request(subject, way, given)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fault(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+                fail(f"{told(way)} was given {_shown(given)}, and sends the same as without")
 
 
 @scenario("tools")
@@ -77,7 +87,7 @@ async def tool_choice(subject: Subject) -> None:
         for given in choices:
             sent = await _request(subject, way, given, tools)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fault(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+                fail(f"{told(way)} was given {_shown(given)}, and sends the same as without")
 
 
 @scenario("text")
@@ -86,7 +96,7 @@ async def timeout(subject: Subject) -> None:
     for way in subject.ways:
         sent = await _request(subject, way, ChatOptions(timeout=7.5))
         if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
-            fault(f"{told(way)} was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
+            fail(f"{told(way)} was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
 
 
 @final
@@ -102,6 +112,6 @@ async def foreign_options(subject: Subject) -> None:
     """Options of another provider are refused before anything is sent."""
     for way in subject.ways:
         if await _request(subject, way, ChatOptions(extras=(_ForeignOptions(),))) is not None:
-            fault(
+            fail(
                 f"{told(way)} was given options of another provider, and did not refuse them by UnsupportedOptionError"
             )

@@ -9,7 +9,8 @@ from typing import TypeAlias, final
 from chat_core.errors import UsageError
 
 from chat_testing.conformance.capabilities import CLAIMS, Capabilities
-from chat_testing.conformance.subject import NonconformingError, Subject
+from chat_testing.conformance.subject import Subject
+from chat_testing.errors import NonconformingError
 
 Run: TypeAlias = Callable[[Subject], Awaitable[None]]
 

@@ -23,8 +23,17 @@ from chat_core.transport import Framing
 
 from chat_testing.conformance.answers import asking, everything, telling
 from chat_testing.conformance.scenario import scenario
-from chat_testing.conformance.subject import AnyProvider, Question, Subject, Way, ask, fault, opened, told
+from chat_testing.conformance.subject import (
+    AnyProvider,
+    Question,
+    Subject,
+    Way,
+    ask,
+    opened,
+    told,
+)
 from chat_testing.conformance.tapes import Refusal, Reply, Tape
+from chat_testing.errors import fail
 
 CUT = (StreamTruncatedError, NetworkError)
 """What a cut may become: the second, where the framing itself shows it."""
@@ -49,11 +58,11 @@ async def truncation(subject: Subject) -> None:
             heard = await subject.play("stream", steps, asking(tape))
             where = f"a stream that was cut behind {place} of {len(tape.stream.chunks if tape.stream else ())} events"
             if heard.error is None:
-                fault(f"{where} was taken for an answer: {heard.said!r}")
+                fail(f"{where} was taken for an answer: {heard.said!r}")
             if not isinstance(heard.error, CUT):
-                fault(f"{where} became {heard.error!r} and not StreamTruncatedError")
+                fail(f"{where} became {heard.error!r} and not StreamTruncatedError")
             if not heard.error.retryable:
-                fault(f"{where} may be tried again, and the error says that it may not")
+                fail(f"{where} may be tried again, and the error says that it may not")
 
 
 @scenario("text")
@@ -67,9 +76,9 @@ async def truncated_body(subject: Subject) -> None:
             cut = Reply(body=data[:length], headers=tape.whole.headers)
             heard = await subject.hear("complete", cut, asking(tape))
             if heard.error is None:
-                fault(f"{length} of {len(data)} bytes of an answer were taken for an answer: {heard.said!r}")
+                fail(f"{length} of {len(data)} bytes of an answer were taken for an answer: {heard.said!r}")
             if not isinstance(heard.error, (InvalidResponseError, *CUT)):
-                fault(f"an answer whose body was cut became {heard.error!r} and not InvalidResponse")
+                fail(f"an answer whose body was cut became {heard.error!r} and not InvalidResponse")
 
 
 @scenario("text")
@@ -78,9 +87,9 @@ async def nonsense_body(subject: Subject) -> None:
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
         heard = await subject.hear("complete", Reply(body=body))
         if heard.error is None:
-            fault(f"the server answered {body!r}, and that was taken for an answer: {heard.said!r}")
+            fail(f"the server answered {body!r}, and that was taken for an answer: {heard.said!r}")
         if not isinstance(heard.error, (InvalidResponseError, *CUT)):
-            fault(f"the server answered {body!r}, which became {heard.error!r} and not InvalidResponse")
+            fail(f"the server answered {body!r}, which became {heard.error!r} and not InvalidResponse")
 
 
 @scenario("stream")
@@ -94,9 +103,9 @@ async def nonsense_events(subject: Subject) -> None:
         middle = len(chunks) // 2
         heard = await subject.play("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
         if heard.error is None and heard.said.text != known.text:
-            fault(f"the server said {words!r} in mid-stream, and the answer became {heard.said.text!r}")
+            fail(f"the server said {words!r} in mid-stream, and the answer became {heard.said.text!r}")
         if not isinstance(heard.error, InvalidResponseError | None):
-            fault(f"the server said {words!r} in mid-stream, which became {heard.error!r} and not InvalidResponse")
+            fail(f"the server said {words!r} in mid-stream, which became {heard.error!r} and not InvalidResponse")
 
 
 FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
@@ -126,7 +135,7 @@ async def partial(subject: Subject) -> None:
 
 def _same(turn: Turn, said: list[str], place: int) -> None:
     if turn.text != "".join(said):
-        fault(f"behind {place} events {''.join(said)!r} had been told, and partial() has {turn.text!r}")
+        fail(f"behind {place} events {''.join(said)!r} had been told, and partial() has {turn.text!r}")
 
 
 @scenario("stream")
@@ -136,9 +145,9 @@ async def malformed_frame(subject: Subject) -> None:
     for place in range(1, len(chunks) - subject.text.tail):
         heard = await subject.play("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
         if heard.error is None:
-            fault(f"a malformed frame was passed over, and the answer taken for whole: {heard.said.text!r}")
+            fail(f"a malformed frame was passed over, and the answer taken for whole: {heard.said.text!r}")
         if not isinstance(heard.error, InvalidResponseError):
-            fault(f"a malformed frame became {heard.error!r} and not InvalidResponse")
+            fail(f"a malformed frame became {heard.error!r} and not InvalidResponse")
 
 
 @scenario("stream_errors")
@@ -152,11 +161,11 @@ async def failure_in_stream(subject: Subject) -> None:
         for rest in ((), chunks[place:]):
             heard = await subject.play("stream", [*chunks[:place], failure.frame, *rest])
             if heard.error is None:
-                fault(f"the server failed in mid-stream, and what came was taken for an answer: {heard.said.text!r}")
+                fail(f"the server failed in mid-stream, and what came was taken for an answer: {heard.said.text!r}")
             if type(heard.error) is not failure.error:
-                fault(f"the server failed in mid-stream with {failure.error.__name__}, and it became {heard.error!r}")
+                fail(f"the server failed in mid-stream with {failure.error.__name__}, and it became {heard.error!r}")
             if heard.error.retryable is not failure.retryable:
-                fault(f"a failure in mid-stream says retryable={heard.error.retryable}: {heard.error!r}")
+                fail(f"a failure in mid-stream says retryable={heard.error.retryable}: {heard.error!r}")
 
 
 @scenario()
@@ -186,11 +195,11 @@ async def broken_connection(subject: Subject) -> None:
 
 def _network(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
     if error is None:
-        fault(f"{what} gave an answer")
+        fail(f"{what} gave an answer")
     if not isinstance(error, wanted):
-        fault(f"{what} became {error!r} and not {wanted.__name__}")
+        fail(f"{what} became {error!r} and not {wanted.__name__}")
     if not error.retryable:
-        fault(f"{what} may be tried again, and the error says that it may not")
+        fail(f"{what} may be tried again, and the error says that it may not")
 
 
 # --- Left early -----------------------------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ async def left_early(subject: Subject) -> None:
             transport.answer(200, {}, chunks)
             await leave(provider, batches)
             if transport.open_streams:
-                fault(f"a stream that was left behind {batches} batches ({leave.__name__[1:]}) is still open")
+                fail(f"a stream that was left behind {batches} batches ({leave.__name__[1:]}) is still open")
 
 
 async def _by_break(provider: AnyProvider, count: int) -> None:
@@ -241,9 +250,9 @@ async def cancelled(subject: Subject) -> None:
             await waits.wait()
             group.cancel_scope.cancel()
         if transport.open_streams:
-            fault(f"a stream that was cancelled behind {place} events is still open")
+            fail(f"a stream that was cancelled behind {place} events is still open")
         if ended:
-            fault(f"a stream that was cancelled behind {place} events went on: {ended[0]}")
+            fail(f"a stream that was cancelled behind {place} events went on: {ended[0]}")
 
 
 def _for_ever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
@@ -268,9 +277,9 @@ async def _refused(subject: Subject) -> Sequence[tuple[Refusal, Way, ProviderErr
         for way in subject.doors:
             heard = await subject.hear(way, refusal.reply)
             if heard.error is None:
-                fault(f"{told(way)} was refused with status {refusal.reply.status}, and gave an answer")
+                fail(f"{told(way)} was refused with status {refusal.reply.status}, and gave an answer")
             if not isinstance(heard.error, ProviderError):
-                fault(f"{told(way)} was refused with status {refusal.reply.status}, which became {heard.error!r}")
+                fail(f"{told(way)} was refused with status {refusal.reply.status}, which became {heard.error!r}")
             found.append((refusal, way, heard.error))
     return found
 
@@ -280,7 +289,7 @@ async def error_class(subject: Subject) -> None:
     """A refusal becomes the error that says what is wrong."""
     for refusal, way, error in await _refused(subject):
         if type(error) is not refusal.error:
-            fault(f"a refusal of {told(way)} should be {refusal.error.__name__}, and is {error!r}")
+            fail(f"a refusal of {told(way)} should be {refusal.error.__name__}, and is {error!r}")
 
 
 @scenario()
@@ -288,7 +297,7 @@ async def error_retryable(subject: Subject) -> None:
     """A refusal says whether the same call may succeed later."""
     for refusal, way, error in await _refused(subject):
         if error.retryable is not refusal.retryable:
-            fault(
+            fail(
                 f"a refusal of {told(way)} with status {refusal.reply.status} says retryable={error.retryable}, and "
                 f"it is {refusal.retryable}"
             )
@@ -299,7 +308,7 @@ async def error_wait(subject: Subject) -> None:
     """A refusal says how long the server asks to wait."""
     for refusal, way, error in await _refused(subject):
         if error.retry_after != refusal.wait:
-            fault(f"the server asks {told(way)} to wait {refusal.wait} seconds, and the error says {error.retry_after}")
+            fail(f"the server asks {told(way)} to wait {refusal.wait} seconds, and the error says {error.retry_after}")
 
 
 @scenario("request_ids")
@@ -307,7 +316,7 @@ async def error_request_id(subject: Subject) -> None:
     """A refusal has the id by which the provider's support finds the request."""
     for refusal, way, error in await _refused(subject):
         if error.request_id != refusal.request_id:
-            fault(
+            fail(
                 f"the id of a request of {told(way)} is {refusal.request_id!r}, and the error has {error.request_id!r}"
             )
 
@@ -320,9 +329,9 @@ async def error_of_a_gateway(subject: Subject) -> None:
             for status, retryable in ((502, True), (503, True), (404, False)):
                 heard = await subject.hear(way, Reply(body=body, status=status))
                 if not isinstance(heard.error, ProviderError):
-                    fault(f"{body!r} with status {status} became {heard.error!r} of {told(way)}")
+                    fail(f"{body!r} with status {status} became {heard.error!r} of {told(way)}")
                 if heard.error.retryable is not retryable:
-                    fault(f"{body!r} with status {status} says retryable={heard.error.retryable}")
+                    fail(f"{body!r} with status {status} says retryable={heard.error.retryable}")
 
 
 PAGES: Final = (
@@ -351,7 +360,7 @@ async def secrets(subject: Subject) -> None:
             keys = [key for value in hidden for key in (value.rpartition(" ")[2],) if key]
             shown = f"{provider!r} {heard.error!r} {heard.error}"
             if any(key in shown for key in keys):
-                fault(f"the key that {told(way)} sends stands in the repr of the provider, or in an error")
+                fail(f"the key that {told(way)} sends stands in the repr of the provider, or in an error")
 
 
 def _is_secret(name: str) -> bool:

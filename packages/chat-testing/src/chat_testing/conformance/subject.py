@@ -6,7 +6,7 @@ import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal, NoReturn, TypeAlias, cast, final
+from typing import Final, Literal, TypeAlias, cast, final
 
 from chat_core.errors import ChatError
 from chat_core.json import loads
@@ -29,21 +29,13 @@ from chat_core.usage import Metadata
 
 from chat_testing.conformance.capabilities import Capabilities
 from chat_testing.conformance.tapes import ProviderTapes, Reply, Tape
+from chat_testing.errors import fail
 
 Way: TypeAlias = Literal["complete", "stream", "embed"]
 AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
 
 QUESTION: Final = "What is there to say?"
 RESULT: Final = "a result of 17 degrees"
-
-
-class NonconformingError(AssertionError):
-    """A provider does not keep a promise; the message says which one, in a sentence."""
-
-
-def fault(sentence: str) -> NoReturn:
-    """Say what is wrong."""
-    raise NonconformingError(sentence)
 
 
 @final
@@ -179,21 +171,21 @@ async def opened(
 def completing(provider: AnyProvider) -> CompletionProvider:
     """The provider, as one that completes."""
     if not isinstance(provider, CompletionProvider):
-        fault(f"it claims to answer, and {type(provider).__name__} has no complete()")
+        fail(f"it claims to answer, and {type(provider).__name__} has no complete()")
     return provider
 
 
 def streaming(provider: AnyProvider) -> StreamProvider:
     """The provider, as one that streams."""
     if not isinstance(provider, StreamProvider):
-        fault(f"it claims to stream, and {type(provider).__name__} has no stream()")
+        fail(f"it claims to stream, and {type(provider).__name__} has no stream()")
     return provider
 
 
 def embedding(provider: AnyProvider) -> EmbeddingsProvider:
     """The provider, as one that makes vectors."""
     if not isinstance(provider, EmbeddingsProvider):
-        fault(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
+        fail(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
     return provider
 
 

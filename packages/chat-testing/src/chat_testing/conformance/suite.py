@@ -10,12 +10,13 @@ import anyio
 from chat_core.errors import UsageError
 from chat_core.transport import Transport
 
-from chat_testing import pytest_plugin
+from chat_testing import _unclaimed_summary
 from chat_testing.conformance import answers, chats, embeddings, histories, options, streams, tools
 from chat_testing.conformance.capabilities import Capabilities, unfounded
 from chat_testing.conformance.scenario import Scenario
-from chat_testing.conformance.subject import AnyProvider, NonconformingError, Subject
+from chat_testing.conformance.subject import AnyProvider, Subject
 from chat_testing.conformance.tapes import ProviderTapes
+from chat_testing.errors import NonconformingError
 
 SCENARIOS: Final[tuple[Scenario, ...]] = tuple(
     [
@@ -125,8 +126,8 @@ class ProviderConformance:
             if not hasattr(self, name):
                 msg = f"{type(self).__name__} needs a class attribute {name!r}"
                 raise UsageError(msg)
-        pytest_plugin.register(request.config)
-        record_property(pytest_plugin.NOT_CLAIMED, self.report())
+        _unclaimed_summary.register(request.config)
+        record_property(_unclaimed_summary.UNCLAIMED, self.report())
         if wrong := unfounded(self.capabilities, self.tapes):
             raise NonconformingError("; ".join(wrong))
 

@@ -22,11 +22,11 @@ from chat_testing.conformance.subject import (
     ask,
     called,
     declared,
-    fault,
     reply_of,
     told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
+from chat_testing.errors import fail
 
 
 def _calls(heard: Heard) -> list[tuple[str, dict[str, object]]]:
@@ -46,7 +46,7 @@ async def declarations(subject: Subject) -> None:
         for tool in tools:
             parameters = cast("dict[str, object]", tool.parameters["properties"])
             if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.says(word)]:
-                fault(f"{told(way)} was given the tool {tool.name!r}, and its request does not have {missing}")
+                fail(f"{told(way)} was given the tool {tool.name!r}, and its request does not have {missing}")
 
 
 @scenario("tools")
@@ -55,9 +55,9 @@ async def call(subject: Subject) -> None:
     for way, tape, reply in subject.plays(subject.tapes.call, subject.tapes.mixed):
         heard = await subject.hear(way, reply, asking(tape))
         if _calls(heard) != _wanted(tape):
-            fault(f"the model called {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
+            fail(f"the model called {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
         if any(tool.resolved or tool.attempts for tool in heard.said.tools):
-            fault(f"a call of {told(way)} is not Pending: a provider runs nothing")
+            fail(f"a call of {told(way)} is not Pending: a provider runs nothing")
 
 
 @scenario("tools", "stream")
@@ -74,7 +74,7 @@ async def call_deltas(subject: Subject) -> None:
                 texts[delta.index] = texts.get(delta.index, "") + delta.arguments
         joined = [dict(FunctionCall.parse("", texts[index]).arguments) for index in sorted(texts)]
         if joined != [arguments for _, arguments in _calls(heard)]:
-            fault(f"the deltas of the calls say {list(texts.values())}, and the calls of the turn {_calls(heard)}")
+            fail(f"the deltas of the calls say {list(texts.values())}, and the calls of the turn {_calls(heard)}")
 
 
 @scenario("tools")
@@ -84,7 +84,7 @@ async def no_arguments(subject: Subject) -> None:
         heard = await subject.hear(way, reply, asking(tape))
         found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in heard.said.tools]
         if found != [(call.name, {}, None) for call in tape.calls]:
-            fault(f"the model called {tape.calls[0].name!r} without arguments, and {told(way)} made {found} of it")
+            fail(f"the model called {tape.calls[0].name!r} without arguments, and {told(way)} made {found} of it")
 
 
 @scenario("argument_text")
@@ -96,7 +96,7 @@ async def broken_arguments(subject: Subject) -> None:
             continue  # no call, no harm
         for tool in heard.said.tools:
             if tool.call.problem is None:
-                fault(
+                fail(
                     f"the arguments of a call are not JSON, and {told(way)} made {dict(tool.call.arguments)} of them "
                     "without a word"
                 )
@@ -108,7 +108,7 @@ async def parallel_calls(subject: Subject) -> None:
     for way, tape, reply in subject.plays(subject.tapes.parallel):
         heard = await subject.hear(way, reply, asking(tape))
         if _calls(heard) != _wanted(tape):
-            fault(f"the model made the calls {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
+            fail(f"the model made the calls {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
 
 
 @scenario("call_ids")
@@ -119,7 +119,7 @@ async def call_ids(subject: Subject) -> None:
         ids = [tool.call_id for tool in heard.said.tools]
         given = [call.id for call in tape.calls]
         if any(id_ not in given for id_ in ids):
-            fault(f"the ids of the calls are {given}, and {told(way)} has {ids}")
+            fail(f"the ids of the calls are {given}, and {told(way)} has {ids}")
 
 
 # --- What is sent ---------------------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ async def results(subject: Subject) -> None:
     for call_ in tape.calls:
         for value in call_.arguments.values():
             if isinstance(value, str) and not sent.says(value):
-                fault(f"the call of {call_.name!r} had the argument {value!r}, and the next request does not have it")
+                fail(f"the call of {call_.name!r} had the argument {value!r}, and the next request does not have it")
         if not sent.says(call_.name):
-            fault(f"{call_.name!r} was called, and the next request does not name it")
+            fail(f"{call_.name!r} was called, and the next request does not name it")
     if not sent.says(RESULT):
-        fault("a tool gave a result, and the next request does not have it")
+        fail("a tool gave a result, and the next request does not have it")
 
 
 @scenario("tools")
@@ -153,17 +153,17 @@ async def failures(subject: Subject) -> None:
     """A call that failed, or that a person rejected, is sent back with the words that say so."""
     words = "no, not this month"
 
-    def reject(tool: Tool) -> None:
+    def reject_call(tool: Tool) -> None:
         tool.reject(words)
 
-    def fail(tool: Tool) -> None:
+    def fail_call(tool: Tool) -> None:
         tool.start()
         tool.fail(words)
 
-    for resolve, what in ((reject, "rejected"), (fail, "failed")):
+    for resolve, what in ((reject_call, "rejected"), (fail_call, "failed")):
         sent, _ = await _sent_after(subject, subject.tapes.call, resolve)
         if not sent.says(words):
-            fault(f"a call was {what}, and the next request does not say so")
+            fail(f"a call was {what}, and the next request does not say so")
 
 
 @scenario("tools")
@@ -179,7 +179,7 @@ async def json_results(subject: Subject) -> None:
         sent, _ = await _sent_after(subject, subject.tapes.call, resolve)
         words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25") if word in str(result)]
         if missing := [word for word in words if not sent.says(word)]:
-            fault(f"a tool gave the result {result!r}, and the next request does not have {missing}")
+            fail(f"a tool gave the result {result!r}, and the next request does not have {missing}")
 
 
 @scenario("tools")
@@ -196,9 +196,9 @@ async def edited_calls(subject: Subject) -> None:
     sent, tape = await _sent_after(subject, subject.tapes.call, resolve)
     made = [item for call_ in tape.calls for item in call_.arguments.values() if isinstance(item, str)]
     if missing := [words for words in made if not sent.says(words)]:
-        fault(f"an approver changed a call, and the next request does not have {missing}, as the model made it")
+        fail(f"an approver changed a call, and the next request does not have {missing}, as the model made it")
     if not sent.says(value):
-        fault("an approver changed a call, and the next request does not say what ran")
+        fail("an approver changed a call, and the next request does not say what ran")
 
 
 @scenario("tools")
@@ -217,7 +217,7 @@ async def calls_in_turn(subject: Subject) -> None:
         order = ["first words", "first result", "second words", "second result"]
         places = [sent.place(words) for words in order]
         if -1 in places or places != sorted(places):
-            fault(f"one answer followed the results of another, and {told(way)} does not send them in that order")
+            fail(f"one answer followed the results of another, and {told(way)} does not send them in that order")
 
 
 def _resolved(result: str) -> Callable[[Tool], None]:
@@ -237,9 +237,7 @@ async def result_ids(subject: Subject) -> None:
         sent, _ = await _sent_after(subject, tape)
         for call_ in tape.calls:
             if (times := sent.count(call_.id)) < 2:  # noqa: PLR2004 - with the call and with its result
-                fault(
-                    f"the id {call_.id!r} should stand with the call and with its result, and is sent {times} time(s)"
-                )
+                fail(f"the id {call_.id!r} should stand with the call and with its result, and is sent {times} time(s)")
 
 
 @scenario("parallel_tools")
@@ -248,11 +246,11 @@ async def parallel_results(subject: Subject) -> None:
     sent, tape = await _sent_after(subject, subject.tapes.parallel)
     places = [sent.place(f"{RESULT}, {place}") for place in range(len(tape.calls))]
     if -1 in places:
-        fault(
+        fail(
             f"{len(tape.calls)} calls had a result each, and the next request lacks that of call {places.index(-1) + 1}"
         )
     if places != sorted(places):
-        fault("the results of parallel calls are sent in another order than the calls")
+        fail("the results of parallel calls are sent in another order than the calls")
 
 
 @scenario("tools")
@@ -266,6 +264,6 @@ async def pending(subject: Subject) -> None:
         messages.append("model", turn)
         heard = await ask(provider, way, Question(messages, declared(tape)))
         if transport.requests:
-            fault(f"{told(way)} sent a request while a call was unresolved")
+            fail(f"{told(way)} sent a request while a call was unresolved")
         if not isinstance(heard.error, PendingToolsError):
-            fault(f"a call was unresolved, and {told(way)} raised {heard.error!r} and not PendingToolsError")
+            fail(f"a call was unresolved, and {told(way)} raised {heard.error!r} and not PendingToolsError")

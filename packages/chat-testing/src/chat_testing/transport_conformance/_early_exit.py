@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from chat_core.transport import Transport
 
-from chat_testing.conformance.subject import fault
+from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import Peer, Play
 from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, scenario
 
@@ -65,7 +65,7 @@ async def left_early(subject: TransportSubject) -> None:
                 await _leave(transport, peer.host, events, by_error=by_error)
                 if not await has_left(subject, peer):
                     how = "with an error" if by_error else "by a reader who has enough"
-                    fault(f"a stream was left behind {events} events, {how}, and its connection stayed open")
+                    fail(f"a stream was left behind {events} events, {how}, and its connection stayed open")
 
 
 @scenario("leaves")
@@ -78,8 +78,8 @@ async def errors_of_the_reader(subject: TransportSubject) -> None:
         except _EnoughError:
             return
         except Exception as error:  # noqa: BLE001 - which one it is is said
-            fault(f"an error that the reader raised came out as {error!r}")
-        fault("an error that the reader raised was swallowed")
+            fail(f"an error that the reader raised came out as {error!r}")
+        fail("an error that the reader raised was swallowed")
 
 
 @scenario("closes_below")
@@ -93,10 +93,10 @@ async def nothing_left_open(subject: TransportSubject) -> None:
                 await _leave(transport, peer.host, events, by_error=False)
                 left = _tasks() - tasks
             if left > 0:
-                fault(f"a stream was left behind {events} events, and one of its tasks goes on")
+                fail(f"a stream was left behind {events} events, and one of its tasks goes on")
             for generator in generators:
                 if generator.ag_frame is not None:
-                    fault(f"a stream was left behind {events} events, and {generator.__qualname__} is still open")
+                    fail(f"a stream was left behind {events} events, and {generator.__qualname__} is still open")
 
 
 @contextmanager
@@ -136,9 +136,9 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 
         await _cancel(subject, reader, lambda: len(read) == _EVENTS)
         if "went on" in read:
-            fault("a reader who was cancelled went on")
+            fail("a reader who was cancelled went on")
         if not await has_left(subject, peer):
-            fault("a reader was cancelled, and its connection stayed open")
+            fail("a reader was cancelled, and its connection stayed open")
 
 
 @scenario("leaves", "not_whole", needs=("network",))
@@ -150,11 +150,11 @@ async def cancelled_before_the_answer(subject: TransportSubject) -> None:
             async def call(transport: Transport = transport, peer: Peer = peer, name: str = name) -> None:
                 request = ask(peer.host)
                 await (transport.send(request) if name == "send()" else enter(transport, request))
-                fault("there was no answer, and it was taken for one")
+                fail("there was no answer, and it was taken for one")
 
             await _cancel(subject, call, partial(_was_asked, peer))
             if not await has_left(subject, peer):
-                fault(f"{name} was cancelled before its answer, and its connection stayed open")
+                fail(f"{name} was cancelled before its answer, and its connection stayed open")
 
 
 def _was_asked(peer: Peer) -> bool:
@@ -172,7 +172,7 @@ async def _cancel(
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
     if scope.cancelled_caught:
-        fault("a task that was cancelled did not end")
+        fail("a task that was cancelled did not end")
 
 
 @scenario("leaves", "listens")
@@ -193,7 +193,7 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
             async with transport.stream(ask(peer.host)) as stream:
                 seen = await data(stream)
             if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:  # noqa: PLR2004
-                fault("a stream that was left early left something for the next request")
+                fail("a stream that was left early left something for the next request")
 
 
 @scenario("moves", "leaves", needs=("back_pressure",))
@@ -209,9 +209,9 @@ async def slow_reader(subject: TransportSubject) -> None:
                 await anyio.sleep(0.1)
             taken = peer.taken
         if taken >= _TOO_MUCH:
-            fault(f"while nobody read, {taken} bytes of a stream were taken from the peer")
+            fail(f"while nobody read, {taken} bytes of a stream were taken from the peer")
         if not await has_left(subject, peer):
-            fault("an endless stream was left, and its connection stayed open")
+            fail("an endless stream was left, and its connection stayed open")
 
 
 _TOO_MUCH = 64 * 1024 * 1024

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 from chat_core.transport import Event, Transport
 
-from chat_testing.conformance.subject import fault
+from chat_testing.errors import fail
 from chat_testing.transport_conformance._early_exit import has_left
 from chat_testing.transport_conformance._peer import Peer, Play, Received
 from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, scenario
@@ -46,7 +46,7 @@ async def at_once(subject: TransportSubject) -> None:
                     tasks.start_soon(one)
         everybody.set()
         if len(seen) != _AT_ONCE:
-            fault(f"of {_AT_ONCE} requests that were made at once only {len(asked)} were under way at once")
+            fail(f"of {_AT_ONCE} requests that were made at once only {len(asked)} were under way at once")
 
 
 @scenario("shared", needs=("concurrent",))
@@ -73,7 +73,7 @@ async def each_its_own(subject: TransportSubject) -> None:
             for number in range(_AT_ONCE):
                 tasks.start_soon(one, b"r%d" % number)
     if wrong:
-        fault(f"of {_AT_ONCE} requests that were made at once {len(wrong)} did not get their own answer")
+        fail(f"of {_AT_ONCE} requests that were made at once {len(wrong)} did not get their own answer")
 
 
 @scenario("loops")
@@ -95,7 +95,7 @@ async def other_loops(subject: TransportSubject) -> None:
         for _ in range(2):
             seen = await anyio.to_thread.run_sync(elsewhere, abandon_on_cancel=True)
             if seen + await twice() != [b"x"] * 4:
-                fault("on another event loop a stream did not come whole")
+                fail("on another event loop a stream did not come whole")
 
 
 @scenario("twice")
@@ -109,7 +109,7 @@ async def closing_twice(subject: TransportSubject) -> None:
                 try:
                     await transport.aclose()
                 except Exception as error:  # noqa: BLE001 - which one it is is said
-                    fault(f"closing it again raised {error!r}")
+                    fail(f"closing it again raised {error!r}")
 
 
 @scenario("closes", needs=("pooling",))
@@ -120,7 +120,7 @@ async def closing(subject: TransportSubject) -> None:
         await transport.send(ask(peer.host))
         await transport.aclose()
         if not await has_left(subject, peer):
-            fault("the transport was closed, and a connection that it had kept stayed open")
+            fail("the transport was closed, and a connection that it had kept stayed open")
 
 
 @scenario("keeps", needs=("passed_in",))
@@ -131,10 +131,10 @@ async def passed_in(subject: TransportSubject) -> None:
             for _ in range(2):
                 async with transport.stream(ask(peer.host)) as stream:
                     if await data(stream) != [b"x"]:
-                        fault("over what was passed in a stream did not come whole")
+                        fail("over what was passed in a stream did not come whole")
                 await transport.aclose()
                 if not is_open():
-                    fault("the transport was closed, and closed what had been passed in")
+                    fail("the transport was closed, and closed what had been passed in")
 
 
 @scenario("moves", "last", needs=("pooling",))
@@ -150,7 +150,7 @@ async def connection_used_again(subject: TransportSubject) -> None:
 
 def _one_connection(peer: Peer, what: str) -> None:
     if peer.connections != 1:
-        fault(f"{what} took {peer.connections} connections")
+        fail(f"{what} took {peer.connections} connections")
 
 
 @scenario("last", needs=("pooling",))
@@ -179,7 +179,7 @@ async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
     async with subject.meets(play) as (transport, peer):
         await _until_done(transport, peer.host)
         if not await has_left(subject, peer):
-            fault("behind the last event of a body that goes on the connection stayed open")
+            fail("behind the last event of a body that goes on the connection stayed open")
 
 
 async def _until_done(transport: Transport, host: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Transport
 
-from chat_testing.conformance.subject import fault
+from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import SSE, Peer, Play, Received
 from chat_testing.transport_conformance._scenario import (
     PATH,
@@ -40,18 +40,18 @@ async def request_as_written(subject: TransportSubject) -> None:
     for received, body in zip(posted, (b"{}", b"{}", b"", b"", _BINARY, _BINARY), strict=True):
         _as_written(received, body)
     if (got.method, put.method, got.path) != ("GET", "PUT", "/"):
-        fault(f"GET and PUT of '/' arrived as {got.method} and {put.method} of {got.path!r}")
+        fail(f"GET and PUT of '/' arrived as {got.method} and {put.method} of {got.path!r}")
 
 
 def _as_written(received: Received, body: bytes) -> None:
     if (received.method, received.path) != ("POST", PATH):
-        fault(f"POST {PATH} arrived as {received.method} {received.path}")
+        fail(f"POST {PATH} arrived as {received.method} {received.path}")
     if received.headers.get("authorization") != f"Bearer {SECRET}":
-        fault("a header did not arrive")
+        fail("a header did not arrive")
     if received.headers.get("x-kind") != "a, b":
-        fault(f"a header that was there twice, as 'a' and 'b', arrived as {received.headers.get('x-kind')!r}")
+        fail(f"a header that was there twice, as 'a' and 'b', arrived as {received.headers.get('x-kind')!r}")
     if received.body != body:
-        fault(f"a body of {len(body)} bytes arrived as another one, of {len(received.body)}")
+        fail(f"a body of {len(body)} bytes arrived as another one, of {len(received.body)}")
 
 
 @scenario("whole")
@@ -62,7 +62,7 @@ async def any_status(subject: TransportSubject) -> None:
         async with subject.meets(play) as (transport, peer):
             response = await transport.send(ask(peer.host))
         if (response.status, response.headers.get("x-id"), response.body) != (status, "7", b"sorry"):
-            fault(f"an answer {status} with 'sorry' became {response!r} with {response.body!r}")
+            fail(f"an answer {status} with 'sorry' became {response!r} with {response.body!r}")
 
 
 @scenario("whole", "refused")
@@ -80,13 +80,13 @@ async def redirect(subject: TransportSubject) -> None:
     async with subject.meets(answer) as (transport, peer):
         response = await transport.send(ask(peer.host))
         if len(peer.received) != 1:
-            fault(f"send() followed a redirect to {peer.received[-1].path!r}")
+            fail(f"send() followed a redirect to {peer.received[-1].path!r}")
         if (response.status, response.headers.get("location")) != (307, "/elsewhere"):
-            fault(f"a redirect became {response!r}")
+            fail(f"a redirect became {response!r}")
         with raising("status", when="a redirect in place of a stream"):
             await enter(transport, ask(peer.host))
         if len(peer.received) != 2:  # noqa: PLR2004 - one for each way
-            fault(f"stream() followed a redirect to {peer.received[-1].path!r}")
+            fail(f"stream() followed a redirect to {peer.received[-1].path!r}")
 
 
 @scenario("whole")
@@ -99,7 +99,7 @@ async def body_of_any_length(subject: TransportSubject) -> None:
             async with subject.meets(play) as (transport, peer):
                 response = await transport.send(ask(peer.host))
             if response.body != body:
-                fault(f"a body of {len(body)} bytes ({delimited}) came as another one, of {len(response.body)}")
+                fail(f"a body of {len(body)} bytes ({delimited}) came as another one, of {len(response.body)}")
 
 
 @scenario("whole", "listens", needs=("compression",))
@@ -113,9 +113,9 @@ async def compressed(subject: TransportSubject) -> None:
             async with transport.stream(ask(peer.host)) as stream:
                 events, headers = await data(stream), stream.headers
         if response.body != body or events != [body[6:-2]]:
-            fault(f"a body in {encoding} was not decoded")
+            fail(f"a body in {encoding} was not decoded")
         if "content-encoding" in response.headers or "content-encoding" in headers:
-            fault(f"a body in {encoding} was decoded, and its headers still tell of the encoding")
+            fail(f"a body in {encoding} was decoded, and its headers still tell of the encoding")
 
 
 @scenario("not_whole", needs=("chunked",))
@@ -166,7 +166,7 @@ async def asked_once(subject: TransportSubject) -> None:
                     await call()
                 if (times := len(peer.received) - before) != 1:
                     what = "that got no answer" if play.raw is not None else "that was answered with 503"
-                    fault(f"a request of {name} {what} was sent {times} times")
+                    fail(f"a request of {name} {what} was sent {times} times")
 
 
 @scenario("no_answer", needs=("network",))
@@ -219,7 +219,7 @@ async def _keeps_secrets(what: str, transport: Transport, peer: Peer) -> None:
     except TransportError as error:
         told = [repr(transport), repr(error), str(error), repr(error.__cause__), str(error.__cause__)]
         if any(SECRET in text for text in told):
-            fault(f"the error of {what} tells a secret of the request: {error!r} from {error.__cause__!r}")
+            fail(f"the error of {what} tells a secret of the request: {error!r} from {error.__cause__!r}")
 
 
 @scenario("headers", "secrets", needs=("checks_headers",))
@@ -232,6 +232,6 @@ async def header_that_breaks_out(subject: TransportSubject) -> None:
                 with raising("protocol", when=f"{name} with a header that has a line end") as met:
                     await call()
                 if met and SECRET in f"{met[0]!r} {met[0].__cause__!r}":
-                    fault("the error of a header that cannot be sent tells its value")
+                    fail("the error of a header that cannot be sent tells its value")
     if peer.received:
-        fault("a request with a header that breaks out of its line was sent")
+        fail("a request with a header that breaks out of its line was sent")

@@ -11,7 +11,7 @@ import anyio
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Framing, Request, Timeouts, Transport, never_last
 
-from chat_testing.conformance.subject import NonconformingError, fault
+from chat_testing.errors import NonconformingError, fail
 from chat_testing.transport_conformance._capabilities import CLAIMS, TransportCapabilities
 from chat_testing.transport_conformance._contract import CLAUSES
 from chat_testing.transport_conformance._peer import Answering, Delimited, Peer, Play
@@ -119,13 +119,13 @@ def raising(*kinds: str, when: str) -> Generator[list[TransportError]]:
         yield met
     except TransportError as error:
         if error.kind not in kinds:
-            fault(f"{when} is of the kind {error.kind!r} ({error}), and not {' or '.join(map(repr, kinds))}")
+            fail(f"{when} is of the kind {error.kind!r} ({error}), and not {' or '.join(map(repr, kinds))}")
         met.append(error)
     except Exception as error:
         msg = f"{when} became {type(error).__name__} and not TransportError: {error}"
         raise NonconformingError(msg) from error
     else:
-        fault(f"{when} was not told: no TransportError of the kind {' or '.join(map(repr, kinds))}")
+        fail(f"{when} was not told: no TransportError of the kind {' or '.join(map(repr, kinds))}")
 
 
 Run: TypeAlias = Callable[[TransportSubject], Awaitable[None]]
@@ -171,7 +171,7 @@ class TransportScenario:
             msg = f"{self.name}: the promise is “{self.promise}”; there came {type(error).__name__}: {error}"
             raise NonconformingError(msg) from error
         if scope.cancelled_caught:
-            fault(f"{self.name}: the promise is “{self.promise}”; after {subject.patience} seconds it still waited")
+            fail(f"{self.name}: the promise is “{self.promise}”; after {subject.patience} seconds it still waited")
 
 
 def _first(error: Exception) -> Exception:

@@ -12,7 +12,7 @@ import anyio
 from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Framing
 
-from chat_testing.conformance.subject import fault
+from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import SSE, Play
 from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, raising, scenario
 
@@ -39,11 +39,11 @@ async def refused(subject: TransportSubject) -> None:
                 await enter(transport, ask(peer.host))
         for error in met:
             if error.status != status:
-                fault(f"the error of a stream that was refused with {status} has the status {error.status}")
+                fail(f"the error of a stream that was refused with {status} has the status {error.status}")
             if error.headers.get("retry-after") != "7":
-                fault("the error of a stream that was refused does not have its headers")
+                fail("the error of a stream that was refused does not have its headers")
             if error.body != b'{"error": 1}':
-                fault(f"the error of a stream that was refused has the body {error.body!r}, and not the one that came")
+                fail(f"the error of a stream that was refused has the body {error.body!r}, and not the one that came")
 
 
 @scenario("refused", needs=("chunked",))
@@ -54,7 +54,7 @@ async def refused_and_cut(subject: TransportSubject) -> None:
             await enter(transport, ask(peer.host))
     for error in met:
         if (error.status, error.body) != (503, b"sor"):
-            fault(f"a refusal with 503 whose body broke off behind 'sor' became {error.status} with {error.body!r}")
+            fail(f"a refusal with 503 whose body broke off behind 'sor' became {error.status} with {error.body!r}")
 
 
 @scenario("listens", "arrives")
@@ -64,15 +64,15 @@ async def events(subject: TransportSubject) -> None:
     async with subject.meets(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
         async with transport.stream(ask(peer.host)) as stream:
             if (stream.status, stream.headers.get("x-id")) != (201, "7"):
-                fault(f"a stream with the status 201 and a header has {stream.status} and {dict(stream.headers)}")
+                fail(f"a stream with the status 201 and a header has {stream.status} and {dict(stream.headers)}")
             one_by_one = [(event.type, event.data, event.id) async for event in stream]
         async with transport.stream(ask(peer.host)) as stream:
             batches = [(e.type, e.data, e.id) async for batch in stream.batches() for e in batch]
     expected = [("message", b"1", ""), ("two", b"2", ""), ("message", b"3", "x")]
     if one_by_one != expected:
-        fault(f"the events {expected} came as {one_by_one}")
+        fail(f"the events {expected} came as {one_by_one}")
     if batches != expected:
-        fault(f"the events {expected} came in batches as {batches}")
+        fail(f"the events {expected} came in batches as {batches}")
 
 
 @scenario("arrives")
@@ -88,7 +88,7 @@ async def head_before_the_events(subject: TransportSubject) -> None:
                 seen = await data(stream)
         if seen != [b"x"]:
             go_on.set()
-            fault("the block was not entered before the first event had come")
+            fail("the block was not entered before the first event had come")
 
 
 @scenario("arrives")
@@ -105,7 +105,7 @@ async def as_they_come(subject: TransportSubject) -> None:
                     go_on.set()
         go_on.set()
         if seen != [b"1", b"2"]:
-            fault(f"an event that had come was not delivered before the next one came: there were {seen}")
+            fail(f"an event that had come was not delivered before the next one came: there were {seen}")
 
 
 @scenario("cuts", "listens")
@@ -120,7 +120,7 @@ async def cut_anywhere(subject: TransportSubject) -> None:
         ):
             seen = [(event.type, event.data.decode(errors="replace"), event.id) async for event in stream]
         if seen != _ODD_EVENTS:
-            fault(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, came as {seen}")
+            fail(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, came as {seen}")
 
 
 @scenario("ends")
@@ -133,7 +133,7 @@ async def clean_end(subject: TransportSubject) -> None:
         ):
             seen = await data(stream)
         if seen != expected:
-            fault(f"a body {body!r} that ended gave the events {seen} and not {expected}")
+            fail(f"a body {body!r} that ended gave the events {seen} and not {expected}")
 
 
 async def _framed(subject: TransportSubject, framing: Framing, chunks: Sequence[bytes]) -> None:
@@ -141,7 +141,7 @@ async def _framed(subject: TransportSubject, framing: Framing, chunks: Sequence[
     async with subject.meets(play) as (transport, peer), transport.stream(ask(peer.host, framing=framing)) as stream:
         seen = [json.loads(event.data) async for event in stream]
     if seen != [{"a": "]}é\n"}, {"b": [2]}]:
-        fault(f"a body of the framing {framing!r} was cut into {seen}")
+        fail(f"a body of the framing {framing!r} was cut into {seen}")
 
 
 @scenario("cuts")
@@ -193,7 +193,7 @@ async def broken_stream(subject: TransportSubject) -> None:
                 with raising("stream", when=f"a body that was {ends} behind an event"):
                     await _break(stream, seen, broken)
             if seen != [b"1"]:
-                fault(f"the event before a break was not delivered: there were {seen}")
+                fail(f"the event before a break was not delivered: there were {seen}")
 
 
 async def _break(stream: EventStream, seen: list[bytes], broken: threading.Event) -> None:
@@ -213,7 +213,7 @@ async def what_came_counts(subject: TransportSubject) -> None:
             with suppress(TransportError):
                 await _busy(stream, seen, sent)
         if seen != [b"1", b"2", b"3"]:
-            fault(f"of three events before a break a reader who was busy got {seen}")
+            fail(f"of three events before a break a reader who was busy got {seen}")
 
 
 async def _busy(stream: EventStream, seen: list[bytes], sent: threading.Event) -> None:
@@ -235,7 +235,7 @@ async def stalled_stream(subject: TransportSubject) -> None:
             with raising("timeout", when="a stream that stalls"):
                 await until_it_breaks(stream, seen)
         if seen != [b"1"]:
-            fault(f"the event before a stall was not delivered: there were {seen}")
+            fail(f"the event before a stall was not delivered: there were {seen}")
 
 
 @scenario("silence", needs=("timeouts",))
@@ -249,9 +249,9 @@ async def slow_and_steady(subject: TransportSubject) -> None:
             return
         if drips.longest < idle / 2:
             told = f": {error}" if error else ""
-            fault(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
+            fail(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
         # Else this machine stood still for so long that the silence was real.
-    fault("this machine stands still for seconds on end: nothing can be said of `idle` on it")
+    fail("this machine stands still for seconds on end: nothing can be said of `idle` on it")
 
 
 class _Drips:

@@ -10,9 +10,9 @@ import anyio
 from chat_core.errors import UsageError
 from chat_core.transport import MAX_EVENT_BYTES, Transport
 
-from chat_testing import pytest_plugin
-from chat_testing.conformance.subject import NonconformingError
+from chat_testing import _unclaimed_summary
 from chat_testing.conformance.suite import ConformanceReport
+from chat_testing.errors import NonconformingError
 from chat_testing.transport_conformance import _early_exit, _lifecycle, _requests, _streams
 from chat_testing.transport_conformance._capabilities import TransportCapabilities
 from chat_testing.transport_conformance._peer import Answering, Peer, loopback, unreachable
@@ -124,8 +124,8 @@ class TransportConformance:
         if not hasattr(self, "capabilities"):
             msg = f"{type(self).__name__} needs a class attribute 'capabilities'"
             raise UsageError(msg)
-        pytest_plugin.register(request.config)
-        record_property(pytest_plugin.NOT_CLAIMED, self.report())
+        _unclaimed_summary.register(request.config)
+        record_property(_unclaimed_summary.UNCLAIMED, self.report())
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
