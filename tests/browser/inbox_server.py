@@ -83,7 +83,7 @@ class GatedModel:
         yield Said(self._gate)
 
 
-def chat_of(ledger: Path, gate: Path) -> StreamingChat[ChatResponse, Paused]:
+def find_chat(ledger: Path, gate: Path) -> StreamingChat[ChatResponse, Paused]:
     """The chat, the same in every process."""
     tools = ToolCollection()
 
@@ -109,7 +109,7 @@ async def serve(store: str, ledger: str, gate: str, person: str) -> None:
     """Serve until the process is ended."""
     with listen(0) as listener:
         async with SqliteStore(store) as opened:
-            chat = chat_of(Path(ledger), Path(gate))
+            chat = find_chat(Path(ledger), Path(gate))
             inbox = Inbox(opened, chat=chat, authenticate=loopback_only(person), grace_seconds=0)
             config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, timeout_graceful_shutdown=1)
             print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 - the parent reads it

@@ -10,7 +10,7 @@ from chat_core import FunctionCall
 from chat_core.messages import Approved, Completed, Failed, Pending, Rejected
 from chat_core.tools import SchemaChecker
 from chat_inbox import Inbox
-from chat_inbox.api import hash_of, json_answer
+from chat_inbox.api import json_response, short_hash
 from chat_store import MemoryStore
 from inbox_helpers import ANSWER, Answer, Bank, Client, by_header, messages_of, until, until_answered
 
@@ -263,7 +263,7 @@ async def test_a_person_sees_and_decides_what_they_may(store: MemoryStore, bank:
     def own(person: str, in_charge: str | None) -> bool:
         return person == in_charge
 
-    async with Inbox(store, chat=bank.chat, authenticate=by_header, authorise=own) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, authorize=own) as inbox:
         ben, ana = Client(inbox, "ben@example.com"), Client(inbox, "ana@example.com")
         seen = (await ana.get(CALL)).json["version"]
 
@@ -325,8 +325,8 @@ async def test_the_description_is_served(client: Client, inbox: Inbox) -> None:
 
 
 def test_half_a_character_does_not_break_an_answer() -> None:
-    assert json_answer({"text": "\ud800"}).body == b'{"text":"\\ud800"}'
-    assert hash_of(b"one") != hash_of(b"two")
+    assert json_response({"text": "\ud800"}).body == b'{"text":"\\ud800"}'
+    assert short_hash(b"one") != short_hash(b"two")
 
 
 async def test_half_of_a_character_in_the_id_of_a_call_keeps_nobody_from_the_list(bank: Bank) -> None:

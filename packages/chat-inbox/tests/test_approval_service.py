@@ -11,9 +11,9 @@ from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
 from chat_inbox.approval_service import ApprovalService, Choice
-from chat_inbox.http_errors import ProblemError
-from chat_inbox.inbox import everybody
-from chat_inbox.tool_calls import version_of
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.inbox import allow_everyone
+from chat_inbox.tool_calls import compute_version
 from chat_store import MemoryStore, SqliteStore
 from inbox_helpers import CALL, Bank, messages_of
 
@@ -22,16 +22,18 @@ pytestmark = pytest.mark.anyio
 
 def desk(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> ApprovalService:
     """A desk that decides, and leaves running to others."""
-    return ApprovalService(store, lambda _: None if bank is None else bank.chat, everybody, lambda: datetime.now(UTC))
+    return ApprovalService(
+        store, lambda _: None if bank is None else bank.chat, allow_everyone, lambda: datetime.now(UTC)
+    )
 
 
 async def seen(store: MemoryStore | SqliteStore, *path: str) -> str:
-    return version_of((await messages_of(store)).tool(*path))
+    return compute_version((await messages_of(store)).tool(*path))
 
 
 async def test_a_decision_is_stored_with_who_made_it(store: MemoryStore) -> None:
     saved = await desk(store).decide(
-        "ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve", note="agreed"), go_on=False
+        "ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve", note="agreed"), resume=False
     )
 
     (decision,) = saved.messages.tool("call_1").decisions
@@ -40,15 +42,15 @@ async def test_a_decision_is_stored_with_who_made_it(store: MemoryStore) -> None
 
 
 async def test_of_many_who_decide_at_once_one_is_heard_and_the_others_hear_of_it(tmp_path: object) -> None:
-    told: list[ProblemError] = []
+    told: list[HTTPError] = []
     async with SqliteStore(f"{tmp_path}/chats.db") as store, SqliteStore(f"{tmp_path}/chats.db") as other:
         await Bank().ask(store)
         version = await seen(store, "call_1")
 
         async def decide(person: str, desk: ApprovalService) -> None:
             try:
-                await desk.decide(person, "chat-17", ("call_1",), version, Choice("reject"), go_on=False)
-            except ProblemError as problem:
+                await desk.decide(person, "chat-17", ("call_1",), version, Choice("reject"), resume=False)
+            except HTTPError as problem:
                 told.append(problem)
 
         async with anyio.create_task_group() as group:
@@ -62,7 +64,7 @@ async def test_of_many_who_decide_at_once_one_is_heard_and_the_others_hear_of_it
 
 
 async def test_a_version_that_is_old_decides_nothing(store: MemoryStore) -> None:
-    with pytest.raises(ProblemError) as caught:
+    with pytest.raises(HTTPError) as caught:
         await desk(store).decide("ana", "chat-17", ("call_1",), "1-old", Choice("approve"))
 
     assert caught.value.status == 409
@@ -77,18 +79,18 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
     async with store.open("chat-17") as conversation:
         conversation.messages.user("Please pay Maria.")
         await chat.complete(conversation)
-    at_work = ApprovalService(store, lambda _: chat, everybody, lambda: datetime.now(UTC))
+    at_work = ApprovalService(store, lambda _: chat, allow_everyone, lambda: datetime.now(UTC))
     path, snapshot = ("outer", "call_1"), await at_work.snapshot("ana", "chat-17")
-    assert at_work.definition("chat-17", snapshot.messages, path) is not None
+    assert at_work.tool_definition("chat-17", snapshot.messages, path) is not None
 
     async with anyio.create_task_group() as group:
         at_work.runs.open(group)
         version = await seen(store, *path)
-        with pytest.raises(ProblemError, match="does not take these arguments"):
+        with pytest.raises(HTTPError, match="does not take these arguments"):
             wrong = Choice("approve", arguments={"to": "Maria", "cents": 0})
             await at_work.decide("ana", "chat-17", path, version, wrong)
         await at_work.decide("ana", "chat-17", path, version, Choice("approve", arguments={"to": "Ben", "cents": 5}))
-        await at_work.runs.idle()
+        await at_work.runs.wait_idle()
 
     assert bank.paid == ["5 to Ben"]
     assert (await messages_of(store)).tool("outer").resolved
@@ -97,22 +99,22 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
 async def test_what_is_not_there_is_a_problem(store: MemoryStore) -> None:
     one = desk(store)
     for conversation in ("none", "a\0b", "\ud800"):
-        with pytest.raises(ProblemError, match="There is no such conversation"):
+        with pytest.raises(HTTPError, match="There is no such conversation"):
             await one.snapshot("ana", conversation)
     for path in ((), ("none",), ("call_1", "none")):
-        with pytest.raises(ProblemError, match="There is no such call"):
-            one.find(await one.snapshot("ana", "chat-17"), path)
+        with pytest.raises(HTTPError, match="There is no such call"):
+            one.find_call(await one.snapshot("ana", "chat-17"), path)
 
 
 async def test_a_conversation_goes_on_only_where_there_is_a_chat(store: MemoryStore) -> None:
-    with pytest.raises(ProblemError, match="has no chat to go on with"):
+    with pytest.raises(HTTPError, match="has no chat to go on with"):
         await desk(store).resume("ana", "chat-17")
 
 
 async def test_a_conversation_is_due_when_somebody_has_decided(store: MemoryStore) -> None:
     one = desk(store)
     assert not await one.is_due(await one.snapshot("ana", "chat-17"))
-    await one.decide("ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve"), go_on=False)
+    await one.decide("ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve"), resume=False)
     assert await one.is_due(await one.snapshot("ana", "chat-17"))
 
 
@@ -139,7 +141,7 @@ async def test_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, ban
 async def test_only_what_was_interrupted_is_told_how_it_ended(store: MemoryStore, choice: Choice) -> None:
     version = await seen(store, "call_1")
 
-    with pytest.raises(ProblemError, match="transfer was not interrupted; approve or reject it") as caught:
-        await desk(store).decide("ana", "chat-17", ("call_1",), version, choice, go_on=False)
+    with pytest.raises(HTTPError, match="transfer was not interrupted; approve or reject it") as caught:
+        await desk(store).decide("ana", "chat-17", ("call_1",), version, choice, resume=False)
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

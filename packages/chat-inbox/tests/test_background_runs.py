@@ -1,4 +1,4 @@
-"""Runs go on by themselves, tell whoever listens, and end in words."""
+"""BackgroundRuns go on by themselves, tell whoever listens, and end in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_core.events import AttemptReset, NestedEvent, StepFinished, TextDelta,
 from chat_core.messages import Messages, Tool, Turn
 from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
-from chat_inbox.background_runs import Channel, Runs
+from chat_inbox.background_runs import BackgroundRuns, Channel
 from chat_store import MemoryStore, OpenConversation
 from inbox_helpers import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def running(store: MemoryStore, bank: Bank) -> AsyncGenerator[Runs]:
-    runs = Runs(store, lambda _: bank.chat)
+async def running(store: MemoryStore, bank: Bank) -> AsyncGenerator[BackgroundRuns]:
+    runs = BackgroundRuns(store, lambda _: bank.chat)
     async with anyio.create_task_group() as group:
         runs.open(group)
         yield runs
         with anyio.fail_after(WAIT):
-            await runs.idle()
+            await runs.wait_idle()
         group.cancel_scope.cancel()
 
 
@@ -43,66 +43,66 @@ async def ended(channel: Channel) -> None:
 
 
 def names(channel: Channel, number: int = 0) -> list[str]:
-    told = channel.since(number)
+    told = channel.events_after(number)
     assert told is not None
     return [item.name for item in told]
 
 
 def test_a_channel_has_what_was_told_since_and_says_where_that_is_gone() -> None:
     channel = Channel()
-    channel.begin(Messages.from_user("hello"))
+    channel.begin_run(Messages.from_user("hello"))
     place = channel.number
     for text in ("a ", "b"):
-        channel.take(TextDelta(text))
+        channel.handle_event(TextDelta(text))
     assert names(channel, place) == ["text", "text"]
-    assert channel.live == "a b"
+    assert channel.live_text == "a b"
 
-    channel.take(StepFinished(1, Usage()))
-    assert channel.since(place) is None
+    channel.handle_event(StepFinished(1, Usage()))
+    assert channel.events_after(place) is None
     assert names(channel, channel.number - 1) == ["changed"]
-    assert channel.since(channel.number + 1) is None
-    assert channel.since(-1) is None
-    assert channel.live == ""
+    assert channel.events_after(channel.number + 1) is None
+    assert channel.events_after(-1) is None
+    assert channel.live_text == ""
 
 
 def test_a_channel_that_nobody_reads_does_not_grow_for_ever() -> None:
     channel = Channel()
     for _ in range(10_000):
-        channel.tell("changed")
+        channel.publish("changed")
 
-    assert channel.since(0) is None
-    last = channel.since(channel.number - 100)
+    assert channel.events_after(0) is None
+    last = channel.events_after(channel.number - 100)
     assert last is not None
     assert [item.number for item in last] == list(range(9_901, 10_001))
 
 
 def test_text_that_a_retry_made_void_is_forgotten() -> None:
     channel = Channel()
-    channel.begin(Messages.from_user("hello"))
-    channel.take(TextDelta("half an ans"))
-    channel.take(AttemptReset(2, "the connection broke"))
-    channel.take(TextDelta("whole"))
+    channel.begin_run(Messages.from_user("hello"))
+    channel.handle_event(TextDelta("half an ans"))
+    channel.handle_event(AttemptReset(2, "the connection broke"))
+    channel.handle_event(TextDelta("whole"))
 
-    assert channel.live == "whole"
+    assert channel.live_text == "whole"
 
 
 def test_text_that_is_in_the_history_already_is_not_shown_twice() -> None:
     channel, messages = Channel(), Messages.from_user("hello")
-    channel.begin(messages)
-    channel.take(TextDelta("whole"))
+    channel.begin_run(messages)
+    channel.handle_event(TextDelta("whole"))
     messages.append("model", Turn([]))
 
-    assert channel.live == ""
+    assert channel.live_text == ""
 
 
 def test_what_a_chat_within_says_is_not_the_answer() -> None:
     channel = Channel()
-    channel.begin(Messages.from_user("hello"))
+    channel.begin_run(Messages.from_user("hello"))
     place = channel.number
-    channel.take(NestedEvent(("outer",), TextDelta("inner")))
-    channel.take(NestedEvent(("outer",), ToolStarted(Tool(CALL))))
+    channel.handle_event(NestedEvent(("outer",), TextDelta("inner")))
+    channel.handle_event(NestedEvent(("outer",), ToolStarted(Tool(CALL))))
 
-    assert channel.live == ""
+    assert channel.live_text == ""
     assert names(channel, place) == ["changed"]
 
 
@@ -224,7 +224,7 @@ async def test_a_chat_that_does_not_stream_goes_on_too(store: MemoryStore, bank:
     scope = ScopedCollection(bank.tools, bank.policy)
     chat = ChatBuilder().with_model(Whole()).with_scoped_tools(scope).build()
     await approved(store)
-    runs = Runs(store, lambda _: chat)
+    runs = BackgroundRuns(store, lambda _: chat)
     async with anyio.create_task_group() as group:
         runs.open(group)
         runs.start("chat-17")
@@ -234,23 +234,23 @@ async def test_a_chat_that_does_not_stream_goes_on_too(store: MemoryStore, bank:
 
 
 async def test_without_a_chat_nothing_runs(store: MemoryStore) -> None:
-    runs = Runs(store, lambda _: None)
+    runs = BackgroundRuns(store, lambda _: None)
 
     assert not runs.start("chat-17")
     assert not runs.can_run("chat-17")
 
 
 async def test_an_inbox_that_is_not_open_says_what_to_do(store: MemoryStore, bank: Bank) -> None:
-    runs = Runs(store, lambda _: bank.chat)
+    runs = BackgroundRuns(store, lambda _: bank.chat)
 
-    with pytest.raises(UsageError, match="the inbox is not open: serve it on its own, or give its lifespan"):
+    with pytest.raises(UsageError, match="the inbox is not open: serve it directly"):
         runs.start("chat-17")
 
 
 async def test_channels_that_nobody_needs_are_forgotten(store: MemoryStore) -> None:
-    runs = Runs(store, lambda _: None)
+    runs = BackgroundRuns(store, lambda _: None)
     kept = runs.channel("followed")
-    with kept.followed():
+    with kept.count_follower():
         for number in range(1500):
             runs.channel(f"{number}")
 

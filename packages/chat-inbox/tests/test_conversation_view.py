@@ -19,18 +19,18 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_inbox.conversation_view import Item, View, anchor_of
-from chat_inbox.forms import Field, build
+from chat_inbox.conversation_view import ConversationView, Item, call_anchor
+from chat_inbox.forms import Field, build_form
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def form_of(_path: tuple[str, ...], tool: Tool) -> Field | None:
-    return build(None, tool.effective_arguments)
+def find_form(_path: tuple[str, ...], tool: Tool) -> Field | None:
+    return build_form(None, tool.effective_arguments)
 
 
-def items(messages: Messages, shown: int | None = 40) -> tuple[list[Item], int]:
-    return View(NOW, form_of).items(messages, shown)
+def items(messages: Messages, max_turns: int | None = 40) -> tuple[list[Item], int]:
+    return ConversationView(NOW, find_form).build_items(messages, max_turns)
 
 
 def waiting(name: str) -> Tool:
@@ -80,7 +80,7 @@ def test_what_a_chat_within_said_stands_below_its_call() -> None:
     assert [(item.kind, item.depth) for item in found] == [("call", 0), ("text", 1), ("call", 1)]
     call = found[2].call
     assert call is not None
-    assert (call.key, call.anchor) == ("outer,inner", anchor_of(("outer", "inner")))
+    assert (call.key, call.anchor) == ("outer,inner", call_anchor(("outer", "inner")))
     assert call.form is not None
 
 

@@ -6,9 +6,9 @@ import pytest
 from chat_core.events import TextDelta
 from chat_core.messages import Messages
 from chat_inbox import Inbox
-from chat_inbox.background_runs import Runs
-from chat_inbox.event_streams import Streams
-from chat_inbox.store_watcher import Watch
+from chat_inbox.background_runs import BackgroundRuns
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.store_watcher import StoreWatcher
 from chat_store import MemoryStore
 from inbox_helpers import Bank, Client, by_header, until
 from starlette.requests import Request
@@ -21,48 +21,48 @@ class Served:
     """A channel, followed by whoever asks."""
 
     def __init__(self, store: MemoryStore) -> None:
-        self.runs = Runs(store, lambda _: None)
-        self.streams = Streams(Watch(store, self.runs), "boot")
+        self.runs = BackgroundRuns(store, lambda _: None)
+        self.streams = EventStreams(StoreWatcher(store, self.runs), "boot")
         self.channel = self.runs.channel("chat-17")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        await self.streams.answer(request, self.channel, "chat-17")(scope, receive, send)
+        await self.streams.respond(request, self.channel, "chat-17")(scope, receive, send)
 
 
 async def test_who_comes_back_gets_what_they_missed(store: MemoryStore) -> None:
     served = Served(store)
-    served.channel.begin(Messages.from_user("hello"))
-    place = served.streams.place(served.channel)
+    served.channel.begin_run(Messages.from_user("hello"))
+    position = served.streams.format_position(served.channel)
     for text in ("one ", "two ", "three"):
-        served.channel.take(TextDelta(text))
+        served.channel.handle_event(TextDelta(text))
 
-    async with Client(served).follow(f"/?after={place}") as events:
+    async with Client(served).follow(f"/?after={position}") as events:
         first = await until(events, "text")
         second = await until(events, "text")
     assert (first.data, second.data) == ({"text": "one "}, {"text": "two "})
     assert first.id == "boot-2"
 
-    async with Client(served).follow(f"/?after={place}", last_event_id=second.id) as events:
+    async with Client(served).follow(f"/?after={position}", last_event_id=second.id) as events:
         assert (await until(events, "text")).data == {"text": "three"}
 
 
 @pytest.mark.parametrize(
-    "place", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", "", "boot-" + "9" * 5000]
+    "position", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", "", "boot-" + "9" * 5000]
 )
-async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStore, place: str) -> None:
+async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStore, position: str) -> None:
     served = Served(store)
-    served.channel.begin(Messages.from_user("hello"))
-    served.channel.change()
-    served.channel.take(TextDelta("more"))
+    served.channel.begin_run(Messages.from_user("hello"))
+    served.channel.publish_change()
+    served.channel.handle_event(TextDelta("more"))
 
-    async with Client(served).follow("/", last_event_id=place or "-") as events:
+    async with Client(served).follow("/", last_event_id=position or "-") as events:
         assert (await anext(events)).name == "changed"
 
 
 async def test_who_leaves_is_not_counted_any_more(store: MemoryStore) -> None:
     served = Served(store)
-    served.channel.begin(Messages.from_user("hello"))
+    served.channel.begin_run(Messages.from_user("hello"))
     async with Client(served).follow("/?after=boot-0") as events:
         await anext(events)
         assert served.channel.followers == 1
@@ -81,8 +81,8 @@ async def test_a_page_that_was_read_before_a_change_is_told_of_it(store: MemoryS
 
 async def test_one_who_comes_late_is_told_and_nobody_else(store: MemoryStore) -> None:
     served = Served(store)
-    place = served.streams.place(served.channel)
-    async with Client(served).follow(f"/?after={place}&cursor=none") as events:
+    position = served.streams.format_position(served.channel)
+    async with Client(served).follow(f"/?after={position}&cursor=none") as events:
         assert (await anext(events)).name == "changed"
 
     assert served.channel.number == 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from chat_inbox.form_schemas import Schema, Shape, kind_of, shape_of
+from chat_inbox.form_schemas import FieldSchema, Schema, json_type, parse_schema
 
 
-def shape(schema: Schema, root: Schema | None = None) -> Shape:
-    return shape_of(schema, root or schema)
+def shape(schema: Schema, root: Schema | None = None) -> FieldSchema:
+    return parse_schema(schema, root or schema)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_a_list_of_places_has_no_one_kind_of_item() -> None:
 
 def test_every_value_has_a_type() -> None:
     values: list[object] = [True, 1, 1.5, "", {}, [], None]
-    kinds = [kind_of(value) for value in values]
+    kinds = [json_type(value) for value in values]
 
     assert kinds == ["boolean", "integer", "number", "string", "object", "array", "other"]

@@ -7,8 +7,19 @@ from collections.abc import Mapping
 from typing import cast
 
 import pytest
-from chat_inbox.forms import ABSENT, Field, blame, build, errors_of, json_text, line_text, path_of, read, same
-from chat_inbox.render import environment
+from chat_inbox.forms import (
+    ABSENT,
+    Field,
+    attach_errors,
+    build_form,
+    format_json,
+    format_line,
+    format_path,
+    invalid_fields,
+    is_same_json,
+    read_form,
+)
+from chat_inbox.render import get_environment
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from inbox_helpers import Form, forms_of
@@ -18,7 +29,7 @@ Schema = dict[str, object]
 
 def shown(field: Field) -> Form:
     """The form, as a browser has it: through the template, and through HTML."""
-    macros = environment().from_string(
+    macros = get_environment().from_string(
         '{% import "form.html" as f %}<form action="x">{{ f.arguments(form, "x-") }}</form>'
     )
     (form,) = forms_of(macros.render(form=field))
@@ -33,9 +44,9 @@ def sent(form: Form, **changes: str) -> dict[str, str]:
 
 def edited(schema: Schema, arguments: Mapping[str, object], **changes: str) -> tuple[dict[str, object], list[str]]:
     """The arguments after some fields were filled in, and what is wrong."""
-    field = build(schema, arguments)
-    value = read(field, sent(shown(field), **changes))
-    return value, [f"{item.path}: {item.error}" for item in errors_of(field)]
+    field = build_form(schema, arguments)
+    value = read_form(field, sent(shown(field), **changes))
+    return value, [f"{item.path}: {item.error}" for item in invalid_fields(field)]
 
 
 def of(required: list[str] | None = None, **properties: object) -> Schema:
@@ -59,7 +70,7 @@ def test_each_kind_has_its_own_field() -> None:
         i=TEXT,
     )
     values = {"a": "", "b": 1, "c": 1.5, "d": True, "e": "x", "f": {"inner": ""}, "g": [1], "h": {}, "i": "a\nb"}
-    form = build(schema, values)
+    form = build_form(schema, values)
 
     kinds = ["text", "integer", "number", "choice", "choice", "object", "array", "json", "long"]
     assert [child.kind for child in form.children] == kinds
@@ -88,7 +99,7 @@ def test_what_is_no_whole_number_is_told_at_its_field(text: str) -> None:
 def test_a_number_is_read(text: str, number: float) -> None:
     value, errors = edited(of(n=NUMBER), {"n": 7.25}, n=text)
 
-    assert same(value, {"n": number})
+    assert is_same_json(value, {"n": number})
     assert errors == []
 
 
@@ -98,26 +109,26 @@ def test_what_json_has_no_number_for_is_refused(text: str) -> None:
 
 
 def test_a_choice_has_the_values_themselves() -> None:
-    field = build(of(v={"enum": [1, "1", None, True]}), {"v": 1})
+    field = build_form(of(v={"enum": [1, "1", None, True]}), {"v": 1})
     form = shown(field)
     name = form.names["v"]
 
     assert list(form.options[name]) == ["1", "null", "true"]  # the text 1 and the number look alike, and are two
-    assert read(field, {name: "1"}) == {"v": "1"}
-    assert read(field, {name: "3"}) == {"v": True}
-    assert read(field, {name: "9"}) == {"v": 1}
+    assert read_form(field, {name: "1"}) == {"v": "1"}
+    assert read_form(field, {name: "3"}) == {"v": True}
+    assert read_form(field, {name: "9"}) == {"v": 1}
     assert field.children[0].error == "choose one of those that are listed"
 
 
 def test_null_and_nothing_are_two_things() -> None:
     schema = of([], a={"type": ["string", "null"]}, b={"anyOf": [WHOLE, {"type": "null"}], "default": None})
-    field = build(schema, {"b": None})
+    field = build_form(schema, {"b": None})
     form = shown(field)
     a, b = form.names["a"], form.names["b"]
 
-    assert read(field, sent(form)) == {"b": None}
-    assert read(field, {**sent(form), f"{a}.state": "null", f"{b}.state": "absent"}) == {"a": None}
-    assert read(field, {**sent(form), f"{a}.state": "value", f"{b}.state": "value", b: "5"}) == {"a": "", "b": 5}
+    assert read_form(field, sent(form)) == {"b": None}
+    assert read_form(field, {**sent(form), f"{a}.state": "null", f"{b}.state": "absent"}) == {"a": None}
+    assert read_form(field, {**sent(form), f"{a}.state": "value", f"{b}.state": "value", b: "5"}) == {"a": "", "b": 5}
 
 
 def test_who_writes_into_an_empty_field_means_what_they_write() -> None:
@@ -135,27 +146,27 @@ def test_objects_and_lists_keep_what_has_no_field() -> None:
 
 
 def test_an_item_is_added_and_another_one_removed() -> None:
-    field = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
+    field = build_form(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
     form = shown(field)
-    read(field, {**sent(form), **form.button("Add an item to tags")})
+    read_form(field, {**sent(form), **form.button("Add an item to tags")})
     again = shown(field)
     first, third = again.names["1"], again.names["3"]
 
-    fresh = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
-    assert read(fresh, {**sent(again), f"{first}.state": "absent", third: "c"}) == {"tags": ["b", "c"]}
-    assert errors_of(fresh) == []
+    fresh = build_form(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
+    assert read_form(fresh, {**sent(again), f"{first}.state": "absent", third: "c"}) == {"tags": ["b", "c"]}
+    assert invalid_fields(fresh) == []
 
 
 @pytest.mark.parametrize("count", ["999999", "9" * 50, "9" * 5000, "-1", "x"])
 def test_a_list_does_not_grow_because_somebody_says_so(count: str) -> None:
-    field = build(of(tags={"type": "array", "items": TEXT}), {"tags": ["a"]})
+    field = build_form(of(tags={"type": "array", "items": TEXT}), {"tags": ["a"]})
 
-    assert read(field, {"f-0.count": count}) == {"tags": ["a"]}
+    assert read_form(field, {"f-0.count": count}) == {"tags": ["a"]}
     assert len(field.children[0].children) < 300
 
 
 def test_a_long_list_is_json() -> None:
-    field = build(of(n={"type": "array", "items": WHOLE}), {"n": list(range(100))})
+    field = build_form(of(n={"type": "array", "items": WHOLE}), {"n": list(range(100))})
 
     assert field.children[0].kind == "json"
 
@@ -173,10 +184,10 @@ def test_json_that_was_written_is_read() -> None:
 
 
 def test_a_tool_that_is_not_known_is_one_field_of_json() -> None:
-    field = build(None, {"a": 1})
+    field = build_form(None, {"a": 1})
 
     assert field.kind == "json"
-    assert read(field, {"f": '{"a": 2}'}) == {"a": 2}
+    assert read_form(field, {"f": '{"a": 2}'}) == {"a": 2}
 
 
 def test_further_properties_are_an_object() -> None:
@@ -202,10 +213,10 @@ def test_text_survives_the_way_through_a_browser(text: str) -> None:
 
 
 def test_what_the_tool_refuses_stands_at_its_field() -> None:
-    field = build(of(lines={"type": "array", "items": of(name=TEXT)}), {"lines": [{"name": "a"}]})
-    blame(field, {"lines[0].name": "too short", "lines[0].other": "missing", "": "all wrong"})
+    field = build_form(of(lines={"type": "array", "items": of(name=TEXT)}), {"lines": [{"name": "a"}]})
+    attach_errors(field, {"lines[0].name": "too short", "lines[0].other": "missing", "": "all wrong"})
 
-    assert [(item.path, item.error) for item in errors_of(field)] == [
+    assert [(item.path, item.error) for item in invalid_fields(field)] == [
         ("", "all wrong"),
         ("lines[0]", "lines[0].other: missing"),
         ("lines[0].name", "too short"),
@@ -213,8 +224,8 @@ def test_what_the_tool_refuses_stands_at_its_field() -> None:
 
 
 def test_a_wrong_field_says_so_to_a_screen_reader() -> None:
-    field = build(of(n=WHOLE), {"n": 1})
-    read(field, {"f-0": "many"})
+    field = build_form(of(n=WHOLE), {"n": 1})
+    read_form(field, {"f-0": "many"})
 
     assert shown(field).invalid == {"f-0"}
 
@@ -228,10 +239,10 @@ def test_a_schema_that_contains_itself_has_a_form() -> None:
 
 
 def test_places_and_json_are_written_for_people() -> None:
-    assert path_of(("items", 2, "price")) == "items[2].price"
-    assert json_text({"a": "ü"}) == '{\n  "a": "ü"\n}'
-    assert json_text("\ud800") == '"\\ud800"'
-    assert not same(1, True)
+    assert format_path(("items", 2, "price")) == "items[2].price"
+    assert format_json({"a": "ü"}) == '{\n  "a": "ü"\n}'
+    assert format_json("\ud800") == '"\\ud800"'
+    assert not is_same_json(1, True)
     assert ABSENT.value == "absent"
 
 
@@ -299,10 +310,10 @@ def calls(draw: st.DrawFn) -> tuple[Schema, dict[str, object]]:
 @given(calls())
 def test_a_form_that_nobody_touched_changes_nothing(call: tuple[Schema, dict[str, object]]) -> None:
     schema, arguments = call
-    field = build(schema, arguments)
-    value = read(field, sent(shown(field)))
+    field = build_form(schema, arguments)
+    value = read_form(field, sent(shown(field)))
 
-    assert errors_of(field) == []
+    assert invalid_fields(field) == []
     assert json.dumps(value) == json.dumps(arguments)
 
 
@@ -312,29 +323,29 @@ def test_whatever_is_sent_is_json_or_told_to_be_wrong(
     call: tuple[Schema, dict[str, object]], wild: dict[int, str]
 ) -> None:
     schema, arguments = call
-    field = build(schema, arguments)
+    field = build_form(schema, arguments)
     names = sorted(shown(field).fields)
     posted = {names[number % len(names)]: text for number, text in wild.items()} if names else {}
-    value = read(field, posted)
+    value = read_form(field, posted)
 
     json.dumps(value, allow_nan=False)
-    for item in errors_of(field):
+    for item in invalid_fields(field):
         assert item.error
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\u2060", "\ufeff", "\xad", "\U000e0041"])
 def test_what_nobody_would_see_in_a_text_stands_there_as_its_escape(hidden: str) -> None:
     text = f"Zoë {hidden}gro.elpmaxe"
-    form = shown(build(of(to={"type": "string"}), {"to": text}))
+    form = shown(build_form(of(to={"type": "string"}), {"to": text}))
     written = form.fields[form.names["to"]]
 
     assert hidden not in written
     assert written.startswith('"Zoë \\u')
     assert json.loads(written) == text
     assert edited(of(to={"type": "string"}), {"to": text}) == ({"to": text}, [])
-    assert line_text(text) == written
+    assert format_line(text) == written
 
 
 def test_a_line_is_a_text_as_it_is_or_json() -> None:
-    assert line_text("שלום\n 👨‍👩‍👧") == "שלום 👨‍👩‍👧"
-    assert line_text({"a": [1, "\u202e"]}) == '{ "a": [ 1, "\\u202e" ] }'
+    assert format_line("שלום\n 👨‍👩‍👧") == "שלום 👨‍👩‍👧"
+    assert format_line({"a": [1, "\u202e"]}) == '{ "a": [ 1, "\\u202e" ] }'

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from chat_inbox.http_errors import ProblemError
+from chat_inbox.http_errors import HTTPError
 
 
 def test_a_problem_is_a_document() -> None:
-    assert ProblemError(409, "ana was faster.").document == {
+    assert HTTPError(409, "ana was faster.").document == {
         "type": "about:blank",
         "title": "Conflict",
         "status": 409,
         "detail": "ana was faster.",
     }
-    assert ProblemError(422, "no.", errors={"cents": "too few"}).document["errors"] == {"cents": "too few"}
+    assert HTTPError(422, "no.", errors={"cents": "too few"}).document["errors"] == {"cents": "too few"}

@@ -10,7 +10,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Completed
 from chat_core.testing.scripted import Answer
 from chat_inbox import Inbox
-from chat_inbox.inbox import everybody
+from chat_inbox.inbox import allow_everyone
 from chat_store import MemoryStore
 from inbox_helpers import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
 from starlette.applications import Starlette
@@ -72,7 +72,7 @@ async def test_it_is_served_on_its_own_or_within_another_application(
 
 async def test_it_is_opened_once(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header) as inbox:
-        with pytest.raises(UsageError, match="open already"):
+        with pytest.raises(UsageError, match="already open"):
             async with inbox:
                 pass
 
@@ -127,9 +127,9 @@ async def test_a_chat_may_depend_on_the_conversation(store: MemoryStore, bank: B
 
 
 async def test_what_is_no_chat_and_what_is_no_secret_is_refused(store: MemoryStore) -> None:
-    with pytest.raises(UsageError, match="chat must be a chat that completes"):
+    with pytest.raises(UsageError, match="chat must be a chat from ChatBuilder"):
         Inbox(store, chat=cast("Any", "support"), authenticate=by_header)
-    with pytest.raises(UsageError, match="secret needs 32 bytes, not 5"):
+    with pytest.raises(UsageError, match="secret has 5 bytes, but needs 32"):
         Inbox(store, authenticate=by_header, secret=b"short")
 
 
@@ -162,5 +162,5 @@ async def test_an_address_that_is_not_there_is_said_in_words(client: Client) -> 
 
 
 def test_everybody_may_decide_unless_the_application_says_otherwise() -> None:
-    assert everybody("ana", "ben")
-    assert everybody("ana", None)
+    assert allow_everyone("ana", "ben")
+    assert allow_everyone("ana", None)

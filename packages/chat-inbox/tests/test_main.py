@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from chat_core.messages import Approved
-from chat_inbox.__main__ import chat_named, listen, main
+from chat_inbox.__main__ import import_chat, listen, main
 from chat_store import SqliteStore
 from inbox_helpers import Bank
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["inbox_chats:chat", "inbox_chats:make", "inbox_chats:Support.chat"])
 def test_a_chat_is_found_by_its_name(name: str) -> None:
-    assert hasattr(chat_named(name), "complete")
+    assert hasattr(import_chat(name), "complete")
 
 
 @pytest.mark.usefixtures("folder")

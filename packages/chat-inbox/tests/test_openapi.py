@@ -10,16 +10,16 @@ import pytest
 from chat_core.tools import SchemaChecker
 from chat_inbox.api import Api
 from chat_inbox.approval_service import ApprovalService
-from chat_inbox.background_runs import Runs
-from chat_inbox.event_streams import Streams
-from chat_inbox.inbox import everybody
-from chat_inbox.openapi import document
-from chat_inbox.store_watcher import Watch
+from chat_inbox.background_runs import BackgroundRuns
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.inbox import allow_everyone
+from chat_inbox.openapi import build_document
+from chat_inbox.store_watcher import StoreWatcher
 from chat_store import MemoryStore
 from inbox_helpers import later
 from starlette.requests import Request
 
-DOCUMENT: Any = document()
+DOCUMENT: Any = build_document()
 OPERATIONS = [
     (path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()
 ]
@@ -31,8 +31,12 @@ def api() -> Api:
     async def who(_request: Request) -> str:
         return "ana"
 
-    runs = Runs(store, lambda _: None)
-    return Api(ApprovalService(store, lambda _: None, everybody, later), Streams(Watch(store, runs), "boot"), who)
+    runs = BackgroundRuns(store, lambda _: None)
+    return Api(
+        ApprovalService(store, lambda _: None, allow_everyone, later),
+        EventStreams(StoreWatcher(store, runs), "boot"),
+        who,
+    )
 
 
 def test_the_description_has_every_route_and_no_other() -> None:
@@ -46,7 +50,7 @@ def test_the_description_is_of_openapi_three_point_one() -> None:
     assert DOCUMENT["info"]["title"] == "chat-inbox"
     assert DOCUMENT["info"]["version"]
     assert set(DOCUMENT) <= {"openapi", "info", "servers", "paths", "components"}
-    assert document("/inbox")["servers"] == [{"url": "/inbox"}]
+    assert build_document("/inbox")["servers"] == [{"url": "/inbox"}]
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)

@@ -12,7 +12,7 @@ from chat_core import FunctionCall
 from chat_core.errors import OverloadedError
 from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
 from chat_inbox import Inbox
-from chat_inbox.security import COOKIE
+from chat_inbox.security import COOKIE_NAME
 from chat_store import MemoryStore
 from inbox_helpers import (
     ANSWER,
@@ -221,8 +221,8 @@ async def test_what_has_expired_cannot_be_approved_and_the_model_is_told(store: 
         assert late.status == 409
         assert "expired at" in late.text
 
-        (go_on,) = [form for form in page.forms if "Go on with the conversation" in form.buttons]
-        assert (await client.submit(go_on, "Go on with the conversation")).status == 303
+        (resume,) = [form for form in page.forms if "Go on with the conversation" in form.buttons]
+        assert (await client.submit(resume, "Go on with the conversation")).status == 303
         await until_answered(store, "chat-18")
 
     assert bank.paid == []
@@ -312,11 +312,11 @@ async def test_what_a_model_wrote_is_text_and_never_markup(store: MemoryStore) -
     await bank.ask(store, EVIL, EVIL)
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox, person=EVIL)
-        front = (await client.get("/")).text
+        list_channel = (await client.get("/")).text
         (item,) = [item for item in (await client.get("/api/waiting")).json["waiting"] if item["id"] == EVIL]
         page = (await client.get(f"/conversations/{quote(item['conversation'])}")).text
 
-    for text in (front, page):
+    for text in (list_channel, page):
         assert "alert(1)" in text
         assert "<script>" not in text
         assert "<img src=x" not in text
@@ -353,7 +353,7 @@ async def test_a_token_is_good_for_its_browser_and_its_person_alone(client: Clie
     assert (await other_browser.submit(form, "Approve")).status == 403
     assert (await other_person.submit(form, "Approve")).status == 403
     assert (await Client(inbox).submit(form, "Approve")).status == 403
-    assert COOKIE in client.cookies
+    assert COOKIE_NAME in client.cookies
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
@@ -401,7 +401,7 @@ async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox) -> None:
 
 
 async def test_a_person_sees_what_they_may(store: MemoryStore, bank: Bank) -> None:
-    async with Inbox(store, authenticate=by_header, authorise=lambda person, owner: person == owner) as inbox:
+    async with Inbox(store, authenticate=by_header, authorize=lambda person, owner: person == owner) as inbox:
         assert "Maria" not in (await Client(inbox, "ben").get("/")).text
         assert (await Client(inbox, "ben").get(PAGE)).status == 404
         assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200

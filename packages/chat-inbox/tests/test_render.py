@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from chat_inbox.render import environment
+from chat_inbox.render import get_environment
 from inbox_helpers import Client
 from jinja2 import UndefinedError
 
@@ -13,13 +13,13 @@ pytestmark = pytest.mark.anyio
 
 
 def test_whatever_stands_in_a_page_is_escaped() -> None:
-    assert environment().from_string("{{ text }}").render(text="<b>&\"'") == "&lt;b&gt;&amp;&#34;&#39;"
-    assert environment().autoescape is True
+    assert get_environment().from_string("{{ text }}").render(text="<b>&\"'") == "&lt;b&gt;&amp;&#34;&#39;"
+    assert get_environment().autoescape is True
 
 
 def test_a_name_that_is_not_there_is_no_empty_text() -> None:
     with pytest.raises(UndefinedError):
-        environment().from_string("{{ nothing }}").render()
+        get_environment().from_string("{{ nothing }}").render()
 
 
 async def test_files_are_kept_for_ever_under_an_address_of_their_own(client: Client) -> None:

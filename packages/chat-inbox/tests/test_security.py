@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_inbox import Inbox, loopback_only
-from chat_inbox.security import MOST_BYTES, Tokens
+from chat_inbox.security import MAX_BODY_BYTES, FormTokens
 from chat_store import MemoryStore
 from inbox_helpers import Client, by_header, form_for, messages_of
 from starlette.requests import Request
@@ -97,7 +97,7 @@ async def test_where_a_browser_does_not_say_from_which_site_it_says_the_origin(
 
 async def test_a_request_without_an_end_is_refused(client: Client) -> None:
     answer = await client.request(
-        "POST", f"{PAGE}/decide", b"a" * (MOST_BYTES + 1), content_type="application/x-www-form-urlencoded"
+        "POST", f"{PAGE}/decide", b"a" * (MAX_BODY_BYTES + 1), content_type="application/x-www-form-urlencoded"
     )
 
     assert answer.status == 413
@@ -105,7 +105,10 @@ async def test_a_request_without_an_end_is_refused(client: Client) -> None:
 
 def test_a_token_is_of_a_secret_a_browser_and_a_person() -> None:
     tokens = {
-        Tokens(secret).of(cookie, person) for secret in (b"1", b"2") for cookie in ("a", "b") for person in ("x", "y")
+        FormTokens(secret).sign(cookie, person)
+        for secret in (b"1", b"2")
+        for cookie in ("a", "b")
+        for person in ("x", "y")
     }
 
     assert len(tokens) == 8

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from chat_inbox.background_runs import Channel, Runs
-from chat_inbox.store_watcher import Watch
+from chat_inbox.background_runs import BackgroundRuns, Channel
+from chat_inbox.store_watcher import StoreWatcher
 from chat_store import Changes, MemoryStore
 from inbox_helpers import WAIT, Bank
 
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def watching(store: MemoryStore) -> AsyncGenerator[tuple[Watch, Runs]]:
-    runs = Runs(store, lambda _: None)
-    watch = Watch(store, runs)
+async def watching(store: MemoryStore) -> AsyncGenerator[tuple[StoreWatcher, BackgroundRuns]]:
+    runs = BackgroundRuns(store, lambda _: None)
+    watch = StoreWatcher(store, runs)
     async with anyio.create_task_group() as group:
         group.start_soon(watch.run)
         yield watch, runs
@@ -33,14 +33,14 @@ async def told(channel: Channel, number: int) -> None:
 async def test_what_another_process_does_is_told_to_the_list_and_to_the_conversation(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
         one = runs.channel("chat-17")
-        with runs.front.followed(), one.followed():
+        with runs.list_channel.count_follower(), one.count_follower():
             cursor = (await store.changes()).cursor
-            await watch.catch_up(runs.front, None, cursor)
+            await watch.catch_up(runs.list_channel, None, cursor)
             await watch.catch_up(one, "chat-17", cursor)
-            assert (runs.front.number, one.number) == (0, 0)
+            assert (runs.list_channel.number, one.number) == (0, 0)
             async with MemoryStore(beside=store).open("chat-17") as elsewhere:
                 elsewhere.messages.tool("call_1").approve()
-            await told(runs.front, 0)
+            await told(runs.list_channel, 0)
             await told(one, 0)
 
 
@@ -48,15 +48,15 @@ async def test_what_happened_before_somebody_listened_is_known_at_once(store: Me
     cursor = (await store.changes()).cursor
     await Bank().ask(MemoryStore(beside=store), "chat-18")
     async with watching(store) as (watch, runs):
-        with runs.front.followed():
-            assert await watch.catch_up(runs.front, None, cursor)
+        with runs.list_channel.count_follower():
+            assert await watch.catch_up(runs.list_channel, None, cursor)
             assert not await watch.catch_up(runs.channel("chat-17"), "chat-17", cursor)
 
 
 async def test_a_cursor_of_somebody_else_is_a_reason_to_look_again(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
-        assert await watch.catch_up(runs.front, None, "no cursor at all")
-        assert runs.front.number == 0  # the others have nothing to read again
+        assert await watch.catch_up(runs.list_channel, None, "no cursor at all")
+        assert runs.list_channel.number == 0  # the others have nothing to read again
 
 
 async def test_a_store_that_fails_is_looked_at_again(
@@ -71,9 +71,9 @@ async def test_a_store_that_fails_is_looked_at_again(
 
     monkeypatch.setattr(store, "changes", failing)
     async with watching(store) as (watch, runs):
-        with runs.front.followed():
-            await watch.catch_up(runs.front, None, (await changes()).cursor)
+        with runs.list_channel.count_follower():
+            await watch.catch_up(runs.list_channel, None, (await changes()).cursor)
             await Bank().ask(MemoryStore(beside=store), "chat-18")
-            await told(runs.front, 0)
+            await told(runs.list_channel, 0)
 
-    assert "could not be looked at" in caplog.text
+    assert "could not read the changes" in caplog.text

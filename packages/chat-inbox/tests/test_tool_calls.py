@@ -10,16 +10,16 @@ from chat_core import FunctionCall
 from chat_core.messages import Interrupted, Messages, Pending, Running, Suspended, Tool
 from chat_core.messages.content import Content
 from chat_inbox.tool_calls import (
-    call_document,
-    decided_by,
-    decision_word,
+    build_call_document,
+    compute_version,
+    format_conflict,
+    format_decision,
+    format_relative_time,
+    format_status,
     is_expired,
-    remaining,
-    status_of,
-    version_of,
-    waiting_in,
+    waiting_calls,
     waits_for,
-    walk,
+    walk_calls,
 )
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -35,23 +35,23 @@ def test_a_version_is_of_a_state_and_of_what_would_run() -> None:
     one, same, other, moved = tool(), tool(), tool(cents=2), tool()
     moved.approve()
 
-    assert version_of(one) == version_of(same)
-    assert len({version_of(item) for item in (one, other, moved)}) == 3
+    assert compute_version(one) == compute_version(same)
+    assert len({compute_version(item) for item in (one, other, moved)}) == 3
     # To Python these are equal.
-    assert len({version_of(tool(cents=value)) for value in (1, 1.0, True)}) == 3
+    assert len({compute_version(tool(cents=value)) for value in (1, 1.0, True)}) == 3
 
 
 def test_what_a_call_waits_for() -> None:
     one = tool()
-    assert (waits_for(one), status_of(one)) == ("approval", "waits for approval")
+    assert (waits_for(one), format_status(one)) == ("approval", "waits for approval")
     one.status = Pending("schedule", at=NOW)
-    assert (waits_for(one), status_of(one)) == ("schedule", "waits for its time")
+    assert (waits_for(one), format_status(one)) == ("schedule", "waits for its time")
     one.status = Interrupted("a", reason="gone")
-    assert (waits_for(one), status_of(one)) == ("interrupted", "was interrupted")
+    assert (waits_for(one), format_status(one)) == ("interrupted", "was interrupted")
     one.status = Suspended(Messages())
-    assert (waits_for(one), status_of(one)) == (None, "waits inside")
+    assert (waits_for(one), format_status(one)) == (None, "waits inside")
     one.status = Running("a")
-    assert (waits_for(one), status_of(one)) == (None, "running")
+    assert (waits_for(one), format_status(one)) == (None, "running")
 
 
 def test_calls_of_chats_that_are_tools_are_found_with_their_paths() -> None:
@@ -59,23 +59,25 @@ def test_calls_of_chats_that_are_tools_are_found_with_their_paths() -> None:
     outer = Tool(FunctionCall("ask", {}), id="outer", status=Suspended(Messages([Content.of("model", inner)])))
     messages = Messages([Content.of("model", outer)])
 
-    assert [path for path, _ in walk(messages)] == [("outer",), ("outer", "call_1")]
-    assert waiting_in(messages) == [(("outer", "call_1"), inner)]
+    assert [path for path, _ in walk_calls(messages)] == [("outer",), ("outer", "call_1")]
+    assert waiting_calls(messages) == [(("outer", "call_1"), inner)]
 
 
 def test_who_was_faster_is_named_with_what_they_did() -> None:
     one = tool()
-    assert decided_by(one).startswith("transfer has changed")
+    assert format_conflict(one).startswith("transfer has changed")
     one.approve(by="ana", arguments={"cents": 2}, at=NOW)
-    assert decided_by(one).startswith("ana approved transfer with other arguments at 12:00 UTC. Nothing was changed")
+    assert format_conflict(one).startswith(
+        "ana approved transfer with other arguments at 12:00 UTC. Nothing was changed"
+    )
     one.start()
     one.lost("gone")
-    assert "and it waits again" in decided_by(one)
+    assert "and it waits again" in format_conflict(one)
     one.retry()
-    assert decided_by(one).startswith("Somebody let transfer run again")
+    assert format_conflict(one).startswith("Somebody let transfer run again")
     late = tool()
     late.status = Running("a")
-    assert decided_by(late) == "transfer is running already; nothing was changed."
+    assert format_conflict(late) == "transfer is running already; nothing was changed."
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_who_was_faster_is_named_with_what_they_did() -> None:
     ],
 )
 def test_the_time_that_is_left_is_said_in_words(left: dict[str, float], words: str) -> None:
-    assert remaining(NOW + timedelta(**left), NOW) == words
+    assert format_relative_time(NOW + timedelta(**left), NOW) == words
 
 
 def test_an_approval_comes_too_late_when_its_time_is_over() -> None:
@@ -104,9 +106,9 @@ def test_an_approval_comes_too_late_when_its_time_is_over() -> None:
 def test_a_call_as_json_has_its_decisions() -> None:
     one = tool()
     one.approve(by="ana", note="as agreed", arguments={"cents": 2})
-    document = call_document(one, ("outer", "call_1"), "outer,call_1")
+    document = build_call_document(one, ("outer", "call_1"), "outer,call_1")
 
     assert json.loads(json.dumps(document)) == document
     assert (document["arguments"], document["asked"]) == ({"cents": 2}, {"cents": 1})
     assert document["path"] == ["outer", "call_1"]
-    assert [decision_word(decision) for decision in one.decisions] == ["approved it with other arguments"]
+    assert [format_decision(decision) for decision in one.decisions] == ["approved it with other arguments"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from chat_core import ChatBuilder, ToolCollection
 from chat_core.testing import ScriptedProvider
-from chat_inbox.tool_definitions import definition_of, names_of, problems_of
+from chat_inbox.tool_definitions import find_argument_errors, find_definition, resolve_names
 from inbox_helpers import CALL, Bank, messages_of, store
 
 
 def test_a_tool_of_a_chat_is_found() -> None:
-    definition = definition_of(Bank().chat, ["transfer"])
+    definition = find_definition(Bank().chat, ["transfer"])
 
     assert definition is not None
     assert definition.declaration.description == "Send money to somebody."
@@ -19,21 +19,21 @@ def test_a_tool_of_a_chat_that_is_a_tool_is_found_by_the_names_on_the_way() -> N
     inner = Bank().chat.as_tool(name="bank", description="Moves money.")
     outer = ChatBuilder().with_model(ScriptedProvider()).with_scoped_tools(inner).build()
 
-    definition = definition_of(outer, ["bank", "transfer"])
+    definition = find_definition(outer, ["bank", "transfer"])
     assert definition is not None
     assert definition.declaration.name == "transfer"
-    assert definition_of(outer, ["transfer"]) is None
-    assert definition_of(outer, ["bank", "transfer", "more"]) is None
+    assert find_definition(outer, ["transfer"]) is None
+    assert find_definition(outer, ["bank", "transfer", "more"]) is None
 
 
 def test_a_chat_that_is_not_known_has_no_tools() -> None:
-    assert definition_of(None, ["transfer"]) is None
+    assert find_definition(None, ["transfer"]) is None
 
 
 async def names() -> tuple[str, ...]:
     kept = store()
     await Bank(CALL).ask(kept)
-    return names_of(await messages_of(kept), ["call_1"])
+    return resolve_names(await messages_of(kept), ["call_1"])
 
 
 def test_a_path_has_names() -> None:
@@ -43,12 +43,12 @@ def test_a_path_has_names() -> None:
 
 
 def test_what_is_wrong_is_told_by_its_place() -> None:
-    definition = definition_of(Bank().chat, ["transfer"])
+    definition = find_definition(Bank().chat, ["transfer"])
     assert definition is not None
 
-    told = problems_of(definition, {"to": 1, "cents": 0, "items": [{"name": "a"}]})
+    told = find_argument_errors(definition, {"to": 1, "cents": 0, "items": [{"name": "a"}]})
     assert set(told) == {"to", "cents", "items[0].cents"}
-    assert problems_of(definition, {"to": "a", "cents": 1}) == {}
+    assert find_argument_errors(definition, {"to": "a", "cents": 1}) == {}
 
 
 def test_what_is_wrong_has_a_place_even_where_a_tool_tells_none() -> None:
@@ -59,7 +59,7 @@ def test_what_is_wrong_has_a_place_even_where_a_tool_tells_none() -> None:
 
     tools.register("raw", {"type": "object", "required": ["a"]}, anything)
     chat = ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).build()
-    definition = definition_of(chat, ["raw"])
+    definition = find_definition(chat, ["raw"])
     assert definition is not None
 
-    assert list(problems_of(definition, {})) == ["the arguments"]
+    assert list(find_argument_errors(definition, {})) == ["the arguments"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 import pytest
-from chat_inbox.url_keys import ids_of, key_of, quote_key
+from chat_inbox.url_keys import decode_key, encode_key, quote_key
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +14,9 @@ IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, ma
 
 @given(IDS)
 def test_an_address_leads_back_to_its_ids(ids: list[str]) -> None:
-    key = key_of(*ids)
+    key = encode_key(*ids)
 
-    assert ids_of(key) == tuple(ids)
+    assert decode_key(key) == tuple(ids)
     assert unquote(quote_key(ids)) == key
 
 
@@ -37,8 +37,8 @@ def test_a_plain_id_stands_as_it_is(name: str) -> None:
 
 def test_a_path_is_its_ids_with_commas() -> None:
     assert quote_key(("outer", "inner")) == "outer,inner"
-    assert ids_of("outer,a%2Cb") == ("outer", "a,b")
+    assert decode_key("outer,a%2Cb") == ("outer", "a,b")
 
 
 def test_bytes_that_no_id_has_name_nothing() -> None:
-    assert ids_of("%FF") == ("\ufffd",)
+    assert decode_key("%FF") == ("\ufffd",)

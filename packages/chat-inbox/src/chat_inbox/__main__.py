@@ -1,4 +1,4 @@
-"""The inbox as a program, for the person at this machine: `python -m chat_inbox --store chats.db --chat app:chat`."""
+"""Command that serves an inbox on this machine: `python -m chat_inbox --store chats.db --chat app:chat`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from chat_inbox.inbox import Inbox
 from chat_inbox.security import loopback_only
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Serve an inbox until ctrl-C."""
-    options = _parser().parse_args(words)
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse the command line and serve an inbox until ctrl-C.
+
+    Exits with a message if the chat cannot be imported or the port cannot be opened.
+    """
+    options = _parser().parse_args(argv)
     try:
-        chat = None if options.chat is None else chat_named(options.chat)
+        chat = None if options.chat is None else import_chat(options.chat)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         sys.exit(f"--chat {options.chat}: {error}")
     try:
@@ -39,24 +42,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--store", required=True, help="the file of a SqliteStore; it is made where there is none")
     parser.add_argument("--chat", help="module:name of the chat that goes on, or of a function that makes it")
     parser.add_argument("--port", type=int, default=8470, help="of 127.0.0.1; 0 for any that is free (default: 8470)")
-    parser.add_argument("--person", default=_user(), help="the name that decisions are recorded under (default: yours)")
+    parser.add_argument(
+        "--person", default=_default_person(), help="the name that decisions are recorded under (default: yours)"
+    )
     return parser
 
 
-def _user() -> str:
+def _default_person() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
         return "somebody"
 
 
-def chat_named(name: str) -> AnyChat:
-    """The chat with this name, `module:name`; a function there is called, and makes it.
+def import_chat(name: str) -> AnyChat:
+    """Import the chat that `name` refers to.
+
+    Args:
+        name: `module:attribute`, where the attribute may be dotted. It refers to a chat, or to a function without
+            parameters that returns one. The current directory is added to the import path.
 
     Raises:
-        ValueError: the name is no such name.
-        ImportError, AttributeError: there is nothing under it.
-        TypeError: what is under it is no chat.
+        ValueError: `name` does not have this form.
+        ImportError, AttributeError: The module or the attribute does not exist.
+        TypeError: The object is not a chat.
     """
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
@@ -76,10 +85,16 @@ def chat_named(name: str) -> AnyChat:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket of this machine alone, to which others can connect from now on.
+    """Open a listening socket on 127.0.0.1.
+
+    Args:
+        port: Port number; 0 lets the operating system choose a free port.
+
+    Returns:
+        The socket, which the caller closes. Connections queue up as soon as this function returns.
 
     Raises:
-        OSError: the port is taken, or there is none of this number.
+        OSError: The port is in use or out of range.
     """
     if not 0 <= port < 1 << 16:
         msg = f"a port is a number from 0 to 65535, not {port}"
@@ -98,7 +113,7 @@ def listen(port: int) -> socket.socket:
 async def _serve(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
     async with SqliteStore(path) as store:
         inbox = Inbox(store, chat=chat, authenticate=loopback_only(person))
-        # Without proxy headers: who may come in is told by the address of the socket.
+        # `loopback_only` decides by the address of the socket, so uvicorn must not replace it by a proxy header.
         config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
         print(f"The inbox is at http://127.0.0.1:{listener.getsockname()[1]}/ (ctrl-C ends it)", flush=True)  # noqa: T201
         await uvicorn.Server(config).serve(sockets=[listener])

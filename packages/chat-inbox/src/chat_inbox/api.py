@@ -1,7 +1,8 @@
-"""The JSON API: what the pages do, for programs."""
+"""JSON API: the operations of the pages, for programs."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, cast, final
@@ -12,14 +13,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_inbox.approval_service import Action, ApprovalService, Choice
-from chat_inbox.event_streams import Streams
-from chat_inbox.http_errors import ProblemError
-from chat_inbox.openapi import document
-from chat_inbox.security import body_of, require_same_origin
-from chat_inbox.tool_calls import call_document, waiting_in
-from chat_inbox.url_keys import ids_of, key_of
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.openapi import build_document
+from chat_inbox.security import read_body, require_same_origin
+from chat_inbox.tool_calls import build_call_document, waiting_calls
+from chat_inbox.url_keys import decode_key, encode_key
 
-WhoAsks: TypeAlias = Callable[[Request], Awaitable[str]]
+PersonResolver: TypeAlias = Callable[[Request], Awaitable[str]]
+"""Return the name of the authenticated person, or raise `HTTPError` with status 401."""
 
 _FIELDS: Final[Mapping[Action, Mapping[str, type]]] = {
     "approve": {"arguments": dict, "note": str},
@@ -28,124 +30,131 @@ _FIELDS: Final[Mapping[Action, Mapping[str, type]]] = {
     "fail": {"error": str, "note": str},
     "complete": {"result": object, "note": str},
 }
-_NEEDED: Final[Mapping[Action, str]] = {"fail": "error", "complete": "result"}
+_REQUIRED_FIELD: Final[Mapping[Action, str]] = {"fail": "error", "complete": "result"}
 
 
 @final
 class Api:
-    """The routes of the API."""
+    """Routes of the JSON API."""
 
-    def __init__(self, desk: ApprovalService, streams: Streams, who: WhoAsks) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver) -> None:
+        self._service = service
         self._streams = streams
-        self._who = who
+        self._require_person = require_person
 
     def routes(self) -> list[Route]:
-        """All of them."""
-        one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
+        """Return all routes."""
+        conversation, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
         return [
             Route("/openapi.json", self.describe, methods=["GET"]),
             Route("/api/waiting", self.waiting, methods=["GET"]),
             Route("/api/waiting/stream", self.follow_waiting, methods=["GET"]),
-            Route(one, self.show, methods=["GET"]),
-            Route(f"{one}/resume", self.resume, methods=["POST"]),
-            Route(f"{one}/stream", self.follow, methods=["GET"]),
+            Route(conversation, self.show, methods=["GET"]),
+            Route(f"{conversation}/resume", self.resume, methods=["POST"]),
+            Route(f"{conversation}/stream", self.follow, methods=["GET"]),
             Route(call, self.show_call, methods=["GET"]),
-            *[Route(f"{call}/{action}", self._decision(action), methods=["POST"], name=action) for action in _FIELDS],
+            *[
+                Route(f"{call}/{action}", self._decision_handler(action), methods=["POST"], name=action)
+                for action in _FIELDS
+            ],
         ]
 
     async def describe(self, request: Request) -> Response:
-        """The description of this API."""
-        return json_answer(document(str(request.scope.get("root_path", ""))))
+        """Return the OpenAPI description of this API."""
+        return json_response(build_document(str(request.scope.get("root_path", ""))))
 
-    # --- Looking --------------------------------------------------------------------------------------------------
+    # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, request: Request) -> Response:
-        """What waits, with an ETag."""
-        person = await self._who(request)
-        limit = _limit(request)
-        found = await self._desk.waiting(person, limit)
-        return _tagged(request, {"waiting": [_waiting_document(item) for item in found]})
+        """Return the calls that wait for a decision, with an ETag."""
+        person = await self._require_person(request)
+        limit = _parse_limit(request)
+        waiting = await self._service.waiting(person, limit)
+        return _etag_response(request, {"waiting": [_waiting_document(item) for item in waiting]})
 
     async def show(self, request: Request) -> Response:
-        """A conversation."""
-        person = await self._who(request)
-        snapshot = await self._desk.snapshot(person, _conversation(request))
-        return _tagged(request, self._document(snapshot))
+        """Return one conversation, with an ETag."""
+        person = await self._require_person(request)
+        snapshot = await self._service.snapshot(person, _conversation_id(request))
+        return _etag_response(request, self._document(snapshot))
 
     async def show_call(self, request: Request) -> Response:
-        """A call."""
-        person = await self._who(request)
-        snapshot = await self._desk.snapshot(person, _conversation(request))
-        return _tagged(request, self._call_document(snapshot, _path(request)))
+        """Return one call and the JSON Schema of its arguments, with an ETag."""
+        person = await self._require_person(request)
+        snapshot = await self._service.snapshot(person, _conversation_id(request))
+        return _etag_response(request, self._build_call_document(snapshot, _call_path(request)))
 
     async def follow_waiting(self, request: Request) -> Response:
-        """What changes in the list."""
-        await self._who(request)
-        return self._streams.answer(request, self._desk.runs.front, None)
+        """Stream an event whenever the list of waiting calls changes."""
+        await self._require_person(request)
+        return self._streams.respond(request, self._service.runs.list_channel, None)
 
     async def follow(self, request: Request) -> Response:
-        """What happens to a conversation."""
-        person = await self._who(request)
-        conversation = _conversation(request)
-        await self._desk.snapshot(person, conversation)
-        return self._streams.answer(request, self._desk.runs.channel(conversation), conversation)
+        """Stream the events of one conversation."""
+        person = await self._require_person(request)
+        conversation = _conversation_id(request)
+        await self._service.snapshot(person, conversation)
+        return self._streams.respond(request, self._service.runs.channel(conversation), conversation)
 
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def resume(self, request: Request) -> Response:
-        """Go on with a conversation."""
+        """Start a run that continues the conversation."""
         require_same_origin(request)
-        person = await self._who(request)
+        person = await self._require_person(request)
         _require_json(request)
-        conversation = _conversation(request)
-        await self._desk.resume(person, conversation)
-        snapshot = await self._desk.snapshot(person, conversation)
-        return json_answer(self._document(snapshot), 202)
+        conversation = _conversation_id(request)
+        await self._service.resume(person, conversation)
+        snapshot = await self._service.snapshot(person, conversation)
+        return json_response(self._document(snapshot), 202)
 
-    def _decision(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
+    def _decision_handler(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint that records decisions of this kind."""
+
         async def decide(request: Request) -> Response:
             require_same_origin(request)
-            person = await self._who(request)
+            person = await self._require_person(request)
             body = await _json_body(request)
-            version, go_on, choice = _choice(action, body)
-            path = _path(request)
-            saved = await self._desk.decide(person, _conversation(request), path, version, choice, go_on=go_on)
-            return json_answer(self._call_document(saved, path))
+            version, resume, choice = _parse_choice(action, body)
+            path = _call_path(request)
+            saved = await self._service.decide(person, _conversation_id(request), path, version, choice, resume=resume)
+            return json_response(self._build_call_document(saved, path))
 
         return decide
 
-    # --- Below: documents -----------------------------------------------------------------------------------------
+    # --- Documents ------------------------------------------------------------------------------------------------
 
     def _document(self, snapshot: Snapshot) -> dict[str, object]:
-        channel = self._desk.runs.channel(snapshot.id)
+        channel = self._service.runs.channel(snapshot.id)
         return {
-            "conversation": key_of(snapshot.id),
+            "conversation": encode_key(snapshot.id),
             "id": snapshot.id,
             "person": snapshot.person,
             "revision": snapshot.revision,
             "running": channel.running,
             "outcome": channel.outcome,
             "detail": channel.detail,
-            "place": self._streams.place(channel),
-            "waiting": [call_document(tool, path, key_of(*path)) for path, tool in waiting_in(snapshot.messages)],
+            "place": self._streams.format_position(channel),
+            "waiting": [
+                build_call_document(tool, path, encode_key(*path)) for path, tool in waiting_calls(snapshot.messages)
+            ],
             "messages": json.loads(snapshot.messages.to_json()),
         }
 
-    def _call_document(self, snapshot: Snapshot, path: tuple[str, ...]) -> dict[str, object]:
-        tool = self._desk.find(snapshot, path)
-        definition = self._desk.definition(snapshot.id, snapshot.messages, path)
+    def _build_call_document(self, snapshot: Snapshot, path: tuple[str, ...]) -> dict[str, object]:
+        tool = self._service.find_call(snapshot, path)
+        definition = self._service.tool_definition(snapshot.id, snapshot.messages, path)
         schema = None if definition is None else dict(definition.declaration.parameters)
-        return {**call_document(tool, path, key_of(*path)), "schema": schema}
+        return {**build_call_document(tool, path, encode_key(*path)), "schema": schema}
 
 
 def _waiting_document(item: Waiting) -> dict[str, object]:
     wait = item.wait
     return {
-        "conversation": key_of(item.conversation),
+        "conversation": encode_key(item.conversation),
         "id": item.conversation,
         "person": item.person,
-        "call": key_of(*wait.path),
+        "call": encode_key(*wait.path),
         "path": list(wait.path),
         "waits_for": wait.kind,
         "name": wait.name,
@@ -156,69 +165,84 @@ def _waiting_document(item: Waiting) -> dict[str, object]:
     }
 
 
-def json_answer(told: object, status: int = 200, kind: str = "application/json") -> Response:
-    """JSON in ASCII: half of a character, which a stream that was cut leaves behind, has no place in UTF-8."""
-    body = json.dumps(told, allow_nan=False, separators=(",", ":"))
+def json_response(content: object, status: int = 200, kind: str = "application/json") -> Response:
+    """Encode `content` as ASCII JSON.
+
+    ASCII keeps lone surrogates, which truncated model output can contain and which UTF-8 cannot encode.
+
+    Args:
+        content: JSON value.
+        status: HTTP status code.
+        kind: Media type of the response.
+    """
+    body = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return Response(body, status_code=status, media_type=kind)
 
 
-def _tagged(request: Request, told: dict[str, object]) -> Response:
-    answer = json_answer(told)
-    # `weak`: the same facts, whatever the bytes; it is compared, never stored.
-    tag = f'W/"{hash_of(answer.body)}"'
+def _etag_response(request: Request, content: dict[str, object]) -> Response:
+    """Return `content` with an ETag, or 304 if the client already has it."""
+    response = json_response(content)
+    # A weak ETag promises equal content, not equal bytes.
+    tag = f'W/"{short_hash(response.body)}"'
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"etag": tag})
-    answer.headers["etag"] = tag
-    return answer
+    response.headers["etag"] = tag
+    return response
 
 
-def hash_of(body: bytes | memoryview) -> str:
-    """A short name for some bytes."""
-    import hashlib  # noqa: PLC0415 - a reader finds it where it is used
-
+def short_hash(body: bytes | memoryview) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of `body`."""
     return hashlib.sha256(body).hexdigest()[:16]
 
 
-def _conversation(request: Request) -> str:
-    return ids_of(request.path_params["conversation"])[0]
+def _conversation_id(request: Request) -> str:
+    return decode_key(request.path_params["conversation"])[0]
 
 
-def _path(request: Request) -> tuple[str, ...]:
-    return ids_of(request.path_params["call"])
+def _call_path(request: Request) -> tuple[str, ...]:
+    return decode_key(request.path_params["call"])
 
 
-def _limit(request: Request) -> int | None:
+def _parse_limit(request: Request) -> int | None:
     text = request.query_params.get("limit")
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):  # noqa: PLR2004 - enough for anybody
-        raise ProblemError(400, f"limit is a whole number, such as 50, not {text!r}.")
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):  # noqa: PLR2004 - more digits than any list needs
+        raise HTTPError(400, f"limit is a whole number, such as 50, not {text!r}.")
     return int(text)
 
 
 def _require_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise ProblemError(415, "The body must be JSON: send it with content-type: application/json.")
+        raise HTTPError(415, "The body must be JSON: send it with content-type: application/json.")
 
 
 async def _json_body(request: Request) -> Mapping[str, object]:
     _require_json(request)
     try:
-        body: object = json.loads(await body_of(request), parse_constant=_no_constant)
+        body: object = json.loads(await read_body(request), parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise ProblemError(400, f"The body is not JSON: {error}.") from error
+        raise HTTPError(400, f"The body is not JSON: {error}.") from error
     if not isinstance(body, dict):
-        raise ProblemError(400, "The body must be a JSON object.")
+        raise HTTPError(400, "The body must be a JSON object.")
     return cast("dict[str, object]", body)
 
 
-def _no_constant(text: str) -> object:
+def _reject_constant(text: str) -> object:
     msg = f"{text} is no JSON"
     raise ValueError(msg)
 
 
-def _choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choice]:
+def _parse_choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choice]:
+    """Validate the body of a decision.
+
+    Returns:
+        The version of the call that the client saw, whether a run resumes the conversation, and the choice.
+
+    Raises:
+        HTTPError: A field is unknown, missing or of the wrong type.
+    """
     fields: dict[str, type] = {"version": str, "resume": bool, **_FIELDS[action]}
     errors = {
         name: f"there is no such field; {action} takes {', '.join(fields)}" for name in body if name not in fields
@@ -226,11 +250,11 @@ def _choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choi
     for name, kind in fields.items():
         value = body.get(name)
         if name in body and not isinstance(value, kind) and not (value is None and name in ("note", "reason")):
-            errors[name] = f"this must be {_WORDS[kind]}"
-    needed = [name for name in ("version", _NEEDED.get(action)) if name is not None and name not in body]
-    errors |= dict.fromkeys(needed, "this is needed")
+            errors[name] = f"this must be {_TYPE_NAMES[kind]}"
+    missing = [name for name in ("version", _REQUIRED_FIELD.get(action)) if name is not None and name not in body]
+    errors |= dict.fromkeys(missing, "this is needed")
     if errors:
-        raise ProblemError(400, "The body is not what this takes; nothing was decided.", errors=errors)
+        raise HTTPError(400, "The body is not what this takes; nothing was decided.", errors=errors)
     text = body.get("reason", body.get("error"))
     choice = Choice(
         action,
@@ -242,4 +266,4 @@ def _choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choi
     return cast("str", body["version"]), bool(body.get("resume", True)), choice
 
 
-_WORDS: Final[Mapping[type, str]] = {str: "a string", bool: "true or false", dict: "an object", object: "JSON"}
+_TYPE_NAMES: Final[Mapping[type, str]] = {str: "a string", bool: "true or false", dict: "an object", object: "JSON"}

@@ -1,7 +1,7 @@
-"""Bound approvals: one call, decided by whoever has the link to it.
+"""Pages behind bound approvals: anyone who has the link can decide one call.
 
-The token is the permission, and so no other site can forge the request. A GET shows the call and changes nothing: mail
-programs and chats look at links by themselves.
+The signed token in the link grants the permission, so these forms need no CSRF token. A GET only shows the call:
+mail programs and chat applications fetch links for previews.
 """
 
 from __future__ import annotations
@@ -17,66 +17,68 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_inbox.approval_service import ApprovalService, Choice
-from chat_inbox.conversation_view import View
-from chat_inbox.forms import Field, blame, build, errors_of
-from chat_inbox.http_errors import ProblemError
-from chat_inbox.pages import Draft, choice_of, posted_form
+from chat_inbox.conversation_view import ConversationView
+from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.pages import Draft, read_choice, read_posted_form
 from chat_inbox.render import render
 from chat_inbox.security import Authenticate, require_same_origin
-from chat_inbox.tool_definitions import problems_of
+from chat_inbox.tool_definitions import find_argument_errors
 
 _DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The model is told so."}
 
 
 @final
-class Links:
-    """The route of bound approvals."""
+class ApprovalLinks:
+    """Routes of bound approvals."""
 
-    def __init__(self, desk: ApprovalService, keys: ApprovalKeys, authenticate: Authenticate) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalService, keys: ApprovalKeys, authenticate: Authenticate) -> None:
+        self._service = service
         self._keys = keys
         self._authenticate = authenticate
 
     def routes(self) -> list[Route]:
-        """The one route, to look and to decide."""
+        """Return the routes that show and decide a call."""
         return [
             Route("/link", self.show, methods=["GET"]),
             Route("/link", self.decide, methods=["POST"], name="decide_link"),
         ]
 
     async def show(self, request: Request) -> Response:
-        """The call that a token is about."""
+        """Show the call that the token is bound to."""
         token = request.query_params.get("token", "")
         person = await self._authenticate(request)
         try:
             approval = self._keys.read(token)
-            snapshot = await self._desk.store.load(approval.conversation)
+            snapshot = await self._service.store.load(approval.conversation)
             tool = self._keys.show(token, snapshot.id, snapshot.messages, by=person)
         except (ApprovalRefusedError, UnknownConversationError) as error:
-            raise _refused(error) from error
-        form = self._form(approval, tool, snapshot.id, snapshot.messages)
-        return self._page(request, approval, tool, Draft(approval.path, form, {}, "", {}), token=token)
+            raise _to_http_error(error) from error
+        form = self._build_form(approval, tool, snapshot.id, snapshot.messages)
+        return self._render_page(request, approval, tool, Draft(approval.path, form, {}, "", {}), token=token)
 
     async def decide(self, request: Request) -> Response:
-        """Decide about it."""
+        """Record the decision and resume the conversation."""
         require_same_origin(request)
-        posted = await posted_form(request)
+        posted = await read_posted_form(request)
         token, person = posted.get("token", ""), await self._authenticate(request)
         try:
             approval = self._keys.read(token)
-            await self._desk.store.load(approval.conversation)
-            async with self._desk.store.open(approval.conversation) as conversation:
+            await self._service.store.load(approval.conversation)
+            async with self._service.store.open(approval.conversation) as conversation:
                 tool = self._keys.show(token, conversation.id, conversation.messages, by=person)
                 messages = conversation.messages
-                draft = Draft(approval.path, self._form(approval, tool, conversation.id, messages), posted, "", {})
-                choice = choice_of(tool, draft)
+                draft = Draft(
+                    approval.path, self._build_form(approval, tool, conversation.id, messages), posted, "", {}
+                )
+                choice = read_choice(tool, draft)
                 if choice is not None and choice.action not in _DONE:
-                    raise ProblemError(400, "A link approves or rejects: nothing was decided.")
-                if choice is None or not self._will_do(choice, draft, conversation.id, messages):
+                    raise HTTPError(400, "A link approves or rejects: nothing was decided.")
+                if choice is None or not self._check_edits(choice, draft, conversation.id, messages):
                     status = 200 if "add" in posted else 422
-                    return self._page(request, approval, tool, draft, token=token, status=status)
+                    return self._render_page(request, approval, tool, draft, token=token, status=status)
                 action: ApprovalChoice = "reject" if choice.action == "reject" else "approve"
-                self._desk.runs.require_open(approval.conversation)
+                self._service.runs.require_open(approval.conversation)
                 arguments = choice.arguments if action == "approve" else None
                 await self._keys.redeem(
                     token,
@@ -88,30 +90,31 @@ class Links:
                     note=choice.note,
                 )
         except (ApprovalRefusedError, UnknownConversationError, ConflictError) as error:
-            raise _refused(error) from error
-        self._desk.runs.front.tell("changed")
-        self._desk.runs.channel(approval.conversation).tell("changed")
-        self._desk.runs.start(approval.conversation)
+            raise _to_http_error(error) from error
+        self._service.runs.list_channel.publish("changed")
+        self._service.runs.channel(approval.conversation).publish("changed")
+        self._service.runs.start(approval.conversation)
         return render(request, "decided.html", person=None, done=_DONE[action], name=tool.name)
 
-    def _form(self, approval: BoundApproval, tool: Tool, conversation: str, messages: Messages) -> Field | None:
+    def _build_form(self, approval: BoundApproval, tool: Tool, conversation: str, messages: Messages) -> Field | None:
+        """Return the form of the arguments, or None if the token does not allow edits."""
         if not approval.edits:
             return None
-        definition = self._desk.definition(conversation, messages, approval.path)
-        return build(definition.declaration.parameters if definition else None, tool.effective_arguments)
+        definition = self._service.tool_definition(conversation, messages, approval.path)
+        return build_form(definition.declaration.parameters if definition else None, tool.effective_arguments)
 
-    def _will_do(self, choice: Choice, draft: Draft, conversation: str, messages: Messages) -> bool:
-        """Whether the tool takes the arguments."""
-        definition = self._desk.definition(conversation, messages, draft.path)
+    def _check_edits(self, choice: Choice, draft: Draft, conversation: str, messages: Messages) -> bool:
+        """Validate edited arguments and attach the errors to the form. Return whether they are valid."""
+        definition = self._service.tool_definition(conversation, messages, draft.path)
         if choice.arguments is None or definition is None or draft.form is None:
             return True
-        blame(draft.form, problems_of(definition, choice.arguments))
-        return not errors_of(draft.form)
+        attach_errors(draft.form, find_argument_errors(definition, choice.arguments))
+        return not invalid_fields(draft.form)
 
-    def _page(
+    def _render_page(
         self, request: Request, approval: BoundApproval, tool: Tool, draft: Draft, *, token: str, status: int = 200
     ) -> Response:
-        view = View(self._desk.now(), lambda _path, _tool: draft.form).call(approval.path, tool)
+        view = ConversationView(self._service.now(), lambda _path, _tool: draft.form).build_call(approval.path, tool)
         return render(
             request,
             "link.html",
@@ -125,11 +128,12 @@ class Links:
         )
 
 
-def _refused(error: ChatError) -> ProblemError:
+def _to_http_error(error: ChatError) -> HTTPError:
+    """Convert the reason of a refusal to an HTTP error."""
     if isinstance(error, ApprovalRefusedError):
         decision = error.decision
-        who = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""
-        return ProblemError(410 if decision is not None else 403, f"This link decides nothing: {error}.{who}")
+        who_decided = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""
+        return HTTPError(410 if decision is not None else 403, f"This link decides nothing: {error}.{who_decided}")
     if isinstance(error, UnknownConversationError):
-        return ProblemError(404, "The conversation that this link is about is not there any more.")
-    return ProblemError(409, f"Nothing was decided: {error}.")
+        return HTTPError(404, "The conversation that this link is about is not there any more.")
+    return HTTPError(409, f"Nothing was decided: {error}.")

@@ -1,4 +1,4 @@
-"""What can be done in an inbox, whoever asks for it: looking, deciding, and going on."""
+"""Operations of an inbox, shared by the pages, the API and the links: list, decide and resume."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from chat_core.messages import Messages, Tool
 from chat_core.tools import ToolDefinition
 from chat_store import ConversationStore, Snapshot, UnknownConversationError, Waiting
 
-from chat_inbox.background_runs import Runs
-from chat_inbox.http_errors import ProblemError
-from chat_inbox.tool_calls import decided_by, version_of, waits_for
-from chat_inbox.tool_definitions import definition_of, names_of, problems_of
+from chat_inbox.background_runs import BackgroundRuns
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.tool_calls import compute_version, format_conflict, waits_for
+from chat_inbox.tool_definitions import find_argument_errors, find_definition, resolve_names
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
-Authorise: TypeAlias = Callable[[str, str | None], bool]
-"""Whether a person may see, and decide in, a conversation that somebody is in charge of."""
+Authorize: TypeAlias = Callable[[str, str | None], bool]
+"""Return whether a person may see a conversation and decide its calls.
+
+It receives the name of the person and the person in charge of the conversation, None if there is none.
+"""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person wants to be done with a call.
+    """Decision that an approver submits for one call.
 
     Attributes:
-        arguments: in place of those that would run, for `approve`.
-        text: the reason of `reject`, and the error of `fail`.
-        result: of `complete`.
+        arguments: Replaces the arguments of the call, for `approve`.
+        text: Reason of `reject`, or error message of `fail`.
+        note: Note for the audit trail; the model does not see it.
+        result: Result of the call, for `complete`.
     """
 
     action: Action
@@ -41,10 +45,15 @@ class Choice:
     result: object = None
 
     def apply(self, tool: Tool, by: str, at: datetime) -> None:
-        """Do it.
+        """Apply the decision to a call, in memory.
+
+        Args:
+            tool: Call to decide.
+            by: Name of the approver.
+            at: Time of the decision.
 
         Raises:
-            IllegalTransitionError: the call is not where this can be done.
+            IllegalTransitionError: The status of the call does not allow this action.
         """
         match self.action:
             case "approve":
@@ -61,70 +70,100 @@ class Choice:
 
 @final
 class ApprovalService:
-    """A store, the chats that go on with what is in it, and who may look."""
+    """Reads and decides the conversations of a store on behalf of authenticated people.
+
+    Args:
+        store: Store of the conversations.
+        find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
+        authorize: Checks the access to a conversation.
+        now: Clock that returns aware datetimes.
+    """
 
     def __init__(
         self,
         store: ConversationStore,
-        chat_of: Callable[[str], AnyChat | None],
-        authorise: Authorise,
+        find_chat: Callable[[str], AnyChat | None],
+        authorize: Authorize,
         now: Callable[[], datetime],
     ) -> None:
         self.store = store
         self.now = now
-        self.runs = Runs(store, chat_of)
-        self._chat_of = chat_of
-        self._authorise = authorise
+        self.runs = BackgroundRuns(store, find_chat)
+        self._find_chat = find_chat
+        self._authorize = authorize
 
-    # --- Looking --------------------------------------------------------------------------------------------------
+    # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, person: str, limit: int | None = None) -> list[Waiting]:
-        """Every call that waits, and that this person may see."""
-        found = [item for item in await self.store.waiting() if self._authorise(person, item.person)]
-        return found[:limit]
+        """Return the waiting calls that a person may see, those with the earliest deadline first.
+
+        Args:
+            person: Name of the person.
+            limit: Maximum number of calls; None returns all.
+        """
+        visible = [item for item in await self.store.waiting() if self._authorize(person, item.person)]
+        return visible[:limit]
 
     async def snapshot(self, person: str, conversation: str) -> Snapshot:
-        """A conversation as it is stored.
+        """Load a conversation from the store.
+
+        Args:
+            person: Name of the person who asks for it.
+            conversation: Id of the conversation.
 
         Raises:
-            ProblemError: there is none, or none that this person may see.
+            HTTPError: The conversation does not exist, cannot be read, or is not visible to `person`.
         """
         try:
-            found = await self.store.load(conversation)
+            snapshot = await self.store.load(conversation)
         except (UnknownConversationError, UsageError):
-            found = None
+            snapshot = None
         except InvalidDocumentError as error:
-            raise ProblemError(500, f"The conversation cannot be read: {error}.") from error
-        if found is None or not self._authorise(person, found.person):
-            raise ProblemError(404, "There is no such conversation: it was deleted, or it is not yours to see.")
-        return found
+            raise HTTPError(500, f"The conversation cannot be read: {error}.") from error
+        if snapshot is None or not self._authorize(person, snapshot.person):
+            raise HTTPError(404, "There is no such conversation: it was deleted, or it is not yours to see.")
+        return snapshot
 
-    def find(self, snapshot: Snapshot, path: tuple[str, ...]) -> Tool:
-        """A call of a conversation.
+    def find_call(self, snapshot: Snapshot, path: tuple[str, ...]) -> Tool:
+        """Return the call at a path.
+
+        Args:
+            snapshot: Conversation that contains the call.
+            path: Call ids, from the outermost call to this one.
 
         Raises:
-            ProblemError: there is none.
+            HTTPError: There is no such call.
         """
         try:
             return snapshot.messages.tool(*path)
         except (KeyError, TypeError):
-            raise ProblemError(404, "There is no such call in this conversation (any more).") from None
+            raise HTTPError(404, "There is no such call in this conversation (any more).") from None
 
-    def require_seen(self, tool: Tool, version: str) -> None:
-        """Look whether a call is the one that somebody has seen.
+    def require_current(self, tool: Tool, version: str) -> None:
+        """Raise if a call is no longer in the state that the person saw.
+
+        Args:
+            tool: Call as it is stored.
+            version: Version of the call on the person's page.
 
         Raises:
-            ProblemError: it is another one by now; it says who was faster.
+            HTTPError: The versions differ. The message names the person who decided, if there is one.
         """
-        if version_of(tool) != version:
-            raise ProblemError(409, decided_by(tool))
+        if compute_version(tool) != version:
+            raise HTTPError(409, format_conflict(tool))
 
-    def definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
-        """How the tool of a call is declared, `None` where its chat is not known here."""
-        return definition_of(self._chat_of(conversation), names_of(messages, path))
+    def tool_definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
+        """Return the definition of the tool behind a call, or None if this process does not know the chat or the tool.
+
+        Args:
+            conversation: Id of the conversation.
+            messages: History of the conversation.
+            path: Call ids, from the outermost call to this one.
+        """
+        return find_definition(self._find_chat(conversation), resolve_names(messages, path))
 
     async def is_due(self, snapshot: Snapshot) -> bool:
-        """Whether a run could go on with it, and none does."""
+        """Return whether a run could continue this conversation and none is active, here or in another process."""
         if self.runs.channel(snapshot.id).running:
             return False
         return any(item.conversation == snapshot.id for item in await self.store.due(person=snapshot.person))
@@ -139,56 +178,74 @@ class ApprovalService:
         version: str,
         choice: Choice,
         *,
-        go_on: bool = True,
+        resume: bool = True,
     ) -> Snapshot:
-        """Record a decision, durably, and go on with the conversation.
+        """Store a decision and resume the conversation.
 
-        `version` is that of the call as the person saw it: somebody else's decision is never decided over.
+        The decision is stored when this method returns. The run continues in the background.
+
+        Args:
+            person: Name of the approver.
+            conversation: Id of the conversation.
+            path: Call ids, from the outermost call to this one.
+            version: Version of the call that the approver saw. If the call has changed since, nothing is stored.
+            choice: The decision.
+            resume: Whether to start a run; otherwise a worker resumes the conversation.
+
+        Returns:
+            The conversation as it is stored after the decision.
 
         Raises:
-            ProblemError: 409 where the call is another one by now; 422 where its tool would not take the arguments.
+            HTTPError: 409 if the call has changed or its status does not allow the action. 422 if the tool rejects the
+                edited arguments.
+            UsageError: A run is wanted but the inbox is not open. Nothing is stored.
         """
         snapshot = await self.snapshot(person, conversation)
-        tool = self.find(snapshot, path)
-        self.require_seen(tool, version)
+        tool = self.find_call(snapshot, path)
+        self.require_current(tool, version)
         if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
-            raise ProblemError(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
+            raise HTTPError(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
         if choice.arguments is not None:
-            self._check(snapshot, path, choice.arguments)
-        if go_on:
+            self._check_arguments(snapshot, path, choice.arguments)
+        if resume:
             self.runs.require_open(conversation)
         try:
             choice.apply(tool, person, self.now())
             saved = await self.store.save(conversation, snapshot.messages, revision=snapshot.revision)
         except IllegalTransitionError as error:
-            raise ProblemError(409, f"This cannot be done: {error}.") from error
+            raise HTTPError(409, f"This cannot be done: {error}.") from error
         except ConflictError as error:
-            tool = self.find(await self.snapshot(person, conversation), path)
-            moved = version_of(tool) != version
-            raise ProblemError(409, decided_by(tool) if moved else f"Nothing was changed: {error}.") from error
+            tool = self.find_call(await self.snapshot(person, conversation), path)
+            changed = compute_version(tool) != version
+            raise HTTPError(409, format_conflict(tool) if changed else f"Nothing was changed: {error}.") from error
         except UsageError as error:
-            raise ProblemError(422, f"{error}") from error
-        self.runs.front.tell("changed")
-        self.runs.channel(conversation).tell("changed")
-        if go_on:
+            raise HTTPError(422, f"{error}") from error
+        self.runs.list_channel.publish("changed")
+        self.runs.channel(conversation).publish("changed")
+        if resume:
             self.runs.start(conversation)
         return saved
 
-    def _check(self, snapshot: Snapshot, path: tuple[str, ...], arguments: Mapping[str, object]) -> None:
-        definition = self.definition(snapshot.id, snapshot.messages, path)
-        if definition is not None and (errors := problems_of(definition, arguments)):
-            raise ProblemError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
+    def _check_arguments(self, snapshot: Snapshot, path: tuple[str, ...], arguments: Mapping[str, object]) -> None:
+        """Raise if the tool rejects edited arguments. Unknown tools accept everything."""
+        definition = self.tool_definition(snapshot.id, snapshot.messages, path)
+        if definition is not None and (errors := find_argument_errors(definition, arguments)):
+            raise HTTPError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
 
     async def resume(self, person: str, conversation: str) -> None:
-        """Go on with a conversation.
+        """Start a run that continues a conversation.
+
+        Args:
+            person: Name of the person who asks for it.
+            conversation: Id of the conversation.
 
         Raises:
-            ProblemError: there is none, or no chat to go on with it.
+            HTTPError: The conversation does not exist, is not visible to `person`, or has no chat in this process.
         """
         await self.snapshot(person, conversation)
         if not self.runs.start(conversation):
-            raise ProblemError(409, "This inbox has no chat to go on with: a worker of the application does that.")
+            raise HTTPError(409, "This inbox has no chat to go on with: a worker of the application does that.")
 
-    async def cursor(self) -> str:
-        """Where the store is: what is read after this is at least so new."""
+    async def store_cursor(self) -> str:
+        """Return the current change cursor of the store. Data that is read afterwards is at least as new."""
         return (await self.store.changes()).cursor

@@ -1,8 +1,9 @@
-"""Runs that go on whether or not somebody looks, and what is told of them to whoever does.
+"""Background runs of conversations, and the channels that report their events to open pages.
 
-A channel belongs to a conversation. It holds the events since the last thing that is in the store: what came before is
-read from there. A page that comes late, or comes back, asks for what it missed; where that is gone it is told
-`changed`, and reads everything again. So memory is bounded by one answer, and no page slows a run down.
+Each conversation has one channel, which buffers the events since the last change that is in the store. A page that
+connects late or reconnects receives the events that it missed. If the channel no longer has them, the page receives
+`changed` and reads the conversation again. This bounds memory by about one model response per conversation, and a
+slow page never slows a run down.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from chat_core.messages import Approved, Messages
 from chat_core.response import Paused
 from chat_store import ConversationStore, OpenConversation
 
-from chat_inbox.tool_calls import walk
+from chat_inbox.tool_calls import walk_calls
 
 _log = logging.getLogger("chat_inbox")
-_LOGGED: Final = 4000
-"""Events that are kept of a channel: more than a page misses that is not gone."""
-_KEPT: Final = 1000
-"""Channels that are remembered for how their last run ended."""
+_MAX_EVENTS: Final = 4000
+"""Number of buffered events at which a channel drops the older half."""
+_MAX_CHANNELS: Final = 1000
+"""Number of channels at which those without a run and without followers are dropped."""
 
 Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 
@@ -46,7 +47,11 @@ Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 @final
 @dataclass(frozen=True, slots=True)
 class PageEvent:
-    """An event for pages: `text`, `reset`, `changed`, `began` or `ended`."""
+    """Event for pages: `text`, `changed`, `began` or `ended`.
+
+    Attributes:
+        number: Position in the channel, counted from 1.
+    """
 
     number: int
     name: str
@@ -56,14 +61,16 @@ class PageEvent:
 @final
 @dataclass(slots=True)
 class Channel:
-    """What is told of one conversation.
+    """Events and state of one conversation, for the pages that follow it.
 
     Attributes:
-        messages: those of the live run, `None` where there is none here.
-        live: the text of the answer that is not in `messages` yet.
-        outcome, detail: how the last run ended, and a sentence about it.
-        again: whether somebody has decided something since the run last looked.
-        followers: how many pages listen.
+        number: Number of the last event.
+        messages: History of the active run; None if no run is active in this process.
+        running: Whether a run is active in this process.
+        outcome: How the last run ended; None before the first run and during a run.
+        detail: Sentence about the outcome.
+        restart_requested: Whether a decision was stored since the active run last read the conversation.
+        followers: Number of open event streams.
     """
 
     number: int = 0
@@ -71,87 +78,98 @@ class Channel:
     running: bool = False
     outcome: Outcome | None = None
     detail: str = ""
-    again: bool = False
+    restart_requested: bool = False
     followers: int = 0
     _log: list[PageEvent] = field(default_factory=list[PageEvent])
     _text: list[str] = field(default_factory=list[str])
-    _turns: int = 0
-    _news: anyio.Event | None = None
+    _turn_count: int = 0
+    _published: anyio.Event | None = None
 
     @property
-    def live(self) -> str:
-        """The text of the answer so far, as long as it is no turn."""
-        if self.messages is None or _turns_of(self.messages) > self._turns:
+    def live_text(self) -> str:
+        """The text streamed in the current step; empty as soon as it is a turn of the history."""
+        if self.messages is None or _count_turns(self.messages) > self._turn_count:
             return ""
         return "".join(self._text)
 
-    def since(self, number: int) -> Sequence[PageEvent] | None:
-        """What was told since then; `None` where that is not known any more."""
+    def events_after(self, number: int) -> Sequence[PageEvent] | None:
+        """Return the events after an event number, or None if the channel no longer has them."""
         first = self.number - len(self._log)
         return self._log[number - first :] if first <= number <= self.number else None
 
     async def wait(self, number: int) -> None:
-        """Wait until something is told that is newer."""
+        """Wait until the channel has an event other than `number`."""
         while self.number == number:
-            self._news = self._news or anyio.Event()
-            await self._news.wait()
+            self._published = self._published or anyio.Event()
+            await self._published.wait()
 
-    def tell(self, name: str, **data: object) -> None:
-        """Tell everybody who listens."""
+    def publish(self, name: str, **data: object) -> None:
+        """Append an event and wake the followers.
+
+        Args:
+            name: Name of the event.
+            **data: JSON values of the event.
+        """
         self.number += 1
         self._log.append(PageEvent(self.number, name, data))
-        if len(self._log) > _LOGGED:
-            del self._log[: _LOGGED // 2]
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        if len(self._log) > _MAX_EVENTS:
+            del self._log[: _MAX_EVENTS // 2]
+        if self._published is not None:
+            self._published.set()
+            self._published = None
 
-    def change(self) -> None:
-        """Tell that the conversation is another one. What came before is in it."""
+    def publish_change(self) -> None:
+        """Publish `changed` and drop the earlier events: their content is part of the conversation now."""
         self._log.clear()
-        self.tell("changed")
+        self.publish("changed")
 
-    def begin(self, messages: Messages) -> None:
-        """A run begins."""
+    def begin_run(self, messages: Messages) -> None:
+        """Mark the channel as running, with the history of the run."""
         self.messages, self.running = messages, True
         self.outcome, self.detail = None, ""
-        self._step()
-        self.tell("began")
+        self._reset_text()
+        self.publish("began")
 
-    def end(self, outcome: Outcome, detail: str) -> None:
-        """The run has ended, and what it did is stored."""
+    def end_run(self, outcome: Outcome, detail: str) -> None:
+        """Mark the run as ended, after its results were stored.
+
+        Args:
+            outcome: How the run ended.
+            detail: Sentence about the outcome.
+        """
         self.messages, self.running = None, False
         self.outcome, self.detail = outcome, detail
         self._text.clear()
         self._log.clear()
-        self.tell("ended", outcome=outcome, detail=detail)
+        self.publish("ended", outcome=outcome, detail=detail)
 
-    def take(self, event: object) -> None:
-        """Take an event of the run."""
+    def handle_event(self, event: object) -> None:
+        """Publish an event of the run's stream, if pages need it."""
         match event:
             case TextDelta(text) | StructuredDelta(text):
                 self._text.append(text)
-                self.tell("text", text=text)
+                self.publish("text", text=text)
             case StepFinished():
-                self._step()
-                self.change()
+                self._reset_text()
+                self.publish_change()
             case AttemptReset():
                 self._text.clear()
-                self.change()
+                self.publish_change()
             case ToolCall() | ToolStarted() | ToolResult():
-                self.tell("changed")
+                self.publish("changed")
             case NestedEvent(_, ToolCall() | ToolStarted() | ToolResult() | StepFinished()):
-                self.tell("changed")
+                self.publish("changed")
             case _:
                 pass
 
-    def _step(self) -> None:
+    def _reset_text(self) -> None:
+        """Drop the streamed text and remember how many turns the history has."""
         self._text.clear()
-        self._turns = 0 if self.messages is None else _turns_of(self.messages)
+        self._turn_count = 0 if self.messages is None else _count_turns(self.messages)
 
     @contextmanager
-    def followed(self) -> Generator[None]:
-        """Count a page that listens."""
+    def count_follower(self) -> Generator[None]:
+        """Count an event stream as a follower until the context exits."""
         self.followers += 1
         try:
             yield
@@ -159,167 +177,184 @@ class Channel:
             self.followers -= 1
 
     async def follow(self, number: int) -> AsyncGenerator[PageEvent]:
-        """Everything that is told from `number` on; `changed` where some of it is gone. It has no end."""
+        """Yield the events after `number` as they are published, without end.
+
+        Yields `changed` instead of events that the channel no longer has.
+        """
         while True:
-            told = self.since(number)
-            if told is None:
-                told = [PageEvent(self.number, "changed", {})]
-            for item in told:
-                number = item.number
-                yield item
+            events = self.events_after(number)
+            if events is None:
+                events = [PageEvent(self.number, "changed", {})]
+            for event in events:
+                number = event.number
+                yield event
             await self.wait(number)
 
 
 @final
-class Runs:
-    """The runs of one application.
+class BackgroundRuns:
+    """Runs of one inbox, at most one per conversation.
+
+    A run continues when the page that started it is closed.
 
     Args:
-        chat_of: the chat of a conversation, `None` where somebody else goes on with it.
+        store: Store of the conversations.
+        find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
+
+    Attributes:
+        list_channel: Channel of the list of waiting calls.
     """
 
-    def __init__(self, store: ConversationStore, chat_of: Callable[[str], AnyChat | None]) -> None:
+    def __init__(self, store: ConversationStore, find_chat: Callable[[str], AnyChat | None]) -> None:
         self._store = store
-        self._chat_of = chat_of
+        self._find_chat = find_chat
         self._group: TaskGroup | None = None
         self._channels: dict[str, Channel] = {}
-        self._awaited: set[str] = set()
-        self.front = Channel()
+        self._takeovers: set[str] = set()
+        self.list_channel = Channel()
         """What is told of the list of all that waits."""
 
     def open(self, group: TaskGroup) -> None:
-        """Let runs begin, in this group."""
+        """Allow runs to start, as tasks of `group`."""
         self._group = group
 
     def close(self) -> None:
-        """Let no run begin any more."""
+        """Stop new runs from starting. Active runs continue."""
         self._group = None
 
-    async def idle(self) -> None:
-        """Wait until no run is live."""
+    async def wait_idle(self) -> None:
+        """Wait until no run is active."""
         while running := [channel for channel in self._channels.values() if channel.running]:
             await running[0].wait(running[0].number)
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The channels, by conversation."""
+        """The channels by conversation id."""
         return self._channels
 
     def channel(self, conversation: str) -> Channel:
-        """The channel of a conversation."""
-        found = self._channels.get(conversation)
-        if found is None:
-            self._forget_some()
-            found = self._channels[conversation] = Channel()
-        return found
+        """Return the channel of a conversation, creating it if necessary."""
+        channel = self._channels.get(conversation)
+        if channel is None:
+            self._evict_channels()
+            channel = self._channels[conversation] = Channel()
+        return channel
 
-    def _forget_some(self) -> None:
-        if len(self._channels) < _KEPT:
+    def _evict_channels(self) -> None:
+        """Drop the channels without a run and without followers if there are too many."""
+        if len(self._channels) < _MAX_CHANNELS:
             return
         for name in [name for name, item in self._channels.items() if not item.running and not item.followers]:
             del self._channels[name]
 
     def can_run(self, conversation: str) -> bool:
-        """Whether there is a chat to go on with."""
-        return self._chat_of(conversation) is not None
+        """Return whether this process has a chat for the conversation."""
+        return self._find_chat(conversation) is not None
 
     def require_open(self, conversation: str) -> None:
-        """Look whether `start` would do, before anything is decided.
+        """Raise if `start` would fail because the inbox is not open. Call this before a decision is stored.
 
         Raises:
-            UsageError: the application has not been entered.
+            UsageError: The inbox is not open.
         """
         if self.can_run(conversation):
-            self._opened()
+            self._require_group()
 
-    def _opened(self) -> TaskGroup:
+    def _require_group(self) -> TaskGroup:
+        """Return the task group of the runs, or raise if the inbox is not open."""
         if self._group is None:
-            msg = "the inbox is not open: serve it on its own, or give its lifespan to the application around it"
+            msg = "the inbox is not open: serve it directly, or use `inbox.lifespan` in the surrounding application"
             raise UsageError(msg)
         return self._group
 
     def start(self, conversation: str) -> bool:
-        """Go on with a conversation, and return at once; a run that is live here takes in what was decided.
+        """Start a run in the background, or let the active run pick up new decisions.
 
-        `False` where there is no chat to go on with it.
+        Returns:
+            Whether this process has a chat for the conversation. If not, nothing is started.
 
         Raises:
-            UsageError: the application has not been entered.
+            UsageError: The inbox is not open.
         """
-        chat = self._chat_of(conversation)
+        chat = self._find_chat(conversation)
         if chat is None:
             return False
-        group = self._opened()
+        group = self._require_group()
         channel = self.channel(conversation)
-        channel.again = True
+        channel.restart_requested = True
         if not channel.running:
             channel.running = True
             group.start_soon(self._run, chat, conversation, channel)
         return True
 
     async def _run(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
+        """Run the chat until no new decision is left, then report the outcome."""
         outcome: Outcome = "failed"
         detail = "The run was ended with the application; go on with it."
         try:
-            while channel.again:
-                channel.again = False
+            while channel.restart_requested:
+                channel.restart_requested = False
                 outcome, detail = await self._run_once(chat, conversation, channel)
                 if outcome in ("failed", "elsewhere"):
                     break
         finally:
-            channel.again = False
-            channel.end(outcome, detail)
-            self.front.tell("changed")
-        if outcome == "elsewhere" and conversation not in self._awaited:
+            channel.restart_requested = False
+            channel.end_run(outcome, detail)
+            self.list_channel.publish("changed")
+        if outcome == "elsewhere" and conversation not in self._takeovers:
             await self._take_over(conversation)
 
     async def _take_over(self, conversation: str) -> None:
-        """Wait for the end of a run elsewhere, and go on where it has not seen what was decided here."""
-        self._awaited.add(conversation)
+        """Wait for another process's run to end, and start a run if that one missed a decision stored here."""
+        self._takeovers.add(conversation)
         try:
             cursor = (await self._store.changes()).cursor
-            while self._group is not None and await self._is_undone(conversation):
+            while self._group is not None and await self._has_approved_call(conversation):
                 if any(item.conversation == conversation for item in await self._store.due()):
                     self.start(conversation)
                     return
                 cursor = (await self._store.changes(cursor)).cursor
-        except Exception:  # noqa: BLE001 - a store may raise anything; the page has a button to go on with
-            _log.warning("nobody waits for the run elsewhere on %r any more", conversation, exc_info=True)
+        except Exception:  # noqa: BLE001 - a store may raise anything; the page has a button that resumes
+            _log.warning("stopped waiting for another process's run on conversation %r", conversation, exc_info=True)
         finally:
-            self._awaited.discard(conversation)
+            self._takeovers.discard(conversation)
 
-    async def _is_undone(self, conversation: str) -> bool:
-        """Whether something was decided that nobody has done."""
+    async def _has_approved_call(self, conversation: str) -> bool:
+        """Return whether a call is approved but has not run."""
         messages = (await self._store.load(conversation)).messages
-        return any(isinstance(tool.status, Approved) for _, tool in walk(messages))
+        return any(isinstance(tool.status, Approved) for _, tool in walk_calls(messages))
 
     async def _run_once(self, chat: AnyChat, conversation: str, channel: Channel) -> tuple[Outcome, str]:
+        """Run the chat once, and return the outcome with a sentence about it. Errors become outcomes."""
         try:
             async with self._store.open(conversation) as opened:
-                channel.begin(opened.messages)
-                self.front.tell("changed")
-                last = await _drive(chat, opened, channel)
+                channel.begin_run(opened.messages)
+                self.list_channel.publish("changed")
+                response = await _run_chat(chat, opened, channel)
         except ConflictError as error:
             return "elsewhere", f"Another process is at this conversation: {error}."
         except ChatError as error:
             return "failed", f"The run ended with an error: {error}. Everything that was finished is kept."
-        except Exception as error:  # noqa: BLE001 - a model, a tool or a store may raise anything; a page tells of it
-            _log.exception("the run on the conversation %r failed", conversation)
+        except Exception as error:  # noqa: BLE001 - models, tools and stores may raise anything; the page shows it
+            _log.exception("run on conversation %r failed", conversation)
             kind = type(error).__name__
             return "failed", f"The run ended with an error ({kind}); the log of the server has all of it."
-        return ("paused", "It waits for a decision.") if isinstance(last, Paused) else ("answered", "It is answered.")
+        return (
+            ("paused", "It waits for a decision.") if isinstance(response, Paused) else ("answered", "It is answered.")
+        )
 
 
-async def _drive(chat: AnyChat, opened: OpenConversation, channel: Channel) -> object:
+async def _run_chat(chat: AnyChat, opened: OpenConversation, channel: Channel) -> object:
+    """Run the chat on a conversation and return the response. A streaming chat reports its events to the channel."""
     if not isinstance(chat, StreamingChat):
         return await chat.complete(opened)
     streaming: StreamingChat[Any, Any] = chat
     async with streaming.stream(opened) as stream:
         async for event in stream:
             if not isinstance(event, (Done, Paused)):
-                channel.take(event)
+                channel.handle_event(event)
     return stream.response
 
 
-def _turns_of(messages: Messages) -> int:
+def _count_turns(messages: Messages) -> int:
     return sum(len(content.turns) for content in messages)

@@ -1,7 +1,7 @@
-"""A conversation as a page shows it: a flat list of what was said and done, in order, each with a key.
+"""View model of a conversation page: a flat list of items in order, each with a key and a version.
 
-A page that is open exchanges the items that are other ones by now, and leaves the rest in place: a form that somebody
-is writing into stays as it is while others decide about the call beside it.
+The script of an open page replaces only the items whose version has changed. A form that the user is filling in stays
+untouched while other people decide neighboring calls.
 """
 
 from __future__ import annotations
@@ -28,20 +28,40 @@ from chat_core.messages import (
     Turn,
 )
 
-from chat_inbox.forms import Field, json_text
-from chat_inbox.tool_calls import Path, decision_word, is_expired, remaining, status_of, version_of, waits_for
-from chat_inbox.url_keys import key_of
+from chat_inbox.forms import Field, format_json
+from chat_inbox.tool_calls import (
+    Path,
+    compute_version,
+    format_decision,
+    format_relative_time,
+    format_status,
+    is_expired,
+    waits_for,
+)
+from chat_inbox.url_keys import encode_key
 
 ItemKind: TypeAlias = Literal["text", "reasoning", "note", "call"]
 _ROLES = {"user": "User", "model": "Model", "system": "Instructions"}
-SHOWN = 40
-"""Turns that a page shows unless it is asked for all."""
+DEFAULT_TURNS = 40
+"""Number of turns that a page shows by default."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """A call, as a page shows it. `form` is there where it can be decided."""
+    """Tool call as a template shows it.
+
+    Attributes:
+        key: Path of the call, as it appears in URLs and forms.
+        anchor: Id of the HTML element.
+        version: Version that a decision must repeat.
+        arguments: JSON of the arguments that run or ran.
+        asked: JSON of the model's own arguments, if an approver replaced them.
+        terms: Remaining time as text.
+        expires: Deadline or start time in ISO format.
+        decisions: A sentence about each decision.
+        form: Form of the arguments, if the call waits for a decision.
+    """
 
     name: str
     key: str
@@ -63,7 +83,11 @@ class CallView:
 @final
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that was said or done. What has the same key and the same version is the same."""
+    """One entry of the page. Items with the same key and version are identical.
+
+    Attributes:
+        depth: Nesting level: 0 in the conversation, 1 in a chat that is a tool, and so on.
+    """
 
     key: str
     kind: ItemKind
@@ -76,76 +100,90 @@ class Item:
 
 
 @final
-class View:
-    """Makes the items of a page.
+class ConversationView:
+    """Builds the items of a page.
 
     Args:
-        form_of: the form of a call that can be decided.
+        now: Current time, as an aware datetime.
+        find_form: Returns the form of a call that waits for a decision.
     """
 
-    def __init__(self, now: datetime, form_of: Callable[[Path, Tool], Field | None]) -> None:
+    def __init__(self, now: datetime, find_form: Callable[[Path, Tool], Field | None]) -> None:
         self._now = now
-        self._form_of = form_of
+        self._find_form = find_form
 
-    def items(self, messages: Messages, shown: int | None = SHOWN) -> tuple[list[Item], int]:
-        """The last so many turns, and how many there are before them. A call that waits is always among them."""
+    def build_items(self, messages: Messages, max_turns: int | None = DEFAULT_TURNS) -> tuple[list[Item], int]:
+        """Return the items of the last turns, and the number of earlier turns that are left out.
+
+        Args:
+            messages: History to show.
+            max_turns: Number of turns to show; None shows all. Turns with a waiting call are never left out.
+        """
         turns = [(content, turn) for content in messages for turn in content.turns]
-        first = 0 if shown is None else max(len(turns) - shown, 0)
+        first = 0 if max_turns is None else max(len(turns) - max_turns, 0)
         waiting = [number for number, (_, turn) in enumerate(turns) if not turn.settled]
         first = min([first, *waiting])
-        found: list[Item] = []
+        items: list[Item] = []
         for number, (content, turn) in enumerate(turns[first:], first):
-            found += self._turn(content, turn, f"t{number}", (), 0)
-        return found, first
+            items += self._turn_items(content, turn, f"t{number}", (), 0)
+        return items, first
 
-    def call(self, path: Path, tool: Tool) -> CallView:
-        """One call."""
+    def build_call(self, path: Path, tool: Tool) -> CallView:
+        """Return the view of one call.
+
+        Args:
+            path: Call ids, from the outermost call to this one.
+            tool: Call to show.
+        """
         status = tool.status
         pending = status if isinstance(status, Pending) else None
         arguments = dict(tool.effective_arguments)
         moment = (pending.at or pending.expires_at) if pending else None
-        waits = waits_for(tool)
+        waiting_for = waits_for(tool)
         return CallView(
             tool.name,
-            key_of(*path),
-            anchor_of(path),
-            status_of(tool),
-            waits,
-            version_of(tool),
-            json_text(arguments),
-            None if tool.edited is None else json_text(dict(tool.call.arguments)),
-            self._terms(pending),
+            encode_key(*path),
+            call_anchor(path),
+            format_status(tool),
+            waiting_for,
+            compute_version(tool),
+            format_json(arguments),
+            None if tool.edited is None else format_json(dict(tool.call.arguments)),
+            self._format_terms(pending),
             moment.isoformat() if moment else None,
             is_expired(tool, self._now),
             pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
             tool.result_text() if tool.resolved else None,
-            tuple(_decisions(tool)),
-            self._form_of(path, tool) if waits else None,
+            tuple(_format_decisions(tool)),
+            self._find_form(path, tool) if waiting_for else None,
         )
 
-    def _terms(self, pending: Pending | None) -> str:
+    def _format_terms(self, pending: Pending | None) -> str:
+        """Return the remaining time of a pending call as text, which may be empty."""
         if pending is None:
             return ""
         if pending.at is not None:
-            return f"runs {remaining(pending.at, self._now)}"
+            return f"runs {format_relative_time(pending.at, self._now)}"
         if pending.expires_at is not None:
             word = "expired" if pending.expires_at <= self._now else "expires"
-            return f"{word} {remaining(pending.expires_at, self._now)}"
+            return f"{word} {format_relative_time(pending.expires_at, self._now)}"
         return ""
 
-    def _turn(self, content: Content, turn: Turn, key: str, above: Path, depth: int) -> Iterator[Item]:
+    def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, depth: int) -> Iterator[Item]:
+        """Yield the items of a turn."""
         role = "Library" if turn.by == "engine" else _ROLES[content.role]
         for number, part in enumerate(turn.parts):
             if isinstance(part, Tool):
-                yield from self._tool(part, above, depth)
+                yield from self._call_items(part, parent_path, depth)
                 continue
-            kind, text = _told(part)
+            kind, text = _describe_part(part)
             if text:
                 yield Item(f"{key}.{number}", kind, role, depth, text, f"{turn.created_at:%Y-%m-%d %H:%M} UTC")
 
-    def _tool(self, tool: Tool, above: Path, depth: int) -> Iterator[Item]:
-        path = (*above, tool.id)
-        view = self.call(path, tool)
+    def _call_items(self, tool: Tool, parent_path: Path, depth: int) -> Iterator[Item]:
+        """Yield the item of a call and the items of its inner conversation."""
+        path = (*parent_path, tool.id)
+        view = self.build_call(path, tool)
         version = f"{view.version}{'x' if view.expired else ''}"
         yield Item(view.anchor, "call", "Model", depth, call=view, version=version)
         if tool.inner is None:
@@ -153,23 +191,24 @@ class View:
         number = 0
         for content in tool.inner:
             for turn in content.turns:
-                yield from self._turn(content, turn, f"{view.anchor}.t{number}", path, depth + 1)
+                yield from self._turn_items(content, turn, f"{view.anchor}.t{number}", path, depth + 1)
                 number += 1
 
 
-def anchor_of(path: Path) -> str:
-    """The id of a call's element: it may be in a fragment, and is the same in every page."""
+def call_anchor(path: Path) -> str:
+    """Return the id of a call's HTML element: valid in a URL fragment, and the same on every page."""
     return f"call-{hashlib.sha256(json.dumps(path).encode()).hexdigest()[:12]}"
 
 
-def _told(part: Part) -> tuple[ItemKind, str]:
+def _describe_part(part: Part) -> tuple[ItemKind, str]:
+    """Return the kind of item and the text for a part that is not a call."""
     match part:
         case Text(text):
             return "text", text
         case Reasoning(text):
             return "reasoning", text
         case Structured(value):
-            return "text", json_text(value)
+            return "text", format_json(value)
         case File():
             size = f", {len(part.data)} bytes" if part.data is not None else ""
             return "note", f"File: {part.name or part.url or 'unnamed'} ({part.mime}{size})"
@@ -179,8 +218,9 @@ def _told(part: Part) -> tuple[ItemKind, str]:
             return "note", type(part).__name__
 
 
-def _decisions(tool: Tool) -> Iterator[str]:
+def _format_decisions(tool: Tool) -> Iterator[str]:
+    """Yield a sentence about each decision of a call."""
     for decision in tool.decisions:
         when = f" on {decision.at:%Y-%m-%d} at {decision.at:%H:%M} UTC" if decision.at is not None else ""
         note = f": {decision.note}" if decision.note else ""
-        yield f"{decision.by or 'Somebody'} {decision_word(decision)}{when}{note}"
+        yield f"{decision.by or 'Somebody'} {format_decision(decision)}{when}{note}"

@@ -1,4 +1,4 @@
-"""The events of a channel as server-sent events."""
+"""Channels as server-sent event streams."""
 
 from __future__ import annotations
 
@@ -10,49 +10,64 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
 from chat_inbox.background_runs import Channel
-from chat_inbox.store_watcher import Watch
+from chat_inbox.store_watcher import StoreWatcher
 
-_LONG: Final = 20
-"""Digits that no number here has."""
+_MAX_DIGITS: Final = 20
+"""Upper bound on the digits of an event number, which rejects absurd numbers before they are converted."""
 
 
 @final
-class Streams:
-    """Makes event streams. `boot` tells the numbers of this process from those of an earlier one."""
+class EventStreams:
+    """Builds event stream responses.
 
-    def __init__(self, watch: Watch, boot: str) -> None:
-        self._watch = watch
-        self._boot = boot
+    Args:
+        watcher: Watches the store while streams are open.
+        process: Identifier of this process. It distinguishes event ids from those that an earlier process sent.
+    """
 
-    def place(self, channel: Channel) -> str:
-        """Where a channel is: who has seen this much asks for what comes after it."""
-        return f"{self._boot}-{channel.number}"
+    def __init__(self, watch: StoreWatcher, process: str) -> None:
+        self._watcher = watch
+        self._process = process
 
-    def number_of(self, place: str) -> int:
-        """The number of a place; one that is never reached where it is of another process."""
-        boot, _, number = place.rpartition("-")
-        known = boot == self._boot and number.isascii() and number.isdigit() and len(number) < _LONG
+    def format_position(self, channel: Channel) -> str:
+        """Return the position of a channel as an event id. A client passes it back to receive the events after it."""
+        return f"{self._process}-{channel.number}"
+
+    def parse_position(self, position: str) -> int:
+        """Return the event number of a position, or -1 if it is malformed or from another process."""
+        process, _, number = position.rpartition("-")
+        known = process == self._process and number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
         return int(number) if known else -1
 
-    def answer(self, request: Request, channel: Channel, conversation: str | None) -> EventSourceResponse:
-        """The stream of a channel, from where the request says, else from now on."""
-        asked = request.headers.get("last-event-id") or request.query_params.get("after")
-        seen = request.query_params.get("cursor", "")
-        number = channel.number if asked is None else self.number_of(asked)
-        return EventSourceResponse(self._events(channel, conversation, number, seen), sep="\n")
+    def respond(self, request: Request, channel: Channel, conversation: str | None) -> EventSourceResponse:
+        """Return the event stream of a channel.
+
+        The stream starts after the event that the `Last-Event-ID` header or the `after` parameter names. By default it
+        starts with the next event.
+
+        Args:
+            request: Request for the stream.
+            channel: Channel to follow.
+            conversation: Conversation of the channel; None for the list of waiting calls.
+        """
+        requested = request.headers.get("last-event-id") or request.query_params.get("after")
+        cursor = request.query_params.get("cursor", "")
+        number = channel.number if requested is None else self.parse_position(requested)
+        return EventSourceResponse(self._events(channel, conversation, number, cursor), sep="\n")
 
     async def _events(
-        self, channel: Channel, conversation: str | None, number: int, seen: str
+        self, channel: Channel, conversation: str | None, number: int, cursor: str
     ) -> AsyncGenerator[ServerSentEvent]:
-        with channel.followed():
+        """Yield the events of a channel from `number` on, preceded by `changed` if the page is already out of date."""
+        with channel.count_follower():
             yield ServerSentEvent(comment="listening", retry=1000, sep="\n")
-            if await self._watch.catch_up(channel, conversation, seen):
-                # For this one alone: those who listen already have nothing to read again.
-                yield ServerSentEvent("{}", event="changed", id=f"{self._boot}-{max(number, 0)}", sep="\n")
-            told = channel.follow(number)
+            if await self._watcher.catch_up(channel, conversation, cursor):
+                # Only this page is out of date; the other followers of the channel are not.
+                yield ServerSentEvent("{}", event="changed", id=f"{self._process}-{max(number, 0)}", sep="\n")
+            events = channel.follow(number)
             try:
-                async for item in told:
+                async for item in events:
                     data = json.dumps(item.data)
-                    yield ServerSentEvent(data, event=item.name, id=f"{self._boot}-{item.number}", sep="\n")
+                    yield ServerSentEvent(data, event=item.name, id=f"{self._process}-{item.number}", sep="\n")
             finally:
-                await told.aclose()
+                await events.aclose()

@@ -1,4 +1,4 @@
-"""The part of JSON Schema that a form is made from. The rest is left to the tool, which checks what it is given."""
+"""Subset of JSON Schema that forms support. The tool itself validates the submitted arguments against the rest."""
 
 from __future__ import annotations
 
@@ -8,75 +8,77 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias, cast, final
 
 Schema: TypeAlias = Mapping[str, object]
-ShapeKind: TypeAlias = Literal["string", "integer", "number", "boolean", "object", "array", "other"]
+SchemaKind: TypeAlias = Literal["string", "integer", "number", "boolean", "object", "array", "other"]
 
 _KINDS: Final = ("string", "integer", "number", "boolean", "object", "array")
-_STEPS: Final = 32
-"""References that are followed from one place: those of a schema may lead in a circle."""
+_MAX_REFERENCES: Final = 32
+"""Maximum number of references followed from one place. It ends cycles of references."""
 
 
 @final
 @dataclass(frozen=True)
-class Shape:
-    """A schema as a form sees it. What is below it is looked at when somebody asks: a schema may contain itself.
+class FieldSchema:
+    """JSON Schema reduced to what a form needs. Subschemas are parsed on access, because a schema can contain itself.
 
     Attributes:
-        kind: the one type that it has, beside null; `other` where it has none, or several.
-        nullable: whether null will do.
-        options: the values that it lists, `None` where it lists none.
-        branches: what it may be, where that is one of several.
+        raw: The schema, with references resolved.
+        root: The document in which references are resolved.
+        kind: The only type besides null, or `other` if the schema allows none or several.
+        nullable: Whether null is allowed.
+        options: The values of `enum` or `const`, both values of a boolean, or None.
+        branches: The alternatives of `anyOf`, `oneOf` or a list of types.
     """
 
-    schema: Schema
+    raw: Schema
     root: Schema
-    kind: ShapeKind
+    kind: SchemaKind
     nullable: bool
     options: tuple[object, ...] | None
     branches: tuple[Schema, ...] = ()
 
     @cached_property
-    def properties(self) -> dict[str, Shape]:
+    def properties(self) -> dict[str, FieldSchema]:
         """The properties of an object, by name."""
-        return {name: shape_of(inner, self.root) for name, inner in _mapping(self.schema.get("properties")).items()}
+        return {name: parse_schema(inner, self.root) for name, inner in _as_mapping(self.raw.get("properties")).items()}
 
     @property
     def required(self) -> frozenset[str]:
-        """The names of those that must be there."""
-        names = self.schema.get("required")
+        """The names of the required properties."""
+        names = self.raw.get("required")
         return frozenset(str(name) for name in cast("list[object]", names)) if isinstance(names, list) else frozenset()
 
     @property
-    def open(self) -> bool:
-        """Whether the schema says that there may be other properties."""
-        more = self.schema.get("additionalProperties", False)
-        return more is not False or "patternProperties" in self.schema
+    def allows_additional(self) -> bool:
+        """Whether the schema explicitly allows further properties."""
+        additional = self.raw.get("additionalProperties", False)
+        return additional is not False or "patternProperties" in self.raw
 
     @property
-    def items(self) -> Shape | None:
-        """What the items of an array are, `None` where they are not all the same."""
-        inner = self.schema.get("items")
-        known = isinstance(inner, Mapping) and "prefixItems" not in self.schema
-        return shape_of(cast("Schema", inner), self.root) if known else None
+    def items(self) -> FieldSchema | None:
+        """The schema of all items of an array, or None if there is no common one."""
+        inner = self.raw.get("items")
+        known = isinstance(inner, Mapping) and "prefixItems" not in self.raw
+        return parse_schema(cast("Schema", inner), self.root) if known else None
 
     @property
     def help(self) -> str:
-        """What a person should know: the description, and the bounds."""
-        said = self.schema.get("description")
-        told = [str(said).strip()] if isinstance(said, str) and said.strip() else []
-        told += [f"{words} {self.schema[key]}" for key, words in _BOUNDS.items() if key in self.schema]
-        return " · ".join(told)
+        """The help text: the description and the bounds."""
+        description = self.raw.get("description")
+        texts = [description.strip()] if isinstance(description, str) and description.strip() else []
+        texts += [f"{label} {self.raw[key]}" for key, label in _BOUNDS.items() if key in self.raw]
+        return " · ".join(texts)
 
-    def for_value(self, value: object) -> Shape:
-        """The branch that a value is of, where there are several and just one will do; else the shape itself."""
-        kind = kind_of(value)
-        fitting = [shape for branch in self.branches if (shape := shape_of(branch, self.root)).takes(kind)]
-        if len(fitting) != 1:
+    def for_value(self, value: object) -> FieldSchema:
+        """Return the branch that matches the type of a value if exactly one does, otherwise the schema itself."""
+        kind = json_type(value)
+        matching = [schema for branch in self.branches if (schema := parse_schema(branch, self.root)).accepts(kind)]
+        if len(matching) != 1:
             return self
-        schema = {**fitting[0].schema, **{key: self.schema[key] for key in ("description",) if key in self.schema}}
-        return replace(fitting[0], schema=schema, nullable=self.nullable)
+        merged = {**matching[0].raw, **{key: self.raw[key] for key in ("description",) if key in self.raw}}
+        return replace(matching[0], raw=merged, nullable=self.nullable)
 
-    def takes(self, kind: str) -> bool:
-        """Whether a value of this kind is of this type, as far as the type tells."""
+    def accepts(self, kind: str) -> bool:
+        """Return whether the schema's type includes a JSON type."""
         return self.kind == kind or (self.kind == "number" and kind == "integer")
 
 
@@ -95,8 +97,8 @@ _BOUNDS: Final = {
 }
 
 
-def kind_of(value: object) -> str:
-    """The type of a value, as a schema calls it."""
+def json_type(value: object) -> str:
+    """Return the JSON Schema name of a value's type."""
     if isinstance(value, bool):
         return "boolean"
     for kind, python in (("string", str), ("integer", int), ("number", float), ("object", dict), ("array", list)):
@@ -105,60 +107,67 @@ def kind_of(value: object) -> str:
     return "other"
 
 
-def shape_of(schema: object, root: Schema) -> Shape:
-    """A schema as a form sees it. References lead within `root`; what cannot be followed is `other`."""
-    found = _followed(_mapping(schema), root)
-    branches, nullable = _branches(found, root)
+def parse_schema(schema: object, root: Schema) -> FieldSchema:
+    """Parse a schema. Unresolvable or cyclic references result in the kind `other`.
+
+    Args:
+        schema: JSON Schema; anything else counts as an empty schema.
+        root: Document in which references are resolved.
+    """
+    found = _resolve_references(_as_mapping(schema), root)
+    branches, nullable = _split_branches(found, root)
     if len(branches) == 1:
-        inner = _followed(branches[0], root)
-        more, null = _branches(inner, root)
+        inner = _resolve_references(branches[0], root)
+        more, null = _split_branches(inner, root)
         if not more:
             found = {**inner, **{key: value for key, value in found.items() if key not in ("anyOf", "oneOf")}}
             nullable, branches = nullable or null, ()
-    types = _types(found)
-    options = _options(found, types)
+    types = _type_names(found)
+    options = _enumerated_values(found, types)
     nullable = nullable or "null" in types or (options is not None and None in options)
     kinds = [kind for kind in types if kind != "null"]
-    kind = cast("ShapeKind", kinds[0]) if len(kinds) == 1 and kinds[0] in _KINDS else "other"
+    kind = cast("SchemaKind", kinds[0]) if len(kinds) == 1 and kinds[0] in _KINDS else "other"
     if len(kinds) > 1 and not branches:
         branches = tuple([{**found, "type": one} for one in kinds])
-    return Shape(found, root, kind, nullable, options, tuple(branches))
+    return FieldSchema(found, root, kind, nullable, options, tuple(branches))
 
 
-def _followed(schema: Schema, root: Schema) -> Schema:
-    """The schema with its references in place: what stands beside one, a description mostly, goes over it."""
-    for _ in range(_STEPS):
+def _resolve_references(schema: Schema, root: Schema) -> Schema:
+    """Merge the target of `$ref`, or the only entry of `allOf`, into the schema. Keywords next to it win."""
+    for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref")
-        several = schema.get("allOf")
+        conjunction = schema.get("allOf")
         if isinstance(reference, str):
-            inner, key = _target(reference, root), "$ref"
-        elif isinstance(several, list) and len(cast("list[object]", several)) == 1:
-            inner, key = _mapping(cast("list[object]", several)[0]), "allOf"
+            inner, key = _resolve_pointer(reference, root), "$ref"
+        elif isinstance(conjunction, list) and len(cast("list[object]", conjunction)) == 1:
+            inner, key = _as_mapping(cast("list[object]", conjunction)[0]), "allOf"
         else:
             return schema
         schema = {**inner, **{name: value for name, value in schema.items() if name != key}}
     return {}
 
 
-def _target(reference: str, root: Schema) -> Schema:
+def _resolve_pointer(reference: str, root: Schema) -> Schema:
+    """Return the target of a local reference, or an empty schema."""
     if not reference.startswith("#"):
         return {}
-    here: object = root
+    target: object = root
     for step in reference.removeprefix("#").split("/")[1:]:
-        here = _mapping(here).get(step.replace("~1", "/").replace("~0", "~"))
-    return _mapping(here)
+        target = _as_mapping(target).get(step.replace("~1", "/").replace("~0", "~"))
+    return _as_mapping(target)
 
 
-def _branches(schema: Schema, root: Schema) -> tuple[tuple[Schema, ...], bool]:
-    several = schema.get("anyOf", schema.get("oneOf"))
-    if not isinstance(several, list):
+def _split_branches(schema: Schema, root: Schema) -> tuple[tuple[Schema, ...], bool]:
+    """Return the alternatives of `anyOf` or `oneOf` other than null, and whether null is among them."""
+    alternatives = schema.get("anyOf", schema.get("oneOf"))
+    if not isinstance(alternatives, list):
         return (), False
-    found = [_followed(_mapping(branch), root) for branch in cast("list[object]", several)]
-    real = [branch for branch in found if branch.get("type") != "null"]
-    return tuple(real), len(real) < len(found)
+    found = [_resolve_references(_as_mapping(branch), root) for branch in cast("list[object]", alternatives)]
+    non_null = [branch for branch in found if branch.get("type") != "null"]
+    return tuple(non_null), len(non_null) < len(found)
 
 
-def _types(schema: Schema) -> list[str]:
+def _type_names(schema: Schema) -> list[str]:
     types = schema.get("type")
     if isinstance(types, str):
         return [types]
@@ -167,7 +176,7 @@ def _types(schema: Schema) -> list[str]:
     return ["object"] if "properties" in schema else []
 
 
-def _options(schema: Schema, types: list[str]) -> tuple[object, ...] | None:
+def _enumerated_values(schema: Schema, types: list[str]) -> tuple[object, ...] | None:
     if "const" in schema:
         return (schema["const"],)
     listed = schema.get("enum")
@@ -176,5 +185,5 @@ def _options(schema: Schema, types: list[str]) -> tuple[object, ...] | None:
     return (True, False) if [kind for kind in types if kind != "null"] == ["boolean"] else None
 
 
-def _mapping(value: object) -> Schema:
+def _as_mapping(value: object) -> Schema:
     return cast("Schema", value) if isinstance(value, Mapping) else {}

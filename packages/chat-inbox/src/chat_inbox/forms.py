@@ -1,8 +1,8 @@
-"""A form for the arguments of a call, made from its JSON Schema, and what a person wrote into it.
+"""HTML forms for the arguments of a tool call, built from their JSON Schema, and the parsing of submitted forms.
 
-A field that nobody touched keeps the very value that it had: what came back is compared with what was shown. So a
-number of any length, text with the line ends of another system, and what a browser would change on its way survive.
-What a form cannot express is shown as JSON.
+A field that the user did not edit keeps its exact original value, because the submitted text is compared with the
+text that was rendered. This preserves integers of any length, foreign line endings, and characters that a browser
+would change. Values that the form controls cannot represent are edited as JSON.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Literal, TypeAlias, cast, final
 
-from chat_inbox.form_schemas import Shape, shape_of
+from chat_inbox.form_schemas import FieldSchema, parse_schema
 
 Kind: TypeAlias = Literal["text", "long", "integer", "number", "choice", "object", "array", "json"]
 State: TypeAlias = Literal["value", "null", "absent"]
-Place: TypeAlias = tuple[str | int, ...]
+Location: TypeAlias = tuple[str | int, ...]
 
 
 class Absent(Enum):
-    """A value that is not there."""
+    """Type of `ABSENT`, the marker for a missing value."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absent.ABSENT
-LONG: Final = 60
-MANY: Final = 50
-"""More items than these are shown as JSON."""
-_ADDED: Final = 200
+LONG_TEXT: Final = 60
+"""Number of characters above which a text gets a multi-line control."""
+MAX_ITEM_FIELDS: Final = 50
+"""Longest list whose items get fields of their own. A longer list is edited as JSON."""
+_MAX_ADDED_ITEMS: Final = 200
+"""Maximum number of items that one submitted form can add to a list."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
-# What HTML or a browser does not carry unchanged: control characters, and half of a character. And what nobody sees, or
-# what makes text look like another one: a person approves what stands there.
-_FRAGILE = re.compile(
+# Characters that HTML or a browser changes (controls, lone surrogates), and characters that are invisible or reorder
+# text. An approver must see exactly what runs.
+_UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e007f]"
 )
@@ -46,273 +48,308 @@ _FRAGILE = re.compile(
 @final
 @dataclass(slots=True)
 class Field:
-    """One field, or a group of them.
+    """Form field or group of fields.
 
     Attributes:
-        name: in the form that is sent.
-        label: for people: the property's name, or the item's number.
-        place: where in the arguments the value stands.
-        original: the value when the page was made, `ABSENT` where there was none.
-        states: what it may be: given, null, or left out.
-        text: what the control holds; of a choice, the key of the one that is chosen.
-        shown, stood: text and state when the page was made.
-        choices: key and label of each, with its value.
-        rest: whether it holds the properties of its group that have no field of their own.
-        error: what is wrong with it.
+        kind: Kind of control.
+        name: Name of the control in the submitted form.
+        label: Property name, or item number counted from 1.
+        location: Keys and indexes of the value in the arguments.
+        original: Value when the form was built; `ABSENT` if there was none.
+        schema: Schema of the value.
+        states: States that the user can choose: a value, null, or left out.
+        state: Selected state.
+        text: Content of the control; for a choice, the key of the selected option.
+        initial_text, initial_state: Text and state when the form was built.
+        choices: Key, label and value of each option.
+        children: Fields of a group.
+        holds_rest: Whether this field holds the properties of its group that have no field of their own.
+        error: Validation message; empty if the field is valid.
     """
 
     kind: Kind
     name: str
     label: str
-    place: Place
+    location: Location
     original: object
-    shape: Shape
+    schema: FieldSchema
     states: tuple[State, ...] = ("value",)
     state: State = "value"
     text: str = ""
-    shown: str = ""
-    stood: State = "value"
+    initial_text: str = ""
+    initial_state: State = "value"
     choices: tuple[tuple[str, str, object], ...] = ()
     children: list[Field] = field(default_factory=list["Field"])
-    rest: bool = False
+    holds_rest: bool = False
     error: str = ""
 
     @property
     def help(self) -> str:
-        """What the schema says of it."""
-        return self.shape.help
+        """The help text from the schema."""
+        return self.schema.help
 
     @property
     def path(self) -> str:
-        """Its place in words: `items[2].price`."""
-        return path_of(self.place)
+        """The location as text, such as `items[2].price`."""
+        return format_path(self.location)
 
     def walk(self) -> Iterator[Field]:
-        """The field, and all below it."""
+        """Yield the field and all fields below it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
-def path_of(place: Place) -> str:
-    """A place in words: `items[2].price`."""
+def format_path(location: Location) -> str:
+    """Format a location, such as `items[2].price`."""
     text = ""
-    for part in place:
+    for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Spot:
-    """Where a field goes, and what it is called."""
+class _Position:
+    """Name, label and location of a field that is being built."""
 
     name: str
     label: str
-    place: Place
+    location: Location
     states: tuple[State, ...] = ("value",)
 
 
-# --- Making it ------------------------------------------------------------------------------------------------------
+# --- Building -------------------------------------------------------------------------------------------------------
 
 
-def build(schema: Mapping[str, object] | None, arguments: Mapping[str, object]) -> Field:
-    """The form for these arguments. Without a schema it is one field of JSON."""
-    shape = shape_of(schema or {}, schema or {})
-    value, spot = dict(arguments), _Spot("f", "arguments", ())
-    if schema is None or not shape.properties:
-        return _json_field(spot, value, shape)
-    return _group(spot, value, shape)
+def build_form(schema: Mapping[str, object] | None, arguments: Mapping[str, object]) -> Field:
+    """Build the form of a call's arguments.
+
+    Args:
+        schema: JSON Schema of the arguments. Without one the form is a single JSON field.
+        arguments: Current values.
+    """
+    parsed = parse_schema(schema or {}, schema or {})
+    value, position = dict(arguments), _Position("f", "arguments", ())
+    if schema is None or not parsed.properties:
+        return _build_json_field(position, value, parsed)
+    return _build_group(position, value, parsed)
 
 
-def _make(spot: _Spot, value: object, shape: Shape, *, optional: bool) -> Field:
+def _build_field(position: _Position, value: object, schema: FieldSchema, *, optional: bool) -> Field:
+    """Build the field that suits the schema and the value."""
     states: list[State] = ["value"]
-    if shape.nullable or value is None:
+    if schema.nullable or value is None:
         states.append("null")
     if optional or value is ABSENT:
         states.append("absent")
-    spot = replace(spot, states=tuple(states))
-    shape = shape.for_value(value)
+    position = replace(position, states=tuple(states))
+    schema = schema.for_value(value)
     empty = value is None or value is ABSENT
-    kept = value
-    if shape.options is not None and (empty or _place_of(shape.options, value) is not None):
-        return _choice(spot, value, shape, shape.options)
-    if shape.kind == "object" and isinstance(value, dict) and shape.properties:
-        return _group(spot, cast("dict[str, object]", value), shape)
-    if shape.kind == "array" and shape.items is not None and isinstance(value, list):
+    original = value  # keeps the type `object`, which the checks below would narrow to partially unknown types
+    if schema.options is not None and (empty or _index_of(schema.options, value) is not None):
+        return _build_choice(position, value, schema, schema.options)
+    if schema.kind == "object" and isinstance(value, dict) and schema.properties:
+        return _build_group(position, cast("dict[str, object]", value), schema)
+    if schema.kind == "array" and schema.items is not None and isinstance(value, list):
         items = cast("list[object]", value)
-        if len(items) <= MANY:
-            return _list(spot, items, shape)
-    if shape.kind in ("string", "integer", "number") and (empty or _is_simple(shape.kind, kept)):
-        return _line(spot, kept, shape)
-    return _json_field(spot, kept, shape)
+        if len(items) <= MAX_ITEM_FIELDS:
+            return _build_list(position, items, schema)
+    if schema.kind in ("string", "integer", "number") and (empty or _fits_input(schema.kind, original)):
+        return _build_line(position, original, schema)
+    return _build_json_field(position, original, schema)
 
 
-def _begun(kind: Kind, spot: _Spot, value: object, shape: Shape, text: str) -> Field:
+def _new_field(kind: Kind, position: _Position, value: object, schema: FieldSchema, text: str) -> Field:
     state: State = "absent" if value is ABSENT else "null" if value is None else "value"
     return Field(
         kind,
-        spot.name,
-        spot.label,
-        spot.place,
+        position.name,
+        position.label,
+        position.location,
         value,
-        shape,
-        spot.states,
+        schema,
+        position.states,
         state=state,
         text=text,
-        shown=text,
-        stood=state,
+        initial_text=text,
+        initial_state=state,
     )
 
 
-def _line(spot: _Spot, value: object, shape: Shape) -> Field:
+def _build_line(position: _Position, value: object, schema: FieldSchema) -> Field:
     text = "" if value is None or value is ABSENT else value if isinstance(value, str) else json.dumps(value)
-    if shape.kind != "string":
-        return _begun("integer" if shape.kind == "integer" else "number", spot, value, shape, text)
-    return _begun("long" if len(text) > LONG or "\n" in text or "\r" in text else "text", spot, value, shape, text)
+    if schema.kind != "string":
+        return _new_field("integer" if schema.kind == "integer" else "number", position, value, schema, text)
+    return _new_field(
+        "long" if len(text) > LONG_TEXT or "\n" in text or "\r" in text else "text", position, value, schema, text
+    )
 
 
-def _choice(spot: _Spot, value: object, shape: Shape, options: tuple[object, ...]) -> Field:
-    choices = [(str(number), _option_label(shape, option), option) for number, option in enumerate(options)]
-    if "null" in spot.states and _place_of(options, None) is None:
+def _build_choice(position: _Position, value: object, schema: FieldSchema, options: tuple[object, ...]) -> Field:
+    choices = [(str(number), _option_label(schema, option), option) for number, option in enumerate(options)]
+    if "null" in position.states and _index_of(options, None) is None:
         choices.append(("null", "null", None))
-    if "absent" in spot.states:
+    if "absent" in position.states:
         choices.append(("absent", "(not given)", ABSENT))
     text = "absent"
     if value is not ABSENT:
-        text = choices[_place_of([choice[2] for choice in choices], value) or 0][0]
-    made = _begun("choice", spot, value, shape, text)
-    made.choices = tuple(choices)
-    return made
+        text = choices[_index_of([choice[2] for choice in choices], value) or 0][0]
+    new = _new_field("choice", position, value, schema, text)
+    new.choices = tuple(choices)
+    return new
 
 
-def _group(spot: _Spot, value: dict[str, object], shape: Shape) -> Field:
-    made = _begun("object", spot, value, shape, "")
-    for number, (key, inner) in enumerate(shape.properties.items()):
-        child = _Spot(f"{spot.name}-{number}", key, (*spot.place, key))
-        made.children.append(_make(child, value.get(key, ABSENT), inner, optional=key not in shape.required))
-    rest = {key: item for key, item in value.items() if key not in shape.properties}
-    if rest or shape.open:
-        spot = _Spot(f"{spot.name}-r", "further properties", spot.place)
-        made.children.append(_json_field(spot, rest, shape_of({}, {})))
-        made.children[-1].rest = True
-    return made
+def _build_group(position: _Position, value: dict[str, object], schema: FieldSchema) -> Field:
+    new = _new_field("object", position, value, schema, "")
+    for number, (key, inner) in enumerate(schema.properties.items()):
+        child = _Position(f"{position.name}-{number}", key, (*position.location, key))
+        new.children.append(_build_field(child, value.get(key, ABSENT), inner, optional=key not in schema.required))
+    remaining = {key: item for key, item in value.items() if key not in schema.properties}
+    if remaining or schema.allows_additional:
+        position = _Position(f"{position.name}-r", "further properties", position.location)
+        new.children.append(_build_json_field(position, remaining, parse_schema({}, {})))
+        new.children[-1].holds_rest = True
+    return new
 
 
-def _list(spot: _Spot, value: list[object], shape: Shape) -> Field:
-    made = _begun("array", spot, value, shape, str(len(value)))
+def _build_list(position: _Position, value: list[object], schema: FieldSchema) -> Field:
+    new = _new_field("array", position, value, schema, str(len(value)))
     for number, item in enumerate(value):
-        made.children.append(_item(made, number, item))
-    return made
+        new.children.append(_build_item(new, number, item))
+    return new
 
 
-def _item(made: Field, number: int, value: object) -> Field:
-    assert made.shape.items is not None  # noqa: S101 - a list is made of a shape with items
-    spot = _Spot(f"{made.name}-{number}", f"{number + 1}", (*made.place, number))
-    return _make(spot, value, made.shape.items, optional=True)
+def _build_item(array: Field, number: int, value: object) -> Field:
+    assert array.schema.items is not None  # noqa: S101 - `_build_field` builds lists only from schemas with items
+    position = _Position(f"{array.name}-{number}", f"{number + 1}", (*array.location, number))
+    return _build_field(position, value, array.schema.items, optional=True)
 
 
-def _json_field(spot: _Spot, value: object, shape: Shape) -> Field:
-    return _begun("json", spot, value, shape, "" if value is ABSENT else json_text(value))
+def _build_json_field(position: _Position, value: object, schema: FieldSchema) -> Field:
+    return _new_field("json", position, value, schema, "" if value is ABSENT else format_json(value))
 
 
-def json_text(value: object) -> str:
-    """JSON for people. What a page would not carry unchanged, and what nobody would see, is written as its escape."""
+def format_json(value: object) -> str:
+    """Format a value as indented JSON. Characters that are invisible or that HTML cannot carry are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return _FRAGILE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def line_text(value: object) -> str:
-    """A value as a line of a list: text as it is, where all of it can be seen; else JSON."""
-    plain = isinstance(value, str) and not _FRAGILE.search(value.replace("\r", "\n"))
-    return " ".join((str(value) if plain else json_text(value)).split())
+def format_line(value: object) -> str:
+    """Format a value on one line: visible text unchanged, everything else as JSON."""
+    plain = isinstance(value, str) and not _UNSAFE.search(value.replace("\r", "\n"))
+    return " ".join((str(value) if plain else format_json(value)).split())
 
 
-def _is_simple(kind: str, value: object) -> bool:
+def _fits_input(kind: str, value: object) -> bool:
+    """Return whether a plain text or number control can represent the value exactly."""
     if isinstance(value, str):
-        return kind == "string" and not _FRAGILE.search(value.replace("\r", "\n"))
+        return kind == "string" and not _UNSAFE.search(value.replace("\r", "\n"))
     if isinstance(value, bool):
         return False
     return isinstance(value, int if kind == "integer" else (int, float))
 
 
-def same(one: object, other: object) -> bool:
-    """Whether two values are the same JSON. Python's 1, 1.0 and True are equal, and JSON's are not."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def is_same_json(first: object, second: object) -> bool:
+    """Return whether two values are the same JSON. In Python 1, 1.0 and True are equal; in JSON they differ.
+
+    Args:
+        first: JSON value.
+        second: JSON value.
+    """
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
-def _place_of(options: Sequence[object], value: object) -> int | None:
-    for number, option in enumerate(options):
-        if option is not ABSENT and same(option, value):
-            return number
+def _index_of(options: Sequence[object], value: object) -> int | None:
+    """Return the index of the option that is the same JSON as `value`."""
+    for index, option in enumerate(options):
+        if option is not ABSENT and is_same_json(option, value):
+            return index
     return None
 
 
-def _option_label(shape: Shape, option: object) -> str:
-    if shape.kind == "boolean":
+def _option_label(schema: FieldSchema, option: object) -> str:
+    if schema.kind == "boolean":
         return "yes" if option else "no"
     return option if isinstance(option, str) and option.strip() else json.dumps(option, ensure_ascii=True)
 
 
-# --- Reading it -----------------------------------------------------------------------------------------------------
+# --- Parsing --------------------------------------------------------------------------------------------------------
 
 
-def read(form: Field, posted: Mapping[str, str]) -> dict[str, object]:
-    """The arguments, as they were sent. The form then holds what was sent, and what is wrong with it."""
-    value = _read(form, posted)
+def read_form(form: Field, posted: Mapping[str, str]) -> dict[str, object]:
+    """Parse a submitted form, and store the submitted texts and the errors in its fields.
+
+    Args:
+        form: Form built from the arguments as they were when the page was rendered.
+        posted: Submitted fields by name.
+
+    Returns:
+        The edited arguments. They are meaningful only if `invalid_fields` returns nothing.
+    """
+    value = _read_field(form, posted)
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
-def errors_of(form: Field) -> list[Field]:
-    """The fields that something is wrong with, in the order of the page."""
+def invalid_fields(form: Field) -> list[Field]:
+    """Return the fields that have an error, in page order."""
     return [item for item in form.walk() if item.error]
 
 
-def blame(form: Field, problems: Mapping[str, str]) -> None:
-    """Put what is wrong to the field that it is about, or to the group around it."""
-    for path, told in problems.items():
+def attach_errors(form: Field, errors: Mapping[str, str]) -> None:
+    """Attach validation errors to the fields that they concern, or to the closest group around them.
+
+    Args:
+        form: Form to modify.
+        errors: Messages by path, such as `items[2].price`.
+    """
+    for path, message in errors.items():
         best = form
         for item in form.walk():
-            if not item.rest and _is_above(item.path, path) and len(item.path) >= len(best.path):
+            if not item.holds_rest and _contains_path(item.path, path) and len(item.path) >= len(best.path):
                 best = item
-        text = told if best.path == path or not path else f"{path}: {told}"
+        text = message if best.path == path or not path else f"{path}: {message}"
         best.error = f"{best.error}; {text}" if best.error else text
 
 
-def _is_above(path: str, other: str) -> bool:
-    return other == path or (other.startswith(path) and other[len(path)] in ".[") or not path
+def _contains_path(outer: str, path: str) -> bool:
+    """Return whether `path` is `outer` or lies below it."""
+    return path == outer or (path.startswith(outer) and path[len(outer)] in ".[") or not outer
 
 
-def _read(form: Field, posted: Mapping[str, str]) -> object:
+def _read_field(form: Field, posted: Mapping[str, str]) -> object:
+    """Parse one field. Invalid input sets the field's error and returns the original value."""
     if form.kind == "choice":
         return _read_choice(form, posted)
-    state = posted.get(f"{form.name}.state", form.stood)
-    form.state = state if state in form.states else form.stood
+    state = posted.get(f"{form.name}.state", form.initial_state)
+    form.state = state if state in form.states else form.initial_state
     if form.kind in ("object", "array"):
         if form.state != "value":
-            return _without(form)
+            return _empty_value(form)
         return _read_object(form, posted) if form.kind == "object" else _read_list(form, posted)
-    form.text = posted.get(form.name, form.shown).replace("\r\n", "\n")
-    touched = form.text != form.shown.replace("\r\n", "\n").replace("\r", "\n")
-    if not touched and form.state == form.stood:
-        form.text = form.shown
+    form.text = posted.get(form.name, form.initial_text).replace("\r\n", "\n")
+    changed = form.text != form.initial_text.replace("\r\n", "\n").replace("\r", "\n")
+    if not changed and form.state == form.initial_state:
+        form.text = form.initial_text
         return form.original
-    if touched and form.state == form.stood:
-        # Somebody wrote into a field that was empty, and left it at "not given".
+    if changed and form.state == form.initial_state:
+        # The user typed a value but left the state at null or "not given".
         form.state = "value"
-    return _without(form) if form.state != "value" else _parse(form)
+    return _empty_value(form) if form.state != "value" else _parse_text(form)
 
 
-def _without(form: Field) -> object:
+def _empty_value(form: Field) -> object:
+    """Return the value of a field whose state is null or absent."""
     return None if form.state == "null" else ABSENT
 
 
 def _read_choice(form: Field, posted: Mapping[str, str]) -> object:
-    key = posted.get(form.name, form.shown)
+    key = posted.get(form.name, form.initial_text)
     for known, _, value in form.choices:
         if known == key:
             form.text = key
-            return form.original if key == form.shown else value
+            return form.original if key == form.initial_text else value
     form.error = "choose one of those that are listed"
     return form.original
 
@@ -320,33 +357,37 @@ def _read_choice(form: Field, posted: Mapping[str, str]) -> object:
 def _read_object(form: Field, posted: Mapping[str, str]) -> object:
     values: dict[str, object] = {}
     for child in form.children:
-        value = _read(child, posted)
-        if not child.rest:
+        value = _read_field(child, posted)
+        if not child.holds_rest:
             if value is not ABSENT:
-                values[cast("str", child.place[-1])] = value
+                values[cast("str", child.location[-1])] = value
         elif not isinstance(value, dict):
             child.error = child.error or "further properties are a JSON object: { … }"
         else:
             values.update(cast("dict[str, object]", value))
-    before = cast("dict[str, object]", form.original)  # a group is made for an object
+    before = cast("dict[str, object]", form.original)  # groups are built from objects only
     keys = [*[key for key in before if key in values], *values]
     return {key: values[key] for key in keys}
 
 
 def _read_list(form: Field, posted: Mapping[str, str]) -> object:
-    sent = posted.get(f"{form.name}.count", "")
+    count_text = posted.get(f"{form.name}.count", "")
     first = len(form.children)
-    count = min(int(sent), first + _ADDED) if _INTEGER.fullmatch(sent) and len(sent) < LONG else first
+    count = (
+        min(int(count_text), first + _MAX_ADDED_ITEMS)
+        if _INTEGER.fullmatch(count_text) and len(count_text) < LONG_TEXT
+        else first
+    )
     if posted.get("add") == form.name:
         count += 1
     for number in range(len(form.children), count):
-        form.children.append(_item(form, number, ABSENT))
+        form.children.append(_build_item(form, number, ABSENT))
     form.text = str(len(form.children))
-    values = [_read(child, posted) for child in form.children]
+    values = [_read_field(child, posted) for child in form.children]
     return [value for value in values if value is not ABSENT]
 
 
-def _parse(form: Field) -> object:
+def _parse_text(form: Field) -> object:
     text = form.text.strip()
     match form.kind:
         case "integer" | "number":
@@ -363,11 +404,11 @@ def _parse_number(form: Field, text: str) -> object:
             return int(text)
         if form.kind == "number" and _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
             return number
-    except ValueError:  # more digits than Python reads
+    except ValueError:  # more digits than `int()` accepts
         form.error = "a number of so many digits cannot be read"
         return form.original
-    what = "a whole number, such as 12" if form.kind == "integer" else "a number, such as 12 or 0.5"
-    form.error = f"write {what}" if not text else f"{text[:LONG]!r} is not {what}"
+    expected = "a whole number, such as 12" if form.kind == "integer" else "a number, such as 12 or 0.5"
+    form.error = f"write {expected}" if not text else f"{text[:LONG_TEXT]!r} is not {expected}"
     return form.original
 
 

@@ -1,4 +1,4 @@
-"""What is told to somebody whose request will not do: a status, and a sentence."""
+"""HTTP errors of the inbox, rendered as a page or as `application/problem+json`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import final
 
 
 @final
-class ProblemError(Exception):
-    """A request that is refused. Nothing was changed.
+class HTTPError(Exception):
+    """Refused request. Nothing was changed.
 
     Attributes:
-        status: of HTTP.
-        detail: a sentence that says why, and what to do.
-        errors: what is wrong with single fields, by their place in the arguments.
+        status: HTTP status code.
+        detail: Message for people: the reason, and what to do.
+        errors: Messages about single fields, by the path of the field in the arguments.
     """
 
     def __init__(self, status: int, detail: str, *, errors: Mapping[str, str] | None = None) -> None:
@@ -25,16 +25,16 @@ class ProblemError(Exception):
 
     @property
     def title(self) -> str:
-        """The status in words."""
+        """The standard phrase of the status code."""
         return HTTPStatus(self.status).phrase
 
     @property
     def document(self) -> dict[str, object]:
-        """As `application/problem+json` (RFC 9457)."""
-        told: dict[str, object] = {
+        """The body of a problem details response (RFC 9457)."""
+        content: dict[str, object] = {
             "type": "about:blank",
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
         }
-        return {**told, "errors": self.errors} if self.errors else told
+        return {**content, "errors": self.errors} if self.errors else content

@@ -1,4 +1,4 @@
-"""The application: an ASGI app to serve as it is, or to mount in another one."""
+"""ASGI application of the inbox, to serve directly or to mount in another application."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
-from chat_inbox.api import Api, json_answer
-from chat_inbox.approval_links import Links
-from chat_inbox.approval_service import ApprovalService, Authorise
-from chat_inbox.event_streams import Streams
-from chat_inbox.http_errors import ProblemError
-from chat_inbox.openapi import document
+from chat_inbox.api import Api, json_response
+from chat_inbox.approval_links import ApprovalLinks
+from chat_inbox.approval_service import ApprovalService, Authorize
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.openapi import build_document
 from chat_inbox.pages import Pages
-from chat_inbox.render import ASSETS, render
-from chat_inbox.security import Authenticate, Shield, Tokens
-from chat_inbox.store_watcher import Watch
+from chat_inbox.render import ASSET_ROUTE, render
+from chat_inbox.security import Authenticate, FormTokens, SecurityHeaders
+from chat_inbox.store_watcher import StoreWatcher
 
-_SHORTEST_SECRET: Final = 32
+_MIN_SECRET_BYTES: Final = 32
 
 
-def everybody(_person: str, _in_charge: str | None, /) -> bool:
-    """Whoever is signed in may see everything, and decide it."""
+def allow_everyone(_person: str, _in_charge: str | None, /) -> bool:
+    """Allow every authenticated person to see and decide everything."""
     return True
 
 
@@ -46,23 +46,28 @@ def _now() -> datetime:
 
 @final
 class Inbox:
-    """Pages and an API on which people decide about the calls that wait in a store.
+    """ASGI application with pages and a JSON API for deciding the waiting tool calls of a store.
 
-    It is an ASGI application. Served on its own, it opens and closes itself. Mounted in another one, it is opened by
-    that one's lifespan: `Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan)`, or by `async with inbox`
-    in a lifespan of the application's own. It does not close the store.
+    Served directly, it opens and closes with the lifespan of the server. Mounted in another application, it needs that
+    application's lifespan: `Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan)`, or `async with inbox`
+    in a lifespan function. The caller owns the store: closing the inbox does not close it.
 
     Args:
-        store: where the conversations rest.
-        authenticate: who asks: the name that decisions are recorded under; `None` where nobody is signed in.
-        chat: what goes on with a conversation when somebody has decided; a function of the conversation's id where
-            that is not always the same. Without one a worker goes on with it, and arguments are edited as JSON.
-        authorise: whether a person may see, and decide in, a conversation, given who is in charge of it. Everybody may
-            unless it is given.
-        secret: signs the forms; a random one unless given. Processes that serve one site share it.
-        approvals: the keys of bound approvals; with them `/link?token=…` takes a token of `ApprovalKeys.bind()`.
-        grace_seconds: how long runs may go on when the application ends; what is then still running is cancelled.
-        now: the clock, with a zone.
+        store: Store of the conversations.
+        authenticate: Returns the name of the person who sent a request, or None without a valid sign-in. Decisions are
+            recorded under this name.
+        chat: Chat that continues a conversation after a decision, or a function that returns it for a conversation id.
+            Without a chat, a worker must resume the conversations, and arguments are edited as JSON.
+        authorize: Returns whether a person may see a conversation and decide its calls, given the person in charge of
+            it. By default every authenticated person may.
+        secret: Key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
+            it is random.
+        approvals: Keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
+        grace_seconds: Time that active runs have to finish when the inbox closes. After it they are cancelled.
+        now: Clock that returns aware datetimes.
+
+    Raises:
+        UsageError: The secret is too short, or `chat` is neither a chat nor a function.
     """
 
     def __init__(
@@ -71,111 +76,120 @@ class Inbox:
         *,
         authenticate: Authenticate,
         chat: AnyChat | Callable[[str], AnyChat | None] | None = None,
-        authorise: Authorise = everybody,
+        authorize: Authorize = allow_everyone,
         secret: bytes | None = None,
         approvals: ApprovalKeys | None = None,
         grace_seconds: float = 10.0,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        if secret is not None and len(secret) < _SHORTEST_SECRET:
-            msg = f"secret needs {_SHORTEST_SECRET} bytes, not {len(secret)}: secrets.token_bytes(32) makes them"
+        if secret is not None and len(secret) < _MIN_SECRET_BYTES:
+            msg = (
+                f"secret has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}: create it with secrets.token_bytes(32)"
+            )
             raise UsageError(msg)
         self._authenticate = authenticate
-        self._grace = grace_seconds
-        self._desk = ApprovalService(store, _chat_of(chat), authorise, now)
-        self._watch = Watch(store, self._desk.runs)
+        self._grace_seconds = grace_seconds
+        self._service = ApprovalService(store, _chat_finder(chat), authorize, now)
+        self._watcher = StoreWatcher(store, self._service.runs)
         self._stack: AsyncExitStack | None = None
-        streams = Streams(self._watch, secrets.token_hex(4))
-        pages = Pages(self._desk, streams, self._who, Tokens(secret or secrets.token_bytes(32)))
-        routes = [*pages.routes(), *Api(self._desk, streams, self._who).routes(), ASSETS]
+        streams = EventStreams(self._watcher, secrets.token_hex(4))
+        pages = Pages(self._service, streams, self._require_person, FormTokens(secret or secrets.token_bytes(32)))
+        routes = [*pages.routes(), *Api(self._service, streams, self._require_person).routes(), ASSET_ROUTE]
         if approvals is not None:
-            routes += Links(self._desk, approvals, authenticate).routes()
-        handlers = {ProblemError: _told, HTTPException: _told, Exception: _broken}
+            routes += ApprovalLinks(self._service, approvals, authenticate).routes()
+        handlers = {HTTPError: _handle_error, HTTPException: _handle_error, Exception: _handle_unexpected_error}
         self._app = Starlette(
             routes=routes,
-            middleware=[Middleware(Shield)],
+            middleware=[Middleware(SecurityHeaders)],
             exception_handlers=cast("dict[type[Exception], ExceptionHandler]", handlers),
             lifespan=self.lifespan,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Handle an ASGI connection."""
         await self._app(scope, receive, send)
 
     async def __aenter__(self) -> Self:
-        """Open it: from now on runs can go on."""
+        """Open the inbox, so that runs can start.
+
+        Raises:
+            UsageError: The inbox is already open.
+        """
         if self._stack is not None:
-            msg = "the inbox is open already: one application opens it, once"
+            msg = "the inbox is already open: enter it once, in one application"
             raise UsageError(msg)
         stack = AsyncExitStack()
         group = await stack.enter_async_context(anyio.create_task_group())
-        group.start_soon(self._watch.run)
-        self._desk.runs.open(group)
+        group.start_soon(self._watcher.run)
+        self._service.runs.open(group)
         self._stack = stack
         stack.callback(group.cancel_scope.cancel)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it: runs that are live have `grace_seconds` to end."""
+        """Close the inbox. Active runs have `grace_seconds` to finish."""
         stack, self._stack = self._stack, None
-        self._desk.runs.close()
-        with anyio.move_on_after(self._grace):
-            await self._desk.runs.idle()
+        self._service.runs.close()
+        with anyio.move_on_after(self._grace_seconds):
+            await self._service.runs.wait_idle()
         if stack is not None:
             await stack.aclose()
 
     @asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncGenerator[None]:
-        """The lifespan, for the application around it."""
+        """Open the inbox for the lifespan of the surrounding application."""
         async with self:
             yield
 
     def openapi(self, root_path: str = "") -> dict[str, Any]:
-        """The description of the API, as it is served under `/openapi.json`."""
-        return document(root_path)
+        """Return the OpenAPI description that `/openapi.json` serves."""
+        return build_document(root_path)
 
-    async def _who(self, request: Request) -> str:
+    async def _require_person(self, request: Request) -> str:
         person = await self._authenticate(request)
         if person is None:
-            raise ProblemError(
+            raise HTTPError(
                 401, "You are not signed in, or may not use this: sign in where this is part of, and return."
             )
         return person
 
 
-def _chat_of(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Callable[[str], AnyChat | None]:
+def _chat_finder(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Callable[[str], AnyChat | None]:
+    """Return a function from conversation ids to chats."""
     if callable(chat):
         return chat
-    if chat is not None and not isinstance(chat, Chat):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-        msg = f"chat must be a chat that completes, or a function of a conversation's id, not {chat!r}"
+    if chat is not None and not isinstance(chat, Chat):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
+        msg = f"chat must be a chat from ChatBuilder.build() or a function of the conversation id, not {chat!r}"
         raise UsageError(msg)
     return lambda _conversation: chat
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _handle_error(request: Request, error: Exception) -> Response:
+    """Convert an HTTP error of the inbox or of Starlette to a response."""
     headers: Mapping[str, str] = {}
     if isinstance(error, HTTPException):
-        headers = error.headers or {}  # which methods an address takes
-        error = ProblemError(error.status_code, _SENTENCES.get(error.status_code, f"{error.detail}."))
-    assert isinstance(error, ProblemError)  # noqa: S101 - the handlers are for these two
-    answer = _answer(request, error)
-    answer.headers.update(headers)
-    return answer
+        headers = error.headers or {}  # `Allow`, with status 405
+        error = HTTPError(error.status_code, _STATUS_DETAILS.get(error.status_code, f"{error.detail}."))
+    assert isinstance(error, HTTPError)  # noqa: S101 - it is registered for these two types
+    response = _error_response(request, error)
+    response.headers.update(headers)
+    return response
 
 
-async def _broken(request: Request, _error: Exception) -> Response:
-    return _answer(request, ProblemError(500, "Something went wrong here; the log of the server has all of it."))
+async def _handle_unexpected_error(request: Request, _error: Exception) -> Response:
+    return _error_response(request, HTTPError(500, "Something went wrong here; the log of the server has all of it."))
 
 
-_SENTENCES: Final = {
+_STATUS_DETAILS: Final = {
     404: "There is nothing at this address.",
     405: "This address does not take such a request: decisions are sent by POST, and everything else is read by GET.",
 }
 
 
-def _answer(request: Request, problem: ProblemError) -> Response:
+def _error_response(request: Request, error: HTTPError) -> Response:
+    """Return the error as problem details for the API, or as a page."""
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if path.startswith("/api/") or path == "/openapi.json":
-        return json_answer(problem.document, problem.status, "application/problem+json")
-    title = HTTPStatus(problem.status).phrase
-    return render(request, "problem.html", problem.status, title=title, detail=problem.detail, person=None)
+        return json_response(error.document, error.status, "application/problem+json")
+    title = HTTPStatus(error.status).phrase
+    return render(request, "problem.html", error.status, title=title, detail=error.detail, person=None)

@@ -1,4 +1,4 @@
-"""The description of the API, as OpenAPI 3.1."""
+"""OpenAPI 3.1 description of the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _described(schema: Json, text: str) -> Json:
     return {**schema, "description": text}
 
 
-def _closed(properties: dict[str, object], optional: tuple[str, ...] = ()) -> Json:
+def _object_schema(properties: dict[str, object], optional: tuple[str, ...] = ()) -> Json:
+    """Return the schema of an object that allows no further properties."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -48,7 +49,7 @@ _CALL: Final[dict[str, object]] = {
     "decisions": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}},
 }
 _SCHEMAS: Final[dict[str, object]] = {
-    "Waiting": _closed(
+    "Waiting": _object_schema(
         {
             "conversation": _CONVERSATION_NAME,
             "id": _TEXT,
@@ -63,7 +64,7 @@ _SCHEMAS: Final[dict[str, object]] = {
             "error": _OPTIONAL,
         }
     ),
-    "Decision": _closed(
+    "Decision": _object_schema(
         {
             "action": {"enum": ["approve", "reject", "cancel", "retry", "complete", "fail"]},
             "by": _OPTIONAL,
@@ -72,11 +73,11 @@ _SCHEMAS: Final[dict[str, object]] = {
             "arguments": _EDITS,
         }
     ),
-    "Call": _closed(_CALL),
-    "CallWithSchema": _closed(
+    "Call": _object_schema(_CALL),
+    "CallWithSchema": _object_schema(
         {**_CALL, "schema": {"type": ["object", "null"], "description": "The JSON Schema of the tool's arguments."}}
     ),
-    "Conversation": _closed(
+    "Conversation": _object_schema(
         {
             "conversation": _CONVERSATION_NAME,
             "id": _TEXT,
@@ -114,36 +115,49 @@ _BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
 }
 
 
-def document(root_path: str = "") -> Json:
-    """The description; `root_path` is where the application is mounted."""
+def build_document(root_path: str = "") -> Json:
+    """Return the OpenAPI document. `root_path` is the path where the application is mounted."""
     one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
     limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     paths: dict[str, object] = {
-        "/openapi.json": {"get": _operation("describe", "This description.", _json("200", _OBJECT))},
+        "/openapi.json": {"get": _operation("describe", "This description.", _json_response("200", _OBJECT))},
         "/api/waiting": {
             "get": {
-                **_operation("waiting", "Every call that waits, and that you may see.", _json("200", _WAITING)),
+                **_operation(
+                    "waiting", "Every call that waits, and that you may see.", _json_response("200", _WAITING)
+                ),
                 "parameters": [limit],
             }
         },
-        "/api/waiting/stream": {"get": _stream("followWaiting", "`changed`, whenever the list is another one.")},
-        one: {"get": _operation("show", "A conversation.", _json("200", _ref("Conversation")), conversation=True)},
+        "/api/waiting/stream": {
+            "get": _stream_operation("followWaiting", "`changed`, whenever the list is another one.")
+        },
+        one: {
+            "get": _operation("show", "A conversation.", _json_response("200", _ref("Conversation")), conversation=True)
+        },
         f"{one}/resume": {
             "post": {
                 **_operation(
-                    "resume", "Go on with a conversation.", _json("202", _ref("Conversation")), conversation=True
+                    "resume",
+                    "Go on with a conversation.",
+                    _json_response("202", _ref("Conversation")),
+                    conversation=True,
                 ),
                 "requestBody": _json_content(_OBJECT),
             }
         },
-        f"{one}/stream": {"get": _stream("follow", _EVENTS, conversation=True)},
+        f"{one}/stream": {"get": _stream_operation("follow", _EVENTS, conversation=True)},
         call: {
-            "get": _operation("showCall", "A call.", _json("200", _ref("CallWithSchema")), conversation=True, call=True)
+            "get": _operation(
+                "showCall", "A call.", _json_response("200", _ref("CallWithSchema")), conversation=True, call=True
+            )
         },
     }
     for action, (text, properties) in _BODIES.items():
-        operation = _operation(action, text, _json("200", _ref("CallWithSchema")), conversation=True, call=True)
-        paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _body(properties)}}
+        operation = _operation(
+            action, text, _json_response("200", _ref("CallWithSchema")), conversation=True, call=True
+        )
+        paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _decision_body(properties)}}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -168,10 +182,10 @@ def _ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_WAITING: Final = _closed({"waiting": {"type": "array", "items": _ref("Waiting")}})
+_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _ref("Waiting")}})
 
 
-def _json(status: str, schema: Json) -> Json:
+def _json_response(status: str, schema: Json) -> Json:
     return {status: {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
 
 
@@ -182,26 +196,26 @@ def _operation(name: str, summary: str, responses: Json, *, conversation: bool =
         for word, given in (("conversation", conversation), ("call", call))
         if given
     ]
-    told: Json = {"operationId": name, "summary": summary, "responses": {**responses, "default": problem}}
-    return {**told, "parameters": parameters} if parameters else told
+    operation: Json = {"operationId": name, "summary": summary, "responses": {**responses, "default": problem}}
+    return {**operation, "parameters": parameters} if parameters else operation
 
 
-def _stream(name: str, summary: str, *, conversation: bool = False) -> Json:
+def _stream_operation(name: str, summary: str, *, conversation: bool = False) -> Json:
     answer: Json = {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": _TEXT}}}}
-    told = _operation(name, summary, answer, conversation=conversation)
+    operation = _operation(name, summary, answer, conversation=conversation)
     after = {"name": "after", "in": "query", "schema": _TEXT, "description": "`place` of what was read before."}
     last = {"name": "last-event-id", "in": "header", "schema": _TEXT}
-    found = told.get("parameters")
-    return {**told, "parameters": [*(found if isinstance(found, list) else []), after, last]}
+    found = operation.get("parameters")
+    return {**operation, "parameters": [*(found if isinstance(found, list) else []), after, last]}
 
 
-def _body(properties: dict[str, object]) -> Json:
+def _decision_body(properties: dict[str, object]) -> Json:
     common = {
         "version": _VERSION,
         "note": _OPTIONAL,
         "resume": {"type": "boolean", "default": True, "description": "Whether a run goes on at once."},
     }
-    schema = _closed({**common, **properties}, optional=("note", "resume", "arguments", "reason"))
+    schema = _object_schema({**common, **properties}, optional=("note", "resume", "arguments", "reason"))
     return _json_content(schema)
 
 

@@ -1,4 +1,4 @@
-"""The pages: HTML that works without a script, and comes alive with one."""
+"""HTML pages of the inbox. They work without JavaScript; a script keeps them up to date."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from chat_inbox.api import WhoAsks
+from chat_inbox.api import PersonResolver
 from chat_inbox.approval_service import Action, ApprovalService, Choice
-from chat_inbox.conversation_view import SHOWN, View, anchor_of
-from chat_inbox.event_streams import Streams
-from chat_inbox.forms import Field, blame, build, errors_of, line_text, read, same
-from chat_inbox.http_errors import ProblemError
+from chat_inbox.conversation_view import DEFAULT_TURNS, ConversationView, call_anchor
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.forms import Field, attach_errors, build_form, format_line, invalid_fields, is_same_json, read_form
+from chat_inbox.http_errors import HTTPError
 from chat_inbox.render import render
-from chat_inbox.security import Tokens, body_of, cookie_of, keep_cookie, require_same_origin
-from chat_inbox.tool_calls import Path, is_expired, remaining, waits_for
-from chat_inbox.url_keys import ids_of, quote_key
+from chat_inbox.security import FormTokens, get_cookie, read_body, require_same_origin, set_cookie
+from chat_inbox.tool_calls import Path, format_relative_time, is_expired, waits_for
+from chat_inbox.url_keys import decode_key, quote_key
 
 Posted: TypeAlias = Mapping[str, str]
 
@@ -36,14 +36,22 @@ DONE: Final = {
     "complete": "Recorded with your result.",
     "resume": "The conversation goes on.",
 }
-_MOST_LISTED: Final = 200
-_MOST_FIELDS: Final = 20_000
+_MAX_ROWS: Final = 200
+_MAX_FIELDS: Final = 20_000
 
 
 @final
 @dataclass(slots=True)
 class Draft:
-    """What somebody wrote into the form of a call, and what is wrong with it."""
+    """Submitted form of a call, with its errors.
+
+    Attributes:
+        path: Path of the call.
+        form: Form of the arguments, if there is one.
+        posted: Submitted fields by name.
+        problem: Message about the form as a whole.
+        errors: Messages about fields other than the arguments, by field name.
+    """
 
     path: Path
     form: Field | None
@@ -54,43 +62,48 @@ class Draft:
 
 @final
 class Pages:
-    """The routes of the pages."""
+    """Routes of the pages."""
 
-    def __init__(self, desk: ApprovalService, streams: Streams, who: WhoAsks, tokens: Tokens) -> None:
-        self._desk = desk
+    def __init__(
+        self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
+    ) -> None:
+        self._service = service
         self._streams = streams
-        self._who = who
+        self._require_person = require_person
         self._tokens = tokens
 
     def routes(self) -> list[Route]:
-        """All of them."""
-        one = "/conversations/{conversation}"
+        """Return all routes."""
+        page = "/conversations/{conversation}"
         return [
             Route("/", self.list, methods=["GET"]),
-            Route(one, self.show, methods=["GET"]),
-            Route(f"{one}/decide", self.decide, methods=["POST"]),
-            Route(f"{one}/resume", self.resume, methods=["POST"]),
+            Route(page, self.show, methods=["GET"]),
+            Route(f"{page}/decide", self.decide, methods=["POST"]),
+            Route(f"{page}/resume", self.resume, methods=["POST"]),
         ]
 
     async def list(self, request: Request) -> Response:
-        """All that waits."""
-        person = await self._who(request)
-        cursor, place = await self._desk.cursor(), self._streams.place(self._desk.runs.front)
-        found = await self._desk.waiting(person)
-        now = self._desk.now()
+        """Render the list of waiting calls."""
+        person = await self._require_person(request)
+        cursor, place = (
+            await self._service.store_cursor(),
+            self._streams.format_position(self._service.runs.list_channel),
+        )
+        waiting = await self._service.waiting(person)
+        now = self._service.now()
         rows: list[dict[str, object]] = []
-        for item in found[:_MOST_LISTED]:
+        for item in waiting[:_MAX_ROWS]:
             wait, moment = item.wait, item.wait.at or item.wait.expires_at
             rows.append(
                 {
-                    "anchor": anchor_of(wait.path),
+                    "anchor": call_anchor(wait.path),
                     "url": f"conversations/{quote_key((item.conversation,))}",
                     "conversation": item.conversation,
                     "person": item.person,
                     "kind": wait.kind,
                     "name": wait.name,
-                    "arguments": _summary(dict(wait.arguments)),
-                    "terms": remaining(moment, now) if moment else "",
+                    "arguments": _summarize_arguments(dict(wait.arguments)),
+                    "terms": format_relative_time(moment, now) if moment else "",
                     "moment": moment.isoformat() if moment else "",
                     "late": moment is not None and moment <= now,
                     "error": wait.error,
@@ -98,91 +111,92 @@ class Pages:
             )
         for row in rows:
             row["version"] = json.dumps([row["kind"], row["arguments"], row["person"], row["error"], row["late"]])
-        more = max(len(found) - _MOST_LISTED, 0)
+        more = max(len(waiting) - _MAX_ROWS, 0)
         stream = f"api/waiting/stream?after={place}&cursor={cursor}"
-        return self._page(request, person, "list.html", rows=rows, more=more, count=len(found), stream=stream)
+        return self._render_page(request, person, "list.html", rows=rows, more=more, count=len(waiting), stream=stream)
 
     async def show(self, request: Request) -> Response:
-        """A conversation, with a form for each call that waits."""
-        person = await self._who(request)
-        return await self._conversation(request, person)
+        """Render a conversation, with a form for each waiting call."""
+        person = await self._require_person(request)
+        return await self._render_conversation(request, person)
 
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
-        """Take the form of a call."""
+        """Handle a submitted decision: redirect if it was stored, otherwise render the form again with its errors."""
         require_same_origin(request)
-        person = await self._who(request)
-        posted = await posted_form(request)
-        self._tokens.require(request, person, posted.get("token", ""))
-        conversation, path = _conversation(request), ids_of(posted.get("call", ""))
-        snapshot = await self._desk.snapshot(person, conversation)
+        person = await self._require_person(request)
+        posted = await read_posted_form(request)
+        self._tokens.verify(request, person, posted.get("token", ""))
+        conversation, path = _conversation_id(request), decode_key(posted.get("call", ""))
+        snapshot = await self._service.snapshot(person, conversation)
         draft = Draft(path, None, posted, "", {})
         try:
-            choice = self._choice(snapshot, draft)
+            choice = self._read_choice(snapshot, draft)
             if choice is not None:
                 version = posted.get("version", "")
-                await self._desk.decide(person, conversation, path, version, choice)
-                done = f"{_url(request, conversation)}?done={choice.action}#{anchor_of(path)}"
+                await self._service.decide(person, conversation, path, version, choice)
+                done = f"{_conversation_url(request, conversation)}?done={choice.action}#{call_anchor(path)}"
                 return RedirectResponse(done, status_code=303)
-            status = 422 if draft.errors or (draft.form and errors_of(draft.form)) else 200
-        except ProblemError as problem:
-            draft.problem, status = problem.detail, problem.status
-            if draft.form is not None and problem.errors:
-                blame(draft.form, problem.errors)
-        if status == 422 and not draft.problem:  # noqa: PLR2004 - unprocessable
+            status = 422 if draft.errors or (draft.form and invalid_fields(draft.form)) else 200
+        except HTTPError as error:
+            draft.problem, status = error.detail, error.status
+            if draft.form is not None and error.errors:
+                attach_errors(draft.form, error.errors)
+        if status == 422 and not draft.problem:  # noqa: PLR2004 - unprocessable content
             draft.problem = "Nothing was decided yet: something in the form will not do."
-        return await self._conversation(request, person, draft, status)
+        return await self._render_conversation(request, person, draft, status)
 
     async def resume(self, request: Request) -> Response:
-        """Go on with a conversation."""
+        """Start a run that continues the conversation, and redirect to its page."""
         require_same_origin(request)
-        person = await self._who(request)
-        posted = await posted_form(request)
-        self._tokens.require(request, person, posted.get("token", ""))
-        conversation = _conversation(request)
-        await self._desk.resume(person, conversation)
-        return RedirectResponse(f"{_url(request, conversation)}?done=resume", status_code=303)
+        person = await self._require_person(request)
+        posted = await read_posted_form(request)
+        self._tokens.verify(request, person, posted.get("token", ""))
+        conversation = _conversation_id(request)
+        await self._service.resume(person, conversation)
+        return RedirectResponse(f"{_conversation_url(request, conversation)}?done=resume", status_code=303)
 
-    def _choice(self, snapshot: Snapshot, draft: Draft) -> Choice | None:
-        """What was chosen; `None` where the page is to be shown again, with another item or with what is wrong."""
-        tool = self._desk.find(snapshot, draft.path)
-        # First of all: what was written about another call is not shown again as if it were about this one.
-        self._desk.require_seen(tool, draft.posted.get("version", ""))
-        draft.form = self._form(snapshot, draft.path, tool)
-        return choice_of(tool, draft)
+    def _read_choice(self, snapshot: Snapshot, draft: Draft) -> Choice | None:
+        """Return the submitted choice, or None if the form has errors or the user added a list item."""
+        tool = self._service.find_call(snapshot, draft.path)
+        # This check comes first: edits of an earlier state must not be shown again as edits of the current one.
+        self._service.require_current(tool, draft.posted.get("version", ""))
+        draft.form = self._build_form(snapshot, draft.path, tool)
+        return read_choice(tool, draft)
 
-    def _form(self, snapshot: Snapshot, path: Path, tool: Tool) -> Field | None:
+    def _build_form(self, snapshot: Snapshot, path: Path, tool: Tool) -> Field | None:
+        """Build the form of a call's arguments if the call waits for a decision."""
         if waits_for(tool) is None:
             return None
-        definition = self._desk.definition(snapshot.id, snapshot.messages, path)
-        return build(definition.declaration.parameters if definition else None, tool.effective_arguments)
+        definition = self._service.tool_definition(snapshot.id, snapshot.messages, path)
+        return build_form(definition.declaration.parameters if definition else None, tool.effective_arguments)
 
-    # --- Showing --------------------------------------------------------------------------------------------------
+    # --- Rendering ------------------------------------------------------------------------------------------------
 
-    async def _conversation(
+    async def _render_conversation(
         self, request: Request, person: str, draft: Draft | None = None, status: int = 200
     ) -> Response:
-        conversation = _conversation(request)
-        cursor = await self._desk.cursor()
-        snapshot = await self._desk.snapshot(person, conversation)
-        due = await self._desk.is_due(snapshot)
-        channel = self._desk.runs.channel(conversation)
-        # From here on nothing is awaited: the place in the stream, the text so far, and the turns are of one moment.
+        conversation = _conversation_id(request)
+        cursor = await self._service.store_cursor()
+        snapshot = await self._service.snapshot(person, conversation)
+        due = await self._service.is_due(snapshot)
+        channel = self._service.runs.channel(conversation)
+        # No await below this line, so that the stream position, the streamed text and the turns are consistent.
         messages: Messages = channel.messages if channel.messages is not None else snapshot.messages
         current = Snapshot(snapshot.id, messages, snapshot.revision, snapshot.person)
 
-        def form_of(path: Path, tool: Tool) -> Field | None:
+        def find_form(path: Path, tool: Tool) -> Field | None:
             if draft is not None and draft.form is not None and draft.path == path:
                 return draft.form
-            return self._form(current, path, tool)
+            return self._build_form(current, path, tool)
 
-        now = self._desk.now()
-        shown = None if "all" in request.query_params else SHOWN
-        items, before = View(now, form_of).items(messages, shown)
-        place = self._streams.place(channel)
+        now = self._service.now()
+        shown = None if "all" in request.query_params else DEFAULT_TURNS
+        items, before = ConversationView(now, find_form).build_items(messages, shown)
+        place = self._streams.format_position(channel)
         waiting = [item.call for item in items if item.call is not None and item.call.form is not None]
-        open_calls = [tool for tool in messages.pending() if is_expired(tool, now)]
+        expired_calls = [tool for tool in messages.pending() if is_expired(tool, now)]
         context: dict[str, object] = {
             "conversation": conversation,
             "key": quote_key((conversation,)),
@@ -191,40 +205,50 @@ class Pages:
             "before": before,
             "waiting": waiting,
             "running": channel.running,
-            "live": channel.live,
+            "live": channel.live_text,
             "place": place.rpartition("-")[2],
             "outcome": channel.outcome,
             "detail": channel.detail,
             "can_resume": not channel.running
-            and self._desk.runs.can_run(conversation)
-            and (due or bool(open_calls) or channel.outcome == "failed"),
+            and self._service.runs.can_run(conversation)
+            and (due or bool(expired_calls) or channel.outcome == "failed"),
             "done": DONE.get(request.query_params.get("done", "")),
             "draft": draft,
-            "draft_anchor": anchor_of(draft.path) if draft is not None else None,
+            "draft_anchor": call_anchor(draft.path) if draft is not None else None,
             "stream": f"api/conversations/{quote_key((conversation,))}/stream?after={place}&cursor={cursor}",
         }
-        return self._page(request, person, "conversation.html", status, **context)
+        return self._render_page(request, person, "conversation.html", status, **context)
 
-    def _page(self, request: Request, person: str, template: str, status: int = 200, **context: object) -> Response:
-        cookie = cookie_of(request)
-        token = self._tokens.of(cookie, person)
-        answer = render(request, template, status, person=person, token=token, **context)
-        keep_cookie(request, answer, cookie)
-        return answer
+    def _render_page(
+        self, request: Request, person: str, template: str, status: int = 200, **context: object
+    ) -> Response:
+        """Render a template with the CSRF token of this browser and person."""
+        cookie = get_cookie(request)
+        token = self._tokens.sign(cookie, person)
+        response = render(request, template, status, person=person, token=token, **context)
+        set_cookie(request, response, cookie)
+        return response
 
 
-def choice_of(tool: Tool, draft: Draft) -> Choice | None:
-    """What was chosen in a form; `None` where it is to be shown again, with another item or with what is wrong.
+def read_choice(tool: Tool, draft: Draft) -> Choice | None:
+    """Parse the submitted decision about a call.
+
+    Args:
+        tool: Call to decide.
+        draft: Submitted form. Errors are stored in it.
+
+    Returns:
+        The decision, or None if the form has errors or the user added a list item.
 
     Raises:
-        ProblemError: nothing was chosen that there is.
+        HTTPError: The form names no known action.
     """
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
     text = posted.get("text", "").strip()
     match action:
         case "approve":
-            return _approved(tool, draft, note)
+            return _read_approval(tool, draft, note)
         case "reject":
             return Choice("reject", text=text or None, note=note)
         case "retry":
@@ -234,25 +258,27 @@ def choice_of(tool: Tool, draft: Draft) -> Choice | None:
         case "fail":
             draft.errors["text"] = "say what went wrong: the model is told"
         case "complete":
-            return _completed(draft, note)
+            return _read_result(draft, note)
         case _:
             if form is None or "add" not in posted:
-                raise ProblemError(400, "Choose one of the buttons of the form: nothing was decided.")
-            read(form, posted)
+                raise HTTPError(400, "Choose one of the buttons of the form: nothing was decided.")
+            read_form(form, posted)
     return None
 
 
-def _approved(tool: Tool, draft: Draft, note: str | None) -> Choice | None:
+def _read_approval(tool: Tool, draft: Draft, note: str | None) -> Choice | None:
+    """Return the approval, with arguments if the user edited them, or None if the form is invalid."""
     if draft.form is None:
         return Choice("approve", note=note)
-    arguments = read(draft.form, draft.posted)
-    if errors_of(draft.form):
+    arguments = read_form(draft.form, draft.posted)
+    if invalid_fields(draft.form):
         return None
-    edited = not same(arguments, dict(tool.effective_arguments))
+    edited = not is_same_json(arguments, dict(tool.effective_arguments))
     return Choice("approve", arguments if edited else None, note=note)
 
 
-def _completed(draft: Draft, note: str | None) -> Choice | None:
+def _read_result(draft: Draft, note: str | None) -> Choice | None:
+    """Return the completion with the submitted result, or None if it is not valid JSON."""
     text = draft.posted.get("result", "")
     if draft.posted.get("as") == "json":
         try:
@@ -265,37 +291,37 @@ def _completed(draft: Draft, note: str | None) -> Choice | None:
     return Choice("complete", result=text.replace("\r\n", "\n"), note=note)
 
 
-async def posted_form(request: Request) -> Posted:
-    """The fields of a form; of two with one name the last one counts.
+async def read_posted_form(request: Request) -> Posted:
+    """Read the fields of a URL-encoded form. If a name is repeated, its last value is returned.
 
     Raises:
-        ProblemError: it is no form, not in UTF-8, or of more fields than a form of ours has.
+        HTTPError: The body is too large, is not a form, is not UTF-8, or has too many fields.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise ProblemError(415, "This takes a form of a page; programs use the API.")
-    body = await body_of(request)
-    if body.count(b"&") >= _MOST_FIELDS:  # they are counted before each of them costs an object
-        raise ProblemError(413, f"A form may have {_MOST_FIELDS} fields at most.")
+        raise HTTPError(415, "This takes a form of a page; programs use the API.")
+    body = await read_body(request)
+    if body.count(b"&") >= _MAX_FIELDS:  # checked before the fields are parsed, to bound the memory
+        raise HTTPError(413, f"A form may have {_MAX_FIELDS} fields at most.")
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise ProblemError(400, "The form is not in UTF-8; load the page again.") from error
+        raise HTTPError(400, "The form is not in UTF-8; load the page again.") from error
     return dict(pairs)
 
 
-def _summary(arguments: dict[str, object]) -> list[tuple[str, str]]:
-    """The first few arguments, each in one line."""
+def _summarize_arguments(arguments: dict[str, object]) -> list[tuple[str, str]]:
+    """Return the first four arguments, each on one line."""
     found: list[tuple[str, str]] = []
     for name, value in list(arguments.items())[:4]:
-        line = line_text(value)
-        found.append((name, line if len(line) <= 80 else f"{line[:79]}…"))  # noqa: PLR2004 - a line of a list
+        line = format_line(value)
+        found.append((name, line if len(line) <= 80 else f"{line[:79]}…"))  # noqa: PLR2004 - length of a line in the list
     return found
 
 
-def _conversation(request: Request) -> str:
-    return ids_of(cast("str", request.path_params["conversation"]))[0]
+def _conversation_id(request: Request) -> str:
+    return decode_key(cast("str", request.path_params["conversation"]))[0]
 
 
-def _url(request: Request, conversation: str) -> str:
+def _conversation_url(request: Request, conversation: str) -> str:
     return f"{request.scope.get('root_path', '')}/conversations/{quote_key((conversation,))}"

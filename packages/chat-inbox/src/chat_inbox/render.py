@@ -1,4 +1,4 @@
-"""Templates to pages. Everything in them is escaped, whoever wrote it."""
+"""Rendering of HTML templates, with autoescaping, and serving of static files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-_KINDS: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MEDIA_TYPES: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @cache
-def environment() -> Environment:
-    """Where the templates are."""
+def get_environment() -> Environment:
+    """Return the Jinja environment of the inbox. All values are escaped."""
     return Environment(
         loader=PackageLoader("chat_inbox"),
         autoescape=True,
@@ -28,32 +28,39 @@ def environment() -> Environment:
 
 
 @cache
-def _asset(name: str) -> tuple[bytes, str]:
-    """A file, and a word for its contents, which stands in its address: a browser may keep it for ever."""
+def _load_asset(name: str) -> tuple[bytes, str]:
+    """Return a static file and the hash of its content. The hash is part of the URL, so browsers may cache forever."""
     data = (files("chat_inbox") / "static" / name).read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:12]
 
 
 def render(request: Request, template: str, status: int = 200, **context: object) -> Response:
-    """A page. Its addresses begin with where the application is mounted."""
+    """Render a template to an HTML response.
+
+    Args:
+        request: Request whose `root_path` prefixes all URLs of the page.
+        template: File name of the template.
+        status: HTTP status code.
+        **context: Variables of the template.
+    """
     root = str(request.scope.get("root_path", ""))
-    assets = {name.replace(".", "_"): f"{root}/static/{_asset(name)[1]}/{name}" for name in _KINDS}
-    page = environment().get_template(template)
+    assets = {name.replace(".", "_"): f"{root}/static/{_load_asset(name)[1]}/{name}" for name in _MEDIA_TYPES}
+    page = get_environment().get_template(template)
     text = page.render(root=root, assets=assets, **context)
-    # Half of a character, which servers produce when they cut a stream, has no place in UTF-8.
+    # UTF-8 cannot encode lone surrogates, which truncated model output can contain.
     return HTMLResponse(text.encode(errors="replace"), status_code=status)
 
 
 async def serve_asset(request: Request) -> Response:
-    """A file of the pages."""
+    """Serve a static file."""
     name = request.path_params["name"]
-    if name not in _KINDS:
+    if name not in _MEDIA_TYPES:
         return Response(status_code=404)
-    data, version = _asset(name)
-    # Another process may be of another release: what it calls by this name is not kept under the name that it had here.
-    same = request.path_params["version"] == version
-    headers = {"cache-control": "public, max-age=31536000, immutable" if same else "no-store"}
-    return Response(data, media_type=_KINDS[name], headers=headers)
+    data, version = _load_asset(name)
+    # During a deployment, another release may ask for its own version of the file: browsers must not cache ours for it.
+    is_current = request.path_params["version"] == version
+    headers = {"cache-control": "public, max-age=31536000, immutable" if is_current else "no-store"}
+    return Response(data, media_type=_MEDIA_TYPES[name], headers=headers)
 
 
-ASSETS: Final = Route("/static/{version}/{name}", serve_asset, methods=["GET"])
+ASSET_ROUTE: Final = Route("/static/{version}/{name}", serve_asset, methods=["GET"])

@@ -1,10 +1,12 @@
-"""Who asks, and whether it is really they who ask: authentication, forged requests, and what a browser may do.
+"""Authentication, protection against cross-site request forgery (CSRF), and security headers.
 
-A form is taken where three things hold. The browser says that it was sent from a page of this very origin
-(`Sec-Fetch-Site`, or `Origin` where that is not said). It carries a token. And the token is the signature, under the
-application's secret, of a random cookie and of the person who is signed in: another site can neither read the cookie
-nor the page, and what somebody plants in the cookie is not signed. The JSON API takes only `application/json`, which
-another site's page cannot send without being asked back, and makes the first of the three checks, too.
+A posted form must pass two checks. The browser must report that a page of the same origin sent it, in `Sec-Fetch-Site`
+or, without that header, in `Origin`. The form must also carry a token: the HMAC of a random cookie and the name of the
+signed-in person, keyed with the secret of the application. Another site can read neither the cookie nor the page, and
+it cannot sign a cookie that it plants.
+
+The JSON API makes the same origin check and accepts only `application/json`, which pages of other sites cannot send
+without a CORS preflight.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chat_inbox.http_errors import ProblemError
+from chat_inbox.http_errors import HTTPError
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
-"""Who asks: the name that decisions are recorded under; `None` where nobody is signed in."""
+"""Return the name of the signed-in person who sent a request, or None. Decisions are recorded under this name."""
 
-COOKIE: Final = "chat_inbox_form"
-MOST_BYTES: Final = 4 * 1024 * 1024
-_LOCAL: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
-_HEADERS: Final = {
+COOKIE_NAME: Final = "chat_inbox_form"
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+_LOCAL_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
+_SECURITY_HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -43,17 +45,17 @@ _HEADERS: Final = {
 
 
 def loopback_only(person: str) -> Authenticate:
-    """Everybody at this machine is `person`; nobody else is anybody.
+    """Return an authentication that accepts only direct requests from this machine, under the name `person`.
 
-    A request through a proxy is from elsewhere, and so is one that came here under a name that is not this machine's: a
-    page of another site can make its own name lead here.
+    It rejects requests that came through a proxy. It also rejects a `Host` header that is not a loopback name: a page
+    of another site can point its own domain name to 127.0.0.1 (DNS rebinding).
     """
 
     async def authenticate(request: Request) -> str | None:
         client = request.client
-        local = _LOCAL.fullmatch(request.headers.get("host", "")) is not None
+        is_local_name = _LOCAL_HOST.fullmatch(request.headers.get("host", "")) is not None
         forwarded = any(header in request.headers for header in ("forwarded", "x-forwarded-for", "x-real-ip"))
-        return person if client is not None and _is_loopback(client.host) and local and not forwarded else None
+        return person if client is not None and _is_loopback(client.host) and is_local_name and not forwarded else None
 
     return authenticate
 
@@ -66,47 +68,69 @@ def _is_loopback(host: str) -> bool:
 
 
 @final
-class Tokens:
-    """Signs forms. Processes that share the work on one site share the secret."""
+class FormTokens:
+    """Signs and verifies CSRF tokens.
+
+    Args:
+        secret: HMAC key. All processes that serve one site must share it.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def of(self, cookie: str, person: str) -> str:
-        """The token of a page: for this browser, and this person."""
+    def sign(self, cookie: str, person: str) -> str:
+        """Return the token of a form.
+
+        Args:
+            cookie: Value of the browser's CSRF cookie.
+            person: Name of the signed-in person.
+        """
         return hmac.new(self._secret, f"{cookie}\0{person}".encode(), "sha256").hexdigest()
 
-    def require(self, request: Request, person: str, token: str) -> None:
-        """Check a form's token.
+    def verify(self, request: Request, person: str, token: str) -> None:
+        """Raise if a form does not carry the token of this browser and person.
+
+        Args:
+            request: Request that posted the form.
+            person: Name of the signed-in person.
+            token: Token from the form.
 
         Raises:
-            ProblemError: it is another one, or there is none.
+            HTTPError: The token is missing or wrong.
         """
-        cookie = request.cookies.get(COOKIE, "")
-        if not cookie or not hmac.compare_digest(self.of(cookie, person).encode(), token.encode(errors="replace")):
-            raise ProblemError(
+        cookie = request.cookies.get(COOKIE_NAME, "")
+        if not cookie or not hmac.compare_digest(self.sign(cookie, person).encode(), token.encode(errors="replace")):
+            raise HTTPError(
                 403, "This form was not made for you, or is too old: load the page again, and decide there."
             )
 
 
-def cookie_of(request: Request) -> str:
-    """The browser's cookie; a new one where it has none."""
-    return request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
+def get_cookie(request: Request) -> str:
+    """Return the CSRF cookie of the request, or a new random value."""
+    return request.cookies.get(COOKIE_NAME) or secrets.token_urlsafe(24)
 
 
-def keep_cookie(request: Request, response: Response, cookie: str) -> None:
-    """Give the browser its cookie, unless it has it."""
-    if request.cookies.get(COOKIE) != cookie:
+def set_cookie(request: Request, response: Response, cookie: str) -> None:
+    """Set the CSRF cookie on the response unless the browser already sent this value.
+
+    Args:
+        request: Request that the response answers.
+        response: Response to modify.
+        cookie: Value of the cookie.
+    """
+    if request.cookies.get(COOKIE_NAME) != cookie:
         path = str(request.scope.get("root_path", "")) or "/"
         secure = request.scope["scheme"] == "https"
-        response.set_cookie(COOKIE, cookie, path=path, httponly=True, secure=secure, samesite="lax")
+        response.set_cookie(COOKIE_NAME, cookie, path=path, httponly=True, secure=secure, samesite="lax")
 
 
 def require_same_origin(request: Request) -> None:
-    """Refuse what the page of another site sent. A program that is no browser says nothing of where it comes from.
+    """Raise if a page of another site sent the request.
+
+    Requests without `Sec-Fetch-Site` and `Origin` pass: clients other than browsers send neither header.
 
     Raises:
-        ProblemError: it came from elsewhere.
+        HTTPError: The request is cross-site.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -114,45 +138,45 @@ def require_same_origin(request: Request) -> None:
             return
     elif origin is None or origin.partition("://")[2] == request.headers.get("host"):
         return
-    raise ProblemError(403, "This request came from the page of another site, and is not taken.")
+    raise HTTPError(403, "This request came from the page of another site, and is not taken.")
 
 
 @final
-class Shield:
-    """Puts what a browser may do with a page into every answer."""
+class SecurityHeaders:
+    """ASGI middleware that adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Handle an ASGI connection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in _SECURITY_HEADERS.items():
                     headers[name] = value
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, sent)
+        await self._app(scope, receive, send_with_headers)
 
 
-async def body_of(request: Request) -> bytes:
-    """The body of a request.
+async def read_body(request: Request) -> bytes:
+    """Read the body of a request.
 
     Raises:
-        ProblemError: it is too long.
+        HTTPError: The body is larger than `MAX_BODY_BYTES`.
     """
     chunks: list[bytes] = []
     size = 0
     async with aclosing(request.stream()) as stream:
         async for chunk in stream:
             size += len(chunk)
-            if size > MOST_BYTES:
-                raise ProblemError(413, f"A request may have {MOST_BYTES} bytes at most.")
+            if size > MAX_BODY_BYTES:
+                raise HTTPError(413, f"A request may have {MAX_BODY_BYTES} bytes at most.")
             chunks.append(chunk)
     return b"".join(chunks)

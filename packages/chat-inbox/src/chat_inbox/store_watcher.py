@@ -1,4 +1,4 @@
-"""Notices what other processes do to the conversations that somebody looks at."""
+"""Notification of open pages about changes that other processes make in the store."""
 
 from __future__ import annotations
 
@@ -9,63 +9,76 @@ import anyio
 from chat_core.errors import UsageError
 from chat_store import Changes, ConversationStore
 
-from chat_inbox.background_runs import Channel, Runs
+from chat_inbox.background_runs import BackgroundRuns, Channel
 
 _log = logging.getLogger("chat_inbox")
-_GLANCE: Final = 5.0
-"""Seconds after which is looked whether anybody listens still."""
+_WAIT_SECONDS: Final = 5.0
+"""Longest wait for a change before the watcher checks whether any page still listens."""
 
 
 @final
-class Watch:
-    """Waits for what changes in the store, while anybody listens, and tells the channels."""
+class StoreWatcher:
+    """Waits for changes in the store while pages are listening, and publishes them to the channels.
 
-    def __init__(self, store: ConversationStore, runs: Runs) -> None:
+    Args:
+        store: Store to watch.
+        runs: Runs whose channels receive the events.
+    """
+
+    def __init__(self, store: ConversationStore, runs: BackgroundRuns) -> None:
         self._store = store
         self._runs = runs
         self._cursor: str | None = None
-        self._somebody = anyio.Event()
+        self._follower_arrived = anyio.Event()
 
     async def catch_up(self, channel: Channel, conversation: str | None, cursor: str) -> bool:
-        """Begin to watch for somebody who listens. Whether what they have seen is old by now, and nobody tells them.
+        """Start watching for a new follower, and return whether its page is already out of date.
 
-        `cursor` is the store's, from before what they have seen was read.
+        Args:
+            channel: Channel that the page follows.
+            conversation: Conversation of the channel; None for the list of waiting calls.
+            cursor: Change cursor of the store, taken before the page was read.
+
+        Returns:
+            True if the store changed after `cursor` and no run in this process reports the change, or if the cursor is
+            invalid.
         """
         if self._cursor is None:
-            # Before the look below: what comes after it, the loop is told.
+            # Taken before the query below, so that the loop sees every change that the query misses.
             self._cursor = (await self._store.changes()).cursor
-        self._somebody.set()
+        self._follower_arrived.set()
         try:
-            found = await self._store.changes(cursor, wait_seconds=0)
-        except UsageError:  # of another database, or of nobody
+            changes = await self._store.changes(cursor, wait_seconds=0)
+        except UsageError:  # the cursor is malformed or from another database
             return True
-        return not channel.running and any(conversation in (None, item.conversation) for item in found.conversations)
+        return not channel.running and any(conversation in (None, item.conversation) for item in changes.conversations)
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Publish changes until the task is cancelled. Errors of the store are logged and retried after one second."""
         while True:
-            await self._somebody.wait()
+            await self._follower_arrived.wait()
             try:
-                await self._step()
-            except Exception:  # noqa: BLE001 - a store may raise anything, and is looked at again
-                _log.warning("the store could not be looked at", exc_info=True)
+                await self._poll()
+            except Exception:  # noqa: BLE001 - a store may raise anything, and is retried
+                _log.warning("could not read the changes of the store; retrying", exc_info=True)
                 await anyio.sleep(1)
 
-    async def _step(self) -> None:
-        if not self._followed():
-            self._somebody, self._cursor = anyio.Event(), None
+    async def _poll(self) -> None:
+        """Wait for the next changes and publish them, or stop polling if no page listens."""
+        if not self._has_followers():
+            self._follower_arrived, self._cursor = anyio.Event(), None
             return
-        found = await self._store.changes(self._cursor, wait_seconds=_GLANCE)
-        self._cursor = found.cursor
-        self._tell(found)
+        changes = await self._store.changes(self._cursor, wait_seconds=_WAIT_SECONDS)
+        self._cursor = changes.cursor
+        self._publish(changes)
 
-    def _followed(self) -> bool:
-        return bool(self._runs.front.followers) or any(item.followers for item in self._runs.channels.values())
+    def _has_followers(self) -> bool:
+        return bool(self._runs.list_channel.followers) or any(item.followers for item in self._runs.channels.values())
 
-    def _tell(self, found: Changes) -> None:
-        if found.conversations:
-            self._runs.front.tell("changed")
-        for item in found.conversations:
+    def _publish(self, changes: Changes) -> None:
+        if changes.conversations:
+            self._runs.list_channel.publish("changed")
+        for item in changes.conversations:
             channel = self._runs.channels.get(item.conversation)
             if channel is not None and channel.followers and not channel.running:
-                channel.tell("changed")
+                channel.publish("changed")

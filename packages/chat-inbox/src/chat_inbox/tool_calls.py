@@ -1,4 +1,4 @@
-"""A call as it is shown and told: in words for people, as JSON for programs."""
+"""Tool calls as the inbox presents them: status texts for people and JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspend
 WaitsFor: TypeAlias = Literal["approval", "schedule", "interrupted"]
 Path: TypeAlias = tuple[str, ...]
 
-_DONE = {
+_ACTION_TEXTS = {
     "approve": "approved {}",
     "reject": "rejected {}",
     "cancel": "cancelled {}",
@@ -24,36 +24,44 @@ _DONE = {
 
 
 def waits_for(tool: Tool) -> WaitsFor | None:
-    """What a call waits for, `None` where nobody can decide about it."""
+    """Return the kind of decision that a call waits for, or None if it waits for none."""
     if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
 
 
-def walk(messages: Messages, above: Path = ()) -> Iterator[tuple[Path, Tool]]:
-    """Every call of a conversation, and of the chats that its tools are, with its path."""
+def walk_calls(messages: Messages, parent_path: Path = ()) -> Iterator[tuple[Path, Tool]]:
+    """Yield every call of a history with its path, including the calls of chats that are tools.
+
+    Args:
+        messages: History to search.
+        parent_path: Path of the call that contains `messages`.
+    """
     for content in messages:
         for tool in content.tools:
-            path = (*above, tool.id)
+            path = (*parent_path, tool.id)
             yield path, tool
             if tool.inner is not None:
-                yield from walk(tool.inner, path)
+                yield from walk_calls(tool.inner, path)
 
 
-def waiting_in(messages: Messages) -> list[tuple[Path, Tool]]:
-    """The calls that somebody can decide about."""
-    return [(path, tool) for path, tool in walk(messages) if waits_for(tool) is not None]
+def waiting_calls(messages: Messages) -> list[tuple[Path, Tool]]:
+    """Return the calls that wait for a decision, with their paths."""
+    return [(path, tool) for path, tool in walk_calls(messages) if waits_for(tool) is not None]
 
 
-def version_of(tool: Tool) -> str:
-    """Stands for the state of a call, and for what would run: who decides says which one they have seen."""
-    seen = [tool.revision, type(tool.status).__name__, dict(tool.effective_arguments)]
-    told = json.dumps(seen, sort_keys=True).encode()
-    return f"{tool.revision}-{hashlib.sha256(told).hexdigest()[:16]}"
+def compute_version(tool: Tool) -> str:
+    """Return an identifier of the call's status and arguments, which a decision must repeat.
+
+    It changes whenever the call changes, so a decision applies only to what the approver saw.
+    """
+    state = [tool.revision, type(tool.status).__name__, dict(tool.effective_arguments)]
+    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    return f"{tool.revision}-{digest[:16]}"
 
 
-def status_of(tool: Tool) -> str:
-    """Where a call stands, in one or two words."""
+def format_status(tool: Tool) -> str:
+    """Return the status of a call in a few words."""
     match waits_for(tool):
         case "approval":
             return "waits for approval"
@@ -65,33 +73,48 @@ def status_of(tool: Tool) -> str:
             return "waits inside" if isinstance(tool.status, Suspended) else type(tool.status).__name__.lower()
 
 
-def decided_by(tool: Tool) -> str:
-    """What became of a call that somebody wanted to decide, and who was faster."""
+def format_conflict(tool: Tool) -> str:
+    """Return the message for an approver whose decision came too late, with the name of the person who decided."""
     if waits_for(tool) is not None and not tool.decisions:
         return f"{tool.name} has changed since this page was made; look at it again, then decide."
     if not tool.decisions:
-        return f"{tool.name} is {status_of(tool)} already; nothing was changed."
+        return f"{tool.name} is {format_status(tool)} already; nothing was changed."
     last = tool.decisions[-1]
-    who = last.by or "Somebody"
+    decider = last.by or "Somebody"
     when = f" at {last.at:%H:%M} UTC" if last.at is not None else ""
     now = "" if waits_for(tool) is None else ", and it waits again"
-    return f"{who} {decision_word(last, tool.name)}{when}{now}. Nothing was changed by you; look at it again."
+    return f"{decider} {format_decision(last, tool.name)}{when}{now}. Nothing was changed by you; look at it again."
 
 
-def decision_word(decision: Decision, what: str = "it") -> str:
-    """What somebody did: `approved it`."""
+def format_decision(decision: Decision, what: str = "it") -> str:
+    """Describe a decision, such as `approved it`.
+
+    Args:
+        decision: Decision to describe.
+        what: Object of the sentence.
+    """
     edited = " with other arguments" if decision.arguments is not None else ""
-    return f"{_DONE[decision.action].format(what)}{edited}"
+    return f"{_ACTION_TEXTS[decision.action].format(what)}{edited}"
 
 
 def is_expired(tool: Tool, now: datetime) -> bool:
-    """Whether an approval would come too late."""
+    """Return whether the approval deadline of a call has passed.
+
+    Args:
+        tool: Call to check.
+        now: Current time, as an aware datetime.
+    """
     status = tool.status
     return isinstance(status, Pending) and status.expires_at is not None and now >= status.expires_at
 
 
-def remaining(moment: datetime, now: datetime) -> str:
-    """How long until a moment: `in 23 h 59 min`."""
+def format_relative_time(moment: datetime, now: datetime) -> str:
+    """Format a time relative to now, such as `in 23 h 59 min` or `5 min ago`.
+
+    Args:
+        moment: Time to format, as an aware datetime.
+        now: Current time, as an aware datetime.
+    """
     left = moment - now
     minutes, days = int(abs(left).total_seconds() // 60), abs(left).days
     if minutes < 1:
@@ -105,8 +128,14 @@ def remaining(moment: datetime, now: datetime) -> str:
     return f"in {text}" if left > timedelta() else f"{text} ago"
 
 
-def call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
-    """A call as JSON. `call` is its name in addresses."""
+def build_call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
+    """Return a call as JSON for the API.
+
+    Args:
+        tool: Call to convert.
+        path: Call ids, from the outermost call to this one.
+        call: The path as it appears in URLs.
+    """
     status = tool.status
     pending = status if isinstance(status, Pending) else None
     return {
@@ -115,11 +144,11 @@ def call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
         "name": tool.name,
         "status": type(status).__name__,
         "waits_for": waits_for(tool),
-        "version": version_of(tool),
+        "version": compute_version(tool),
         "arguments": dict(tool.effective_arguments),
         "asked": dict(tool.call.arguments),
-        "expires_at": _moment(pending.expires_at if pending else None),
-        "at": _moment(pending.at if pending else None),
+        "expires_at": _isoformat(pending.expires_at if pending else None),
+        "at": _isoformat(pending.at if pending else None),
         "error": pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
         "result": tool.result_text() if tool.resolved else None,
         "decisions": [_decision_document(decision) for decision in tool.decisions],
@@ -127,14 +156,15 @@ def call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
 
 
 def _decision_document(decision: Decision) -> dict[str, object]:
+    """Return a decision as JSON for the API."""
     return {
         "action": decision.action,
         "by": decision.by,
-        "at": _moment(decision.at),
+        "at": _isoformat(decision.at),
         "note": decision.note,
         "arguments": None if decision.arguments is None else dict(decision.arguments),
     }
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _isoformat(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()

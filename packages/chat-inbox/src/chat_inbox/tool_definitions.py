@@ -1,4 +1,4 @@
-"""What is known of the tools of a chat: by the names that lead to them through the chats that tools are."""
+"""Lookup of tool definitions in a chat, including chats that are tools of other chats."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from chat_core.messages import Messages
 from chat_core.tools import InvalidArgumentsError, ToolDefinition
 
 
-def names_of(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
-    """The names of the tools on a path.
+def resolve_names(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
+    """Return the tool names along a path of call ids.
+
+    Args:
+        messages: History that contains the calls.
+        path: Call ids, from the outermost call to the innermost.
 
     Raises:
-        KeyError: it leads nowhere.
+        KeyError: There is no call at this path.
     """
     return tuple([messages.tool(*path[:end]).name for end in range(1, len(path) + 1)])
 
 
-def definition_of(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinition | None:
-    """The declared tool, `None` where the chat is not known or has none of this name."""
+def find_definition(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinition | None:
+    """Return the definition of a tool, or None if the chat is unknown or does not declare it.
+
+    Args:
+        chat: Outermost chat.
+        names: Tool names from the outermost chat to the tool. All names but the last are those of chats used as tools.
+    """
     holder: Any = chat
     definition: ToolDefinition | None = None
     for name in names:
-        # A chat shows its tools to nobody but the loop; a chat that is a tool keeps its own under the same name.
+        # There is no public way yet: chats, and tools made from chats, both keep their tools in `_plan`.
         plan: Any = getattr(holder, "_plan", None)
         owners = cast("Mapping[str, tuple[ToolDefinition, object]]", plan.owners if plan is not None else {})
         if name not in owners:
@@ -34,21 +43,29 @@ def definition_of(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinition 
     return definition
 
 
-def problems_of(definition: ToolDefinition, arguments: Mapping[str, object]) -> dict[str, str]:
-    """What the tool has against arguments, by their place; nothing where they will do."""
+def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, object]) -> dict[str, str]:
+    """Validate arguments, and return the error messages by the path of the argument.
+
+    Args:
+        definition: Tool that would receive the arguments.
+        arguments: Arguments to validate.
+
+    Returns:
+        An empty dict if the arguments are valid. Errors about the arguments as a whole have the path `""`.
+    """
     try:
         definition.validate(arguments)
     except InvalidArgumentsError as error:
-        return _by_place(str(error))
+        return _split_by_path(str(error))
     return {}
 
 
-def _by_place(text: str) -> dict[str, str]:
-    """The lines of the message, `- place: what is wrong`; what has no place is about all of them."""
-    found: dict[str, str] = {}
+def _split_by_path(text: str) -> dict[str, str]:
+    """Split a message of lines `- path: error` by path. A text without such lines applies to all arguments."""
+    errors: dict[str, str] = {}
     for line in text.splitlines():
-        place, colon, told = line.removeprefix("- ").partition(": ")
+        path, colon, message = line.removeprefix("- ").partition(": ")
         if not line.startswith("- ") or not colon:
             continue
-        found[place] = f"{found[place]}; {told}" if place in found else told
-    return found or {"": text}
+        errors[path] = f"{errors[path]}; {message}" if path in errors else message
+    return errors or {"": text}

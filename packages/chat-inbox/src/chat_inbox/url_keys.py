@@ -1,4 +1,4 @@
-"""How conversations and calls are named in an address, whatever their ids are made of."""
+"""Encoding of conversation ids and call paths as one URL path segment."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 
-def key_of(*ids: str) -> str:
-    """Ids as one word of an address: of a conversation, or of a call by its path.
+def encode_key(*ids: str) -> str:
+    """Encode ids as one path segment: a conversation id, or the ids of a call path.
 
-    Ids of letters, digits, `-`, `_`, `.` and `~` stand as they are. A server decodes an address once, before anybody
-    sees it; the word survives that where it is quoted once more, as `quote_key` does.
+    Letters, digits, `-`, `_`, `.` and `~` are kept. The result survives the decoding that an ASGI server does before
+    routing, provided that `quote_key` wrote it into the URL.
     """
-    words = [_word(name) for name in ids]
-    return ",".join(words)
+    return ",".join([_encode_id(name) for name in ids])
 
 
-def ids_of(key: str) -> tuple[str, ...]:
-    """The ids that `key_of` was given."""
-    return tuple(["" if word == "%" else _name(word) for word in key.split(",")])
+def decode_key(key: str) -> tuple[str, ...]:
+    """Return the ids that `encode_key` encoded."""
+    return tuple(["" if word == "%" else _decode_id(word) for word in key.split(",")])
 
 
 def quote_key(ids: Sequence[str]) -> str:
-    """The word of these ids, as it stands in an address."""
-    return quote(key_of(*ids), safe=",")
+    """Encode ids as one path segment and quote it for a URL."""
+    return quote(encode_key(*ids), safe=",")
 
 
-def _word(name: str) -> str:
+def _encode_id(name: str) -> str:
+    """Percent-encode one id. An empty id becomes `%`."""
     if not name:
         return "%"
-    # Half of a character, which a model may put into the id of a call, has an address, too.
-    word = quote(name, safe="", errors="surrogatepass")
-    # A browser takes `.` and `..` for steps in an address.
-    return word.replace(".", "%2E") if set(word) == {"."} else word
+    # Ids come from models and may contain lone surrogates.
+    quoted = quote(name, safe="", errors="surrogatepass")
+    # Browsers resolve `.` and `..` as relative path segments.
+    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
 
 
-def _name(word: str) -> str:
+def _decode_id(encoded: str) -> str:
     try:
-        return unquote(word, errors="surrogatepass")
-    except UnicodeDecodeError:  # no id has these bytes
-        return unquote(word)
+        return unquote(encoded, errors="surrogatepass")
+    except UnicodeDecodeError:  # `encode_key` never writes these bytes
+        return unquote(encoded)
