@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from chat_claude import ClaudeBuilder, McpServer, ToolSearch, WebSearch, claude
-from chat_claude.builder import API_KEY_VARIABLE, TOKEN_VARIABLE
+from chat_claude.settings import API_KEY_VARIABLE, TOKEN_VARIABLE
 from chat_core.errors import UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions

@@ -6,75 +6,36 @@ immutable: every `with_…` returns a new builder. What the types forbid fails a
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NoReturn, Self, final
+from dataclasses import replace
+from typing import Self, final
 
 from chat_core.errors import UsageError
-from chat_core.transport.protocol import Transport
-from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.connection import (
+    AUTHORIZATION,
+    ConnectionBuilder,
+    require_model,
+    require_provider_name,
+    require_secret,
+    require_url,
+)
 
 from chat_claude.client import ClaudeProvider
-from chat_claude.options import DEFAULT_PROVIDER, Dialect, McpServer, NativeTool
-
-DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
-API_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
-TOKEN_VARIABLE: Final = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name
-"""Where the key, or the bearer token, for the API is looked for. Neither is ever sent to another server."""
-
-API_VERSION: Final = "2023-06-01"
+from chat_claude.options import McpServer, NativeTool
+from chat_claude.settings import Settings, dialect_for, endpoint_for
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What a builder has been told. `None` is decided when it builds."""
+class _Configurable(ConnectionBuilder[Settings]):
+    """The methods of every state."""
 
-    model: str = ""
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    transport: Transport | None = None
-    provider: str = DEFAULT_PROVIDER
-    description: str = ""
-    max_tokens: int | None = None
-    native_schemas: bool | None = None
-    strict_tools: bool = False
-    system_in_place: bool = False
-    betas: tuple[str, ...] = ()
-    tools: tuple[NativeTool, ...] = ()
-    mcp_servers: tuple[McpServer, ...] = ()
+    __slots__ = ()
 
-
-class _Configurable:
-    """What can be said in every state."""
-
-    __slots__ = ("_settings",)
-
-    def __init__(self, settings: _Settings = _Settings()) -> None:
-        self._settings = settings
-
-    def _with(self, settings: _Settings) -> Self:
-        return type(self)(settings)
-
-    def with_api_key(self, key: str) -> Self:
-        """Send `key` as `x-api-key`. Without it, the API's own URL takes the key from `ANTHROPIC_API_KEY`."""
-        return self._with(replace(self._settings, api_key=_secret(key, "with_api_key() needs a key"), token=None))
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(settings or Settings())
 
     def with_bearer_token(self, token: str) -> Self:
-        """Send `token` as a bearer token, in the place of a key: for OAuth, and for gateways."""
-        token = _secret(token, "with_bearer_token() needs a token")
-        return self._with(replace(self._settings, token=token, api_key=None))
-
-    def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Send these headers too; one of the same name replaces the earlier one. Betas have a method of their own."""
-        given = {name.lower(): value for name, value in headers.items()}
-        betas = tuple([item.strip() for item in given.pop("anthropic-beta", "").split(",") if item.strip()])
-        merged = {**dict(self._settings.headers), **given}
-        settings = replace(self._settings, headers=tuple(merged.items()), betas=(*self._settings.betas, *betas))
-        return self._with(settings)
+        """Send `token` as a bearer token, in place of a key: for OAuth, and for gateways."""
+        secret = require_secret("with_bearer_token", token, "a token")
+        return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_betas(self, *betas: str) -> Self:
         """Ask for beta features with every request, by the values of the `anthropic-beta` header."""
@@ -83,19 +44,9 @@ class _Configurable:
             raise UsageError(msg)
         return self._with(replace(self._settings, betas=(*self._settings.betas, *betas)))
 
-    def with_transport(self, transport: Transport) -> Self:
-        """Travel by `transport`, which stays open when the provider closes. Without it, the httpx transport is used."""
-        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, transport=transport))
-
     def with_provider_name(self, name: str, description: str = "") -> Self:
         """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
-        if not name:
-            msg = "with_provider_name() needs a name, not an empty text"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, provider=name, description=description))
+        return self._with(replace(self._settings, provider=require_provider_name(name), description=description))
 
     def with_max_tokens(self, limit: int) -> Self:
         """How long an answer may be where a call does not say it. Without it, the model's name decides (16,000)."""
@@ -120,14 +71,10 @@ class _Configurable:
 class _WithoutModel(_Configurable):
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name in {"build", "with_native_tools", "with_mcp_servers"}:
-                msg = f"{name}() needs a model: call .with_model('…') first"
-                raise AttributeError(msg)
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
+    def _missing_method_hint(self, name: str) -> str | None:
+        if name in {"build", "with_native_tools", "with_mcp_servers"}:
+            return f"{name}() needs a model: call .with_model('…') first"
+        return None
 
 
 class _Ready(_Configurable):
@@ -140,51 +87,37 @@ class _Ready(_Configurable):
             UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
         """
         settings = self._settings
-        known = Dialect.of(settings.model, provider=settings.provider)
-        dialect = replace(
-            known,
-            max_tokens=settings.max_tokens or known.max_tokens,
-            schemas=known.schemas if settings.native_schemas is None else settings.native_schemas,
-            strict_tools=settings.strict_tools,
-            system_in_place=settings.system_in_place,
-            betas=settings.betas,
-            tools=settings.tools,
-            mcp_servers=settings.mcp_servers,
-        )
         return ClaudeProvider(
-            dialect,
-            Endpoint(settings.base_url or DEFAULT_BASE_URL, _headers(settings)),
-            settings.transport if settings.transport is not None else _default_transport(),
+            dialect_for(settings),
+            endpoint_for(settings),
+            settings.transport_or_default(),
             owns_transport=settings.transport is None,
             description=settings.description,
         )
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name == "with_model":
-                msg = f"it has its model, {self._settings.model!r}: begin with ClaudeBuilder() for another one"
-                raise AttributeError(msg)
-            if name in {"with_native_tools", "with_mcp_servers"}:
-                server = (self._settings.base_url or "").partition("?")[0].rpartition("@")[2]  # the rest may be secret
-                msg = f"{name}() is for the API itself; for {server} name them in ClaudeOptions(tools=…)"
-                raise AttributeError(msg)
-            if name == "with_base_url":
-                msg = "with_base_url() comes before tools that the API itself runs: another server has others"
-                raise AttributeError(msg)
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
+    def _missing_method_hint(self, name: str) -> str | None:
+        if name == "with_model":
+            return f"it has its model, {self._settings.model!r}: begin with ClaudeBuilder() for another one"
+        if name in {"with_native_tools", "with_mcp_servers"}:
+            server = (self._settings.base_url or "").partition("?")[0].rpartition("@")[2]  # the rest may be secret
+            return f"{name}() is for the API itself; for {server} name them in ClaudeOptions(tools=…)"
+        if name == "with_base_url":
+            return "with_base_url() comes before tools that the API itself runs: another server has others"
+        return None
 
 
 @final
 class ClaudeBuilder(_WithoutModel):
-    """Builds a provider for Claude. It needs a model first: `.with_model("…")`."""
+    """Builds a provider for Claude. It needs a model first: `.with_model("…")`.
+
+    The key is read from `ANTHROPIC_API_KEY`, or a bearer token from `ANTHROPIC_AUTH_TOKEN`.
+    """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyClaudeBuilder:
         """Ask for `model`, by the API's name for it."""
-        return ReadyClaudeBuilder(replace(self._settings, model=_model(model)))
+        return ReadyClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
     def with_base_url(self, url: str) -> GatewayClaudeBuilder:
         """Ask the server at `url`, the part before `/v1/messages`; a query in it goes with every request."""
@@ -199,7 +132,7 @@ class GatewayClaudeBuilder(_WithoutModel):
 
     def with_model(self, model: str) -> ReadyGatewayClaudeBuilder:
         """Ask for `model`, by the server's name for it."""
-        return ReadyGatewayClaudeBuilder(replace(self._settings, model=_model(model)))
+        return ReadyGatewayClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
 
 @final
@@ -258,54 +191,7 @@ def claude(model: str, *, api_key: str | None = None) -> ClaudeProvider:
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
-def _model(model: str) -> str:
-    if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"with_model() needs the name of a model, not {model!r}"
-        raise UsageError(msg)
-    return model
-
-
-def _secret(value: str, needs: str) -> str:
-    if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{needs}, and it got nothing: is its environment variable set?"
-        raise UsageError(msg)
-    return value.strip()
-
-
 def _base_url(url: str) -> str:
-    if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"with_base_url() needs a URL like 'https://gateway.example/anthropic', not {url!r}"
-        raise UsageError(msg)
-    head, mark, query = url.partition("?")
+    head, mark, query = require_url("with_base_url", url, "https://gateway.example/anthropic").partition("?")
     # The version is part of the path of this wire; a base URL that has it already means the same.
     return f"{head.rstrip('/').removesuffix('/v1')}{mark}{query}"
-
-
-def _headers(settings: _Settings) -> dict[str, str]:
-    headers = {"anthropic-version": API_VERSION, **dict(settings.headers)}
-    if "x-api-key" in headers or "authorization" in headers:
-        return headers
-    key, token = settings.api_key, settings.token
-    if key is None and token is None and settings.base_url is None:
-        key = os.environ.get(API_KEY_VARIABLE, "").strip() or None
-        token = (os.environ.get(TOKEN_VARIABLE, "").strip() or None) if key is None else None
-        if key is None and token is None and settings.transport is None:
-            msg = (
-                f"there is no key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
-                "or name another server with .with_base_url('…')"
-            )
-            raise UsageError(msg)
-    if key is not None:
-        headers["x-api-key"] = key
-    elif token is not None:
-        headers["authorization"] = f"Bearer {token}"
-    return headers
-
-
-def _default_transport() -> Transport:
-    try:
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
-    except ImportError as error:
-        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
-        raise UsageError(msg) from error
-    return HttpxTransport()

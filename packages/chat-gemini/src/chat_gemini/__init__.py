@@ -1,16 +1,13 @@
 """The Gemini wire: the models of Google, over any transport."""
 
 from chat_gemini.builder import (
-    API_KEY_VARIABLES,
-    DEFAULT_BASE_URL,
     GeminiBuilder,
     GeminiEmbeddingsBuilder,
     ReadyGeminiBuilder,
     gemini,
 )
 from chat_gemini.client import GeminiEmbeddings, GeminiProvider
-from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions, SafetySetting
-from chat_gemini.tools import (
+from chat_gemini.native import (
     CodeExecution,
     FileSearch,
     GoogleMaps,
@@ -19,6 +16,8 @@ from chat_gemini.tools import (
     NativeTool,
     UrlContext,
 )
+from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions, SafetySetting
+from chat_gemini.settings import API_KEY_VARIABLES, DEFAULT_BASE_URL
 
 __all__ = [
     "API_KEY_VARIABLES",

@@ -5,24 +5,23 @@ All states are immutable: every `with_…` returns a new one. What the types for
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, NoReturn, Self, final
+from dataclasses import replace
+from typing import Final, Literal, Self, final
 
 from chat_core.errors import UsageError
-from chat_core.transport.protocol import Transport
-from chat_core.wire.endpoint import Endpoint
-from chat_core.wire.shapes import Json
+from chat_core.wire.connection import (
+    AUTHORIZATION,
+    AddressBuilder,
+    require_model,
+    require_provider_name,
+    require_secret,
+)
 
 from chat_gemini.client import GeminiEmbeddings, GeminiProvider
-from chat_gemini.options import DEFAULT_PROVIDER, Dialect, EmbeddingDialect, SafetySetting, Schemas, Thinking
-from chat_gemini.tools import CodeExecution, FileSearch, GoogleMaps, GoogleSearch, NativeTool, UrlContext
-
-DEFAULT_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
-API_KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Where the key for the default base URL is looked for, in this order. It is never sent to another one."""
+from chat_gemini.native import CodeExecution, FileSearch, GoogleMaps, GoogleSearch, NativeTool, UrlContext
+from chat_gemini.options import Dialect, EmbeddingDialect, SafetySetting, Thinking
+from chat_gemini.settings import Settings, endpoint_for
 
 STAND_IN: Final = "skip_thought_signature_validator"
 """What the vendor takes for the signature of a call that another model made."""
@@ -31,50 +30,13 @@ NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
 """Models from Gemini 3 on: they think by level, sign their calls, and see the files in a result."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What a builder has been told. `None` is decided when it builds."""
+class _Configurable(AddressBuilder[Settings]):
+    """The methods of every state."""
 
-    model: str = ""
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    vertex: tuple[str, str] | None = None
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    transport: Transport | None = None
-    provider: str = DEFAULT_PROVIDER
-    description: str = ""
-    schemas: Schemas = "json"
-    thinking: Thinking | None = None
-    include_thoughts: bool | None = None
-    modalities: tuple[str, ...] | None = None
-    safety: tuple[SafetySetting, ...] | None = None
-    tools: tuple[NativeTool, ...] = ()
-    framing: Literal["sse", "json-array"] = "sse"
-    dimensions: int | None = None
-    task_type: str | None = None
-    auto_truncate: bool | None = None
-    max_batch: int | None = None
+    __slots__ = ()
 
-
-class _Configurable:
-    """What can be said in every state."""
-
-    __slots__ = ("_settings",)
-
-    def __init__(self, settings: _Settings = _Settings()) -> None:
-        self._settings = settings
-
-    def _with(self, settings: _Settings) -> Self:
-        return type(self)(settings)
-
-    def with_base_url(self, url: str) -> Self:
-        """Ask the server at `url`, the part before `/models/…`; a query in it goes with every request."""
-        if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_base_url() needs a URL like 'http://localhost:8080/v1beta', not {url!r}"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, base_url=url))
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(settings or Settings())
 
     def with_vertex(self, project: str, location: str = "global") -> Self:
         """Ask Vertex AI for a project's models in a location. It needs `with_token()`."""
@@ -83,43 +45,28 @@ class _Configurable:
             raise UsageError(msg)
         return self._with(replace(self._settings, vertex=(project, location)))
 
-    def with_api_key(self, key: str) -> Self:
-        """Send `key`. Without it, the default base URL takes the key from `GEMINI_API_KEY` or `GOOGLE_API_KEY`."""
-        return self._with(replace(self._settings, api_key=_secret(key, "with_api_key()"), token=None))
-
     def with_token(self, token: str) -> Self:
         """Send `token` as a bearer token, in place of a key."""
-        return self._with(replace(self._settings, token=_secret(token, "with_token()"), api_key=None))
-
-    def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Send these headers too; one of the same name replaces the earlier one."""
-        merged = {name.lower(): value for name, value in (*self._settings.headers, *headers.items())}
-        return self._with(replace(self._settings, headers=tuple(merged.items())))
-
-    def with_transport(self, transport: Transport) -> Self:
-        """Travel by `transport`, which stays open when the provider closes. Without it, the httpx transport is used."""
-        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, transport=transport))
+        secret = require_secret("with_token", token, "a token")
+        return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
         """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
-        if not name:
-            msg = "with_provider_name() needs a name, not an empty text"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, provider=name, description=description))
+        return self._with(replace(self._settings, provider=require_provider_name(name), description=description))
 
 
 @final
 class GeminiBuilder(_Configurable):
-    """Builds a provider of Gemini's models. It needs a model first: `.with_model("…")`."""
+    """Builds a provider of Gemini's models. It needs a model first: `.with_model("…")`.
+
+    The key is read from `GEMINI_API_KEY` or `GOOGLE_API_KEY`.
+    """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyGeminiBuilder:
         """Ask for answers of `model`."""
-        return ReadyGeminiBuilder(replace(self._settings, model=_model(model, "with_model()")))
+        return ReadyGeminiBuilder(replace(self._settings, model=_model("with_model", model)))
 
     def with_embedding_model(
         self,
@@ -145,7 +92,7 @@ class GeminiBuilder(_Configurable):
                 raise UsageError(msg)
         settings = replace(
             self._settings,
-            model=_model(model, "with_embedding_model()"),
+            model=_model("with_embedding_model", model),
             dimensions=dimensions,
             task_type=task_type,
             auto_truncate=auto_truncate,
@@ -153,14 +100,10 @@ class GeminiBuilder(_Configurable):
         )
         return GeminiEmbeddingsBuilder(settings)
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name == "build" or name in vars(ReadyGeminiBuilder):
-                msg = f"{name}() needs a model: call .with_model('…') first"
-                raise AttributeError(msg)
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
+    def _missing_method_hint(self, name: str) -> str | None:
+        if name in vars(ReadyGeminiBuilder):
+            return f"{name}() needs a model: call .with_model('…') first"
+        return None
 
 
 class _WithModel(_Configurable):
@@ -168,17 +111,12 @@ class _WithModel(_Configurable):
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name in {"with_model", "with_embedding_model"}:
-                msg = f"it has its model, {self._settings.model!r}: begin with GeminiBuilder() for another one"
-                raise AttributeError(msg)
-            if name in vars(ReadyGeminiBuilder):
-                msg = f"{name}() is for models that answer, and {self._settings.model!r} makes vectors"
-                raise AttributeError(msg)
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
+    def _missing_method_hint(self, name: str) -> str | None:
+        if name in {"with_model", "with_embedding_model"}:
+            return f"it has its model, {self._settings.model!r}: begin with GeminiBuilder() for another one"
+        if name in vars(ReadyGeminiBuilder):
+            return f"{name}() is for models that answer, and {self._settings.model!r} makes vectors"
+        return None
 
 
 @final
@@ -268,8 +206,8 @@ class ReadyGeminiBuilder(_WithModel):
         )
         return GeminiProvider(
             dialect,
-            _endpoint(settings),
-            _transport(settings),
+            endpoint_for(settings),
+            settings.transport_or_default(),
             owns_transport=settings.transport is None,
             description=settings.description,
             framing=settings.framing,
@@ -305,8 +243,8 @@ class GeminiEmbeddingsBuilder(_WithModel):
         )
         return GeminiEmbeddings(
             dialect,
-            _endpoint(settings),
-            _transport(settings),
+            endpoint_for(settings),
+            settings.transport_or_default(),
             owns_transport=settings.transport is None,
             description=settings.description,
             max_batch=settings.max_batch,
@@ -319,67 +257,5 @@ def gemini(model: str, *, api_key: str | None = None) -> GeminiProvider:
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
-# --- What they share ----------------------------------------------------------------------------------------
-
-
-def _secret(value: str, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{where} needs a secret, and it got nothing: is its environment variable set?"
-        raise UsageError(msg)
-    return value.strip()
-
-
-def _model(model: str, where: str) -> str:
-    if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{where} needs the name of a model, not {model!r}"
-        raise UsageError(msg)
-    return model.removeprefix("models/")
-
-
-def _endpoint(settings: _Settings) -> Endpoint:
-    return Endpoint(settings.base_url or _base_url(settings), _headers(settings))
-
-
-def _base_url(settings: _Settings) -> str:
-    if settings.vertex is None:
-        return DEFAULT_BASE_URL
-    project, location = settings.vertex
-    host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
-    return f"https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
-
-
-def _headers(settings: _Settings) -> Json:
-    headers: Json = dict(settings.headers)
-    if settings.token is not None:
-        return {"authorization": f"Bearer {settings.token}"} | headers
-    key = settings.api_key
-    if key is None and not headers.keys() & {"authorization", "x-goog-api-key"}:
-        key = _key_for(settings)
-    return headers if key is None else {"x-goog-api-key": key} | headers
-
-
-def _key_for(settings: _Settings) -> str | None:
-    """The key of the environment, which goes to the vendor's own server alone."""
-    if settings.base_url is not None:
-        return None
-    if settings.vertex is None:
-        for name in API_KEY_VARIABLES:
-            if key := os.environ.get(name, "").strip():
-                return key
-    if settings.transport is None:
-        what = "token: call .with_token('…')" if settings.vertex is not None else "key: call .with_api_key('…')"
-        variables = "" if settings.vertex is not None else f", set {API_KEY_VARIABLES[0]}"
-        msg = f"there is no {what}{variables}, or name another server with .with_base_url('…')"
-        raise UsageError(msg)
-    return None
-
-
-def _transport(settings: _Settings) -> Transport:
-    if settings.transport is not None:
-        return settings.transport
-    try:
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
-    except ImportError as error:
-        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
-        raise UsageError(msg) from error
-    return HttpxTransport()
+def _model(method: str, model: str) -> str:
+    return require_model(method, model).removeprefix("models/")

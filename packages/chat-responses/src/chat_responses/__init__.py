@@ -1,10 +1,11 @@
 """The Responses wire, for any server that speaks it and any transport that reaches it."""
 
-from chat_responses.builder import API_KEY_VARIABLE, DEFAULT_BASE_URL, ReadyResponsesBuilder, ResponsesBuilder
+from chat_responses.builder import ReadyResponsesBuilder, ResponsesBuilder
 from chat_responses.client import ResponsesProvider
 from chat_responses.frames import ResponsesFrames
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import MCP_APPROVAL
+from chat_responses.settings import API_KEY_VARIABLE, DEFAULT_BASE_URL
 
 __all__ = [
     "API_KEY_VARIABLE",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
-from chat_gemini.tools import (
+from chat_gemini.native import (
     CodeExecution,
     FileSearch,
     GoogleMaps,

@@ -1,0 +1,210 @@
+"""Connection settings that the builders of all providers share: base URL, credentials, headers and transport."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
+
+from chat_core.errors import UsageError
+from chat_core.transport.protocol import Transport
+
+AUTHORIZATION: Final = "authorization"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Connection settings of a builder. A provider package derives its own settings from it.
+
+    Attributes:
+        base_url: the URL that the caller chose; `None` for the server's own.
+        headers: sent with every request, credentials included. Names are lowercase and occur once.
+        transport: the caller's transport; `None` for one that the provider makes and closes.
+    """
+
+    base_url: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    transport: Transport | None = None
+
+    @property
+    def key_header(self) -> str:
+        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        return AUTHORIZATION
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether a header carries a key or a token."""
+        return any(name in (AUTHORIZATION, self.key_header) for name, _ in self.headers)
+
+    def with_credentials(self, header: str, secret: str) -> Self:
+        """Return the settings with `secret` as the only credentials: a key or token set before is removed."""
+        credentials = (header, credentials_for(header, secret))
+        others = [item for item in self.headers if item[0] not in (AUTHORIZATION, self.key_header)]
+        return replace(self, headers=(credentials, *others))
+
+    def with_headers(self, headers: Mapping[str, str]) -> Self:
+        """Return the settings with more headers. A header replaces an earlier one of the same name, in any case."""
+        merged = {name.lower(): value for name, value in (*self.headers, *headers.items())}
+        return replace(self, headers=tuple(merged.items()))
+
+    def transport_or_default(self) -> Transport:
+        """Return the caller's transport, or a new one that the provider owns.
+
+        Raises:
+            UsageError: there is none, and the default transport is not installed.
+        """
+        return default_transport() if self.transport is None else self.transport
+
+
+SettingsT = TypeVar("SettingsT", bound=Connection)
+
+
+class ConnectionBuilder(Generic[SettingsT]):
+    """Base class of the builders of providers, in every state. It is immutable: `with_…` returns a new builder.
+
+    Credentials and headers are set by `with_api_key()` and `with_headers()`; the last call that sets a header wins.
+    """
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: SettingsT) -> None:
+        self._settings = settings
+
+    def _with(self, settings: SettingsT) -> Self:
+        return type(self)(settings)
+
+    def with_api_key(self, key: str) -> Self:
+        """Send `key` with every request, in place of a key, a token or a header with credentials set before.
+
+        Without it, a vendor's own server gets the key in the vendor's environment variable.
+        """
+        secret = require_secret("with_api_key", key, "a key")
+        return self._with(self._settings.with_credentials(self._settings.key_header, secret))
+
+    def with_headers(self, headers: Mapping[str, str]) -> Self:
+        """Send these headers too. A header replaces an earlier one of the same name, the one of a key included."""
+        return self._with(self._settings.with_headers(headers))
+
+    def with_transport(self, transport: Transport) -> Self:
+        """Send requests over `transport`. The caller owns it: closing the provider leaves it open.
+
+        Without it, requests are sent over an `HttpxTransport` that the provider owns.
+        """
+        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
+            raise UsageError(msg)
+        return self._with(replace(self._settings, transport=transport))
+
+    def _missing_method_hint(self, name: str) -> str | None:  # noqa: ARG002 - for states that lack a method
+        """Return why `name` is unavailable in this state, or None if no state has it."""
+        return None
+
+    if not TYPE_CHECKING:  # a type checker reports the missing method itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = None if name.startswith("_") else self._missing_method_hint(name)
+            raise AttributeError(hint or f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class AddressBuilder(ConnectionBuilder[SettingsT]):
+    """A `ConnectionBuilder` whose server may be anywhere."""
+
+    __slots__ = ()
+
+    def with_base_url(self, url: str) -> Self:
+        """Send requests to the server at `url`, up to the path of the API. A query in it is sent with every request."""
+        return self._with(replace(self._settings, base_url=require_url("with_base_url", url)))
+
+
+# --- What builders check -------------------------------------------------------------------------------------
+
+
+def require_secret(method: str, value: str, what: str) -> str:
+    """Return a secret without the spaces around it. The error never shows it.
+
+    Raises:
+        UsageError: it is empty, or not text.
+    """
+    if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"{method}() needs {what}, and it got nothing: is its environment variable set?"
+        raise UsageError(msg)
+    return value.strip()
+
+
+def require_model(method: str, model: str) -> str:
+    """Return the name of a model.
+
+    Raises:
+        UsageError: it is empty, or not text.
+    """
+    if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"{method}() needs the name of a model, not {model!r}"
+        raise UsageError(msg)
+    return model
+
+
+def require_url(method: str, url: str, example: str = "http://localhost:8080/v1") -> str:
+    """Return a URL that a caller passed.
+
+    Raises:
+        UsageError: it has no scheme, or is not text. The message omits a user and password in it.
+    """
+    if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
+        shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"{method}() needs a URL like {example!r}, not {shown!r}"
+        raise UsageError(msg)
+    return url
+
+
+def require_provider_name(name: str) -> str:
+    """Return the name of a provider.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if not name:
+        msg = "with_provider_name() needs a name, not an empty text"
+        raise UsageError(msg)
+    return name
+
+
+# --- Defaults ------------------------------------------------------------------------------------------------
+
+
+def credentials_for(header: str, secret: str) -> str:
+    """Return the value of `header` that carries `secret`: a bearer token in `authorization`, else the secret."""
+    return f"Bearer {secret}" if header == AUTHORIZATION else secret
+
+
+def read_environment(*names: str) -> str | None:
+    """Return the first of these environment variables that is set and not blank, or None."""
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+
+
+@contextmanager
+def naming_variable(name: str) -> Generator[None, None, None]:
+    """Prefix the message of a `UsageError` with the environment variable that holds the wrong value."""
+    try:
+        yield
+    except UsageError as error:
+        msg = f"{name}: {error}"
+        raise UsageError(msg) from None
+
+
+def default_transport() -> Transport:
+    """Return a new `HttpxTransport`.
+
+    Raises:
+        UsageError: its distribution is not installed.
+    """
+    # By name: chat-core depends on no transport, and only a program that uses the default one loads it.
+    try:
+        module = import_module("chat_transport_httpx")
+    except ImportError as error:
+        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
+        raise UsageError(msg) from error
+    transport: Transport = module.HttpxTransport()
+    return transport

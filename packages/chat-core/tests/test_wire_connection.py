@@ -1,0 +1,131 @@
+"""The connection settings that the builders of all providers share."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.testing import MockTransport
+from chat_core.transport import Transport
+from chat_core.wire.connection import (
+    AddressBuilder,
+    Connection,
+    default_transport,
+    naming_variable,
+    read_environment,
+    require_model,
+    require_provider_name,
+    require_secret,
+    require_url,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings(Connection):
+    """Settings of a server whose key has a header of its own."""
+
+    @property
+    def key_header(self) -> str:
+        return "x-key"
+
+
+class Builder(AddressBuilder[Connection]):
+    __slots__ = ()
+
+    @property
+    def settings(self) -> Connection:
+        return self._settings
+
+    def _missing_method_hint(self, name: str) -> str | None:
+        return "build() needs a model" if name == "build" else None
+
+
+def test_a_key_replaces_every_credential_set_before() -> None:
+    settings = KeySettings().with_headers({"X-Key": "1", "Authorization": "2", "X-Title": "t"})
+    assert dict(settings.with_credentials("x-key", "3").headers) == {"x-key": "3", "x-title": "t"}
+    assert dict(settings.with_credentials("authorization", "4").headers) == {
+        "authorization": "Bearer 4",
+        "x-title": "t",
+    }
+
+
+def test_a_header_replaces_the_one_of_the_same_name_in_any_case() -> None:
+    settings = KeySettings().with_credentials("x-key", "1").with_headers({"X-KEY": "2", "Authorization": "3"})
+    assert dict(settings.headers) == {"x-key": "2", "authorization": "3"}
+
+
+@pytest.mark.parametrize("name", ["X-Key", "authorization"])
+def test_credentials_are_found_in_either_header(name: str) -> None:
+    assert not KeySettings().with_headers({"x-title": "t"}).has_credentials
+    assert KeySettings().with_headers({name: "1"}).has_credentials
+
+
+def test_secrets_are_in_no_repr() -> None:
+    settings = KeySettings().with_credentials("x-key", "s3cret").with_headers({"x-other": "s3cret"})
+    assert "s3cret" not in repr(settings)
+
+
+def test_a_builder_is_immutable_and_keeps_its_class() -> None:
+    first, transport = Builder(Connection()), MockTransport()
+    second = first.with_api_key(" k\n").with_headers({"A": "1"}).with_transport(transport).with_base_url("http://h")
+    assert first.settings == Connection()
+    assert isinstance(second, Builder)
+    assert dict(second.settings.headers) == {"authorization": "Bearer k", "a": "1"}
+    assert second.settings.transport_or_default() is transport
+    assert second.settings.base_url == "http://h"
+
+
+def test_a_method_that_a_state_lacks_is_explained() -> None:
+    builder = Builder(Connection())
+    with pytest.raises(AttributeError, match="needs a model"):
+        getattr(builder, "build")  # noqa: B009 - no checker lets it pass
+    with pytest.raises(AttributeError, match="'Builder' object has no attribute 'fly'"):
+        getattr(builder, "fly")  # noqa: B009
+
+
+def test_what_is_no_transport_is_refused() -> None:
+    with pytest.raises(UsageError, match="needs a Transport"):
+        Builder(Connection()).with_transport(cast("Transport", object()))
+
+
+@pytest.mark.parametrize("value", ["", " \n", None])
+def test_a_missing_secret_is_refused(value: str | None) -> None:
+    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, and it got nothing"):
+        require_secret("with_api_key", cast("str", value), "a key")
+
+
+def test_a_missing_name_is_refused() -> None:
+    assert require_model("with_model", "m") == "m"
+    assert require_provider_name("p") == "p"
+    with pytest.raises(UsageError, match=r"with_model\(\) needs the name of a model, not ''"):
+        require_model("with_model", "")
+    with pytest.raises(UsageError, match="needs a name"):
+        require_provider_name("")
+
+
+def test_what_is_no_url_is_refused_without_its_password() -> None:
+    assert require_url("with_base_url", "http://h") == "http://h"
+    with pytest.raises(UsageError, match="not 'host/v1'"):
+        require_url("with_base_url", "me:s3cret@host/v1")
+    with pytest.raises(UsageError, match="not None"):
+        require_url("with_base_url", cast("str", None))
+
+
+def test_the_first_variable_that_is_not_blank_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRST_KEY", " ")
+    monkeypatch.setenv("SECOND_KEY", " b ")
+    assert read_environment("NO_SUCH_KEY", "FIRST_KEY", "SECOND_KEY") == "b"
+    assert read_environment("NO_SUCH_KEY") is None
+    with pytest.raises(UsageError, match=r"^FIRST_KEY: with_base_url\(\) needs"), naming_variable("FIRST_KEY"):
+        require_url("with_base_url", "x")
+
+
+def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        default_transport()
+    with pytest.raises(UsageError, match="install chat-transport-httpx"):
+        Connection().transport_or_default()

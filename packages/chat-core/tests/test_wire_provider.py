@@ -1,0 +1,157 @@
+"""The base class of providers: status check, error translation, closing, repr; in whole and streamed responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from chat_core.errors import (
+    ChatError,
+    InvalidResponseError,
+    NetworkError,
+    OverloadedError,
+    ProviderError,
+    RateLimitedError,
+    RequestTimeoutError,
+    TransportError,
+)
+from chat_core.events import TextDelta
+from chat_core.messages import Text, Turn
+from chat_core.provider import Delta, ProviderMeta
+from chat_core.testing import MockTransport
+from chat_core.transport import Event, Transport
+from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.provider import TransportProvider
+
+pytestmark = pytest.mark.anyio
+
+ENDPOINT = Endpoint("https://host/v1", {"X-Key": "s3cret"})
+REQUEST = ENDPOINT.request("/echo", b"{}", None, stream=False)
+STREAM = ENDPOINT.request("/echo", b"{}", None, stream=True)
+
+
+class Echo(TransportProvider):
+    """A provider whose server has an error format of its own: the status 418 means that it is overloaded."""
+
+    def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        if status == 418:
+            return OverloadedError("a teapot")
+        return super().response_error(status, headers, body)
+
+
+class Words:
+    """A decoder whose deltas are the data of the events."""
+
+    failure: ChatError | None = None
+    done = False
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+
+    def feed(self, events: Sequence[Event], /) -> Sequence[Delta]:
+        self._words += [event.data.decode() for event in events]
+        return [TextDelta(event.data.decode()) for event in events]
+
+    def close(self) -> Turn:
+        return self.partial()
+
+    def partial(self) -> Turn:
+        return Turn([Text("".join(self._words))])
+
+
+def provider(
+    transport: Transport, kind: type[TransportProvider] = TransportProvider, *, owns: bool = True
+) -> TransportProvider:
+    return kind(ProviderMeta("echo", "m"), ENDPOINT, transport, owns_transport=owns)
+
+
+async def test_a_body_is_returned_and_a_status_that_is_not_2xx_raised() -> None:
+    transport = MockTransport()
+    transport.answer(201, body={"a": 1})
+    transport.answer(429, headers={"retry-after": "3"}, body={"error": {"message": "slow"}})
+    transport.answer(302)
+    echo = provider(transport)
+    assert await echo.fetch(REQUEST) == b'{"a":1}'
+    with pytest.raises(RateLimitedError, match="echo refused the request with status 429: slow") as error:
+        await echo.fetch(REQUEST)
+    assert error.value.retry_after == 3
+    with pytest.raises(ProviderError) as redirect:
+        await echo.fetch(REQUEST)
+    assert redirect.value.status == 302
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("connect", NetworkError),
+        ("stream", NetworkError),
+        ("timeout", RequestTimeoutError),
+        ("protocol", InvalidResponseError),
+    ],
+)
+async def test_an_error_of_the_transport_becomes_one_of_the_run(kind: str, expected: type[ChatError]) -> None:
+    met = TransportError(kind, "no")
+    transport = MockTransport()
+    transport.fail(met)
+    transport.fail(met)
+    echo = provider(transport)
+    with pytest.raises(expected, match=r"^echo: ") as error:
+        await echo.fetch(REQUEST)
+    assert type(error.value) is expected
+    assert error.value.__cause__ is met
+    with pytest.raises(expected):
+        async with echo.open_stream(STREAM, Words()):
+            pytest.fail("nothing was opened")
+
+
+async def test_a_stream_is_decoded_and_its_turn_sealed() -> None:
+    transport = MockTransport()
+    transport.events("a", "b")
+    echo = provider(transport)
+    async with echo.open_stream(STREAM, Words(), lambda turn: Turn([*turn.parts, Text("!")])) as stream:
+        assert [delta.text async for batch in stream for delta in batch if isinstance(delta, TextDelta)] == ["a", "b"]
+        assert stream.close().text == "ab!"
+    assert transport.open_streams == 0
+
+
+async def test_a_stream_that_breaks_is_an_error_with_what_came() -> None:
+    transport = MockTransport()
+    transport.answer(body=["data: a\n\n", TransportError("stream", "reset")])
+    with pytest.raises(NetworkError, match="echo: reset") as error:
+        async with provider(transport).open_stream(STREAM, Words()) as stream:
+            async for _ in stream:
+                pass
+    assert error.value.partial is not None
+    assert error.value.partial.text == "a"
+    assert transport.open_streams == 0
+
+
+async def test_a_server_s_own_errors_are_read_in_whole_and_streamed_responses() -> None:
+    transport = MockTransport()
+    transport.answer(418)
+    transport.answer(418)
+    transport.answer(429)
+    echo = provider(transport, Echo)
+    with pytest.raises(OverloadedError, match="a teapot"):
+        await echo.fetch(REQUEST)
+    with pytest.raises(OverloadedError, match="a teapot"):
+        async with echo.open_stream(STREAM, Words()):
+            pytest.fail("nothing was opened")
+    with pytest.raises(RateLimitedError):
+        await echo.fetch(REQUEST)
+
+
+async def test_only_a_transport_that_it_owns_is_closed() -> None:
+    own, callers = MockTransport(), MockTransport()
+    async with provider(own) as first, provider(callers, owns=False):
+        assert not own.closed
+    await first.aclose()
+    assert own.closed
+    assert not callers.closed
+
+
+def test_it_says_what_it_is_and_hides_its_key() -> None:
+    echo = provider(MockTransport(), Echo)
+    assert repr(echo) == "Echo(model='m', at Endpoint(https://host/v1))"
+    assert echo.metadata.name == "echo"
+    assert echo.endpoint is ENDPOINT

@@ -1,0 +1,80 @@
+"""What the builders of this package collect, and the endpoint that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+from chat_core.errors import UsageError
+from chat_core.wire.connection import Connection, read_environment
+from chat_core.wire.endpoint import Endpoint
+
+from chat_gemini.native import NativeTool
+from chat_gemini.options import DEFAULT_PROVIDER, SafetySetting, Schemas, Thinking
+
+DEFAULT_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
+API_KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+"""The environment variables of the key for the default base URL, in this order. It is never sent to another one."""
+
+KEY_HEADER: Final = "x-goog-api-key"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings(Connection):
+    """The settings of a builder. `None` is decided when it builds."""
+
+    model: str = ""
+    vertex: tuple[str, str] | None = None
+    provider: str = DEFAULT_PROVIDER
+    description: str = ""
+    schemas: Schemas = "json"
+    thinking: Thinking | None = None
+    include_thoughts: bool | None = None
+    modalities: tuple[str, ...] | None = None
+    safety: tuple[SafetySetting, ...] | None = None
+    tools: tuple[NativeTool, ...] = ()
+    framing: Literal["sse", "json-array"] = "sse"
+    dimensions: int | None = None
+    task_type: str | None = None
+    auto_truncate: bool | None = None
+    max_batch: int | None = None
+
+    @property
+    def key_header(self) -> str:
+        """The header that carries the API key."""
+        return KEY_HEADER
+
+
+def endpoint_for(settings: Settings) -> Endpoint:
+    """Return the endpoint, with the credentials.
+
+    Raises:
+        UsageError: the base URL is none, or a key is missing where one is needed.
+    """
+    headers = dict(settings.headers)
+    if not settings.has_credentials and (key := _key_from_environment(settings)) is not None:
+        headers = {KEY_HEADER: key} | headers
+    return Endpoint(settings.base_url or _base_url(settings), headers)
+
+
+def _base_url(settings: Settings) -> str:
+    if settings.vertex is None:
+        return DEFAULT_BASE_URL
+    project, location = settings.vertex
+    host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
+    return f"https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
+
+
+def _key_from_environment(settings: Settings) -> str | None:
+    """Return the key in the environment. It is for the vendor's own server alone."""
+    if settings.base_url is not None:
+        return None
+    if settings.vertex is None and (key := read_environment(*API_KEY_VARIABLES)) is not None:
+        return key
+    if settings.transport is None:
+        what = "token: call .with_token('…')" if settings.vertex is not None else "key: call .with_api_key('…')"
+        variables = "" if settings.vertex is not None else f", set {API_KEY_VARIABLES[0]}"
+        msg = f"there is no {what}{variables}, or name another server with .with_base_url('…')"
+        raise UsageError(msg)
+    return None

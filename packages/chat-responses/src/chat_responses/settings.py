@@ -1,0 +1,59 @@
+"""What the builders of this package collect, and the endpoint and transport that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from chat_core.errors import UsageError
+from chat_core.transport.protocol import Transport
+from chat_core.wire.connection import AUTHORIZATION, Connection, credentials_for, default_transport, read_environment
+from chat_core.wire.endpoint import Endpoint
+
+from chat_responses.frames import websocket_transport
+from chat_responses.options import ResponsesDialect
+
+DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
+API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
+"""The environment variable of the key for the default base URL. It is never sent to another one."""
+
+DEFAULT_DIALECT: Final = ResponsesDialect(model="")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings(Connection):
+    """The settings of a builder. `None` is decided when it builds."""
+
+    dialect: ResponsesDialect = DEFAULT_DIALECT
+    description: str = ""
+
+    def transport_or_default(self) -> Transport:
+        """Return the caller's transport, or a new one that the provider owns: a WebSocket where one was chosen.
+
+        Raises:
+            UsageError: there is none, and the default transport is not installed.
+        """
+        if self.transport is not None:
+            return self.transport
+        return websocket_transport() if self.dialect.socket else default_transport()
+
+
+def endpoint_for(settings: Settings) -> Endpoint:
+    """Return the endpoint, with the credentials.
+
+    Raises:
+        UsageError: the base URL is none, or a key is missing where one is needed.
+    """
+    headers = dict(settings.headers)
+    if not settings.has_credentials and settings.base_url is None:
+        key = read_environment(API_KEY_VARIABLE)
+        if key is not None:
+            headers = {AUTHORIZATION: credentials_for(AUTHORIZATION, key)} | headers
+        elif settings.transport is None:
+            msg = (
+                f"there is no key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
+                "or name another server with .with_base_url('…')"
+            )
+            raise UsageError(msg)
+    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers)
