@@ -38,7 +38,6 @@ CODE: Final = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTAL
 ALSO: Final = (
     "chat_core.blocking",
     "chat_core.errors",
-    "chat_core.rehearsal",
     "chat_core.transport.provider_errors",
     "chat_core.wire.decoded",
     "chat_core.wire.endpoint",
@@ -62,8 +61,8 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "answers": ("Answers, pauses and events", "response events usage", ""),
     "tools": (
         "Tools, policies and approvals",
-        "tools.collection tools.action tools.scope tools.context tools.definition approvals rehearsal",
-        "tools approvals rehearsal",
+        "tools.collection tools.action tools.scope tools.context tools.definition approvals",
+        "tools approvals",
     ),
     "conversations": ("Conversations that are kept", "conversation", ""),
     "errors": ("Errors", "errors", "errors"),

@@ -13,6 +13,8 @@ from .workspace import MODULES, ROOT, Package, kept_files, module_id, tree_of
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 60
 TESTED_WITH = {
+    "chat_core/approvals/keys.py": "test_approvals.py",
+    "chat_core/approvals/tokens.py": "test_approvals.py",
     "chat_core/transport/json_array.py": "test_transport_framing.py",
     "chat_core/transport/json_lines.py": "test_transport_framing.py",
 }

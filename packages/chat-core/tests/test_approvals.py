@@ -9,7 +9,6 @@ import pickle
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import ParamSpec, cast, get_args
 
@@ -26,12 +25,10 @@ from chat_core.approvals import (
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import (
     Approved,
-    Completed,
     FunctionCall,
     Messages,
     Pending,
     Rejected,
-    Suspended,
     Tool,
     Turn,
     schema,
@@ -639,40 +636,3 @@ def test_every_reason_is_met_by_a_test_of_this_file() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
 
     assert [why for why in get_args(RefusalReason) if text.count(f'"{why}"') < 1] == []
-
-
-# --- Expiry --------------------------------------------------------------------------------------------------------
-
-
-def test_what_nobody_approved_in_time_is_rejected_wherever_it_is() -> None:
-    agent = Tool(FunctionCall("ask_bank", {"request": "pay Maria"}), id="outer")
-    agent.start(NOON)
-    agent.suspend(waiting(call("inner")))
-    later, scheduled, done = (Tool(FunctionCall("transfer", ARGUMENTS), id=name) for name in ("later", "at", "done"))
-    later.await_approval(NOON + timedelta(hours=13))
-    scheduled.schedule(NOON)
-    done.await_approval(NOON)
-    done.approve(at=NOON - timedelta(seconds=1))
-    messages = waiting(call(), agent, later, scheduled, done)
-
-    assert expire(messages, now=NOON + timedelta(hours=11)) == []
-    assert expire(messages, now=NOON + timedelta(hours=12)) == [("call_1",), ("outer", "inner")]
-    assert expire(messages, now=NOON + timedelta(hours=12)) == []
-
-    assert messages.tool("call_1").status == Rejected("nobody approved it before 2030-01-02T00:00:00+00:00", "expiry")
-    assert isinstance(messages.tool("outer").status, Suspended)
-    assert [tool.id for tool in messages.pending()] == ["outer", "later", "at", "done"]
-
-
-def test_expiry_goes_by_the_clock_unless_told_otherwise() -> None:
-    tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
-    tool.await_approval(datetime(2001, 1, 1, tzinfo=UTC))
-
-    assert expire(waiting(tool)) == [("call_1",)]
-    assert list(chain(expire(Messages()), expire(waiting(_completed())))) == []
-    with pytest.raises(UsageError, match="a time needs its zone"):
-        expire(Messages(), now=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point
-
-
-def _completed() -> Tool:
-    return Tool(FunctionCall("transfer", ARGUMENTS), status=Completed("sent"))

@@ -6,9 +6,8 @@ import math
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
-from chat_core.engine.model_call import CompleteCall, ModelRequest, RetryBudget, StreamCall, deltas_of, spent
-from chat_core.engine.plan import Settings
-from chat_core.engine.retry import RetryAttempt, RetryStrategy
+from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, deltas_of, spent
+from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
 from chat_core.errors import NetworkError, RateLimitedError, StreamTruncatedError
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
@@ -18,7 +17,7 @@ from chat_core.usage import Metadata, Usage
 
 pytestmark = pytest.mark.anyio
 
-NO_WAIT = Settings(retry=Retry(times=3, base=0.0))
+NO_WAIT = Retry(times=3, base=0.0)
 
 
 def question(output: OutputSchema | None = None) -> ModelRequest:

@@ -12,7 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval
+    from chat_core.approvals import (
+        ApprovalChoice,
+        ApprovalKeys,
+        ApprovalRefusedError,
+        BoundApproval,
+        DryRun,
+        DryRunCall,
+        dry_run,
+    )
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
@@ -111,7 +119,6 @@ if TYPE_CHECKING:
         ToolDeclaration,
         ToolDeclarations,
     )
-    from chat_core.rehearsal import DryRun, DryRunCall, dry_run
     from chat_core.response import ChatResponse, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
@@ -257,7 +264,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "approvals": "ApprovalChoice ApprovalKeys ApprovalRefusedError BoundApproval",
+    "approvals": "ApprovalChoice ApprovalKeys ApprovalRefusedError BoundApproval DryRun DryRunCall dry_run",
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
@@ -288,7 +295,6 @@ _HOMES = {
         "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
         "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
     ),
-    "rehearsal": "DryRun DryRunCall dry_run",
     "response": "ChatResponse PauseReason Paused StructuredResponse Wait WaitKind",
     "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from anyio import CancelScope
 
-from chat_core.engine.threads import leave_the_loop
+from chat_core.engine.tasks import leave_the_loop
 from chat_core.errors import UsageError
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, cast, final
 
-from chat_core.engine.model_call import RetryBudget, spent
+from chat_core.engine.model_call import spent
+from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError, UsageError
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
@@ -48,7 +49,7 @@ class _Batches:
         self._provider = provider
         self._options = options
         self._observers = settings.observers
-        self._patience = RetryBudget(settings)
+        self._patience = RetryBudget(settings.retry)
         self.usage = Usage()
 
     async def observed(self, texts: Sequence[str]) -> EmbeddingsResponse:

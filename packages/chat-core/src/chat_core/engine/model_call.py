@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol, final
 
-import anyio
-
-from chat_core.engine.plan import Settings
-from chat_core.engine.retry import RetryAttempt, RetryStrategy
+from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError
 from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta
 from chat_core.messages import File, Reasoning, Text
@@ -31,9 +26,6 @@ if TYPE_CHECKING:
     from chat_core.options import ChatOptions
 
 
-_LOG = logging.getLogger("chat_core")
-
-
 class ModelCall(Protocol):
     """A provider call under way."""
 
@@ -51,55 +43,6 @@ class ModelCall(Protocol):
     async def aclose(self) -> None:
         """Close the connection, if one is open."""
         ...
-
-
-@final
-class RetryBudget:
-    """What is left of a run's willingness to wait. `failures` has what it was asked about, where that is kept."""
-
-    __slots__ = ("_left", "_settings", "failures")
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self.failures: list[ChatError] | None = None
-        self._left = settings.retry.budget
-
-    @property
-    def after_delivery(self) -> bool:
-        """Whether a call may be tried again of which something has been delivered."""
-        return self._settings.retry.after_delivery
-
-    async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
-        """Wait until the call may be tried again.
-
-        Raises:
-            ChatError: `error`, if it may not.
-        """
-        retry = self._settings.retry
-        error.attempts = attempt
-        if self.failures is not None:
-            self.failures.append(error)
-        if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):
-            raise error
-        delay: float | None = retry.delay(error, attempt)
-        if retry.strategy is not None:
-            delay = await self._ask(retry.strategy, RetryAttempt(error, attempt, delay or 0.0, delivered))
-        if delay is None or not delay <= self._left:
-            raise error
-        if delay > 0:
-            self._left -= delay
-            await anyio.sleep(delay)
-
-    @staticmethod
-    async def _ask(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
-        """What the caller's strategy says. Where it raises, or says what is no delay, it has not said to try again."""
-        try:
-            answer = strategy(attempt)
-            delay = await answer if inspect.isawaitable(answer) else answer
-            return None if delay is None else float(delay)
-        except Exception:  # noqa: BLE001 - whatever the caller's strategy raises
-            _LOG.exception("the retry strategy failed; the call is not tried again")
-            return None
 
 
 @final

@@ -32,7 +32,8 @@ from chat_core.response import Paused
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
-    from chat_core.engine.model_call import ModelCall, ModelRequest, RetryBudget
+    from chat_core.engine.model_call import ModelCall, ModelRequest
+    from chat_core.engine.retry import RetryBudget
     from chat_core.engine.triage import Ready
     from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Tool, Turn

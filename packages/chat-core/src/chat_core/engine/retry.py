@@ -1,13 +1,19 @@
-"""When a failed provider call is tried again, and after how long."""
+"""Retries of failed provider calls: the policy of a chat, and the waiting budget of one run."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
+import anyio
+
 from chat_core.errors import ChatError, UsageError
+
+_LOG = logging.getLogger("chat_core")
 
 
 @final
@@ -66,3 +72,52 @@ class Retry:
         if error.retry_after is not None:
             return error.retry_after
         return self.jitter(0.0, min(self.cap, self.base * 2.0 ** (attempt - 1)))
+
+
+@final
+class RetryBudget:
+    """What is left of a run's willingness to wait. `failures` has what it was asked about, where that is kept."""
+
+    __slots__ = ("_left", "_retry", "failures")
+
+    def __init__(self, retry: Retry) -> None:
+        self._retry = retry
+        self.failures: list[ChatError] | None = None
+        self._left = retry.budget
+
+    @property
+    def after_delivery(self) -> bool:
+        """Whether a call may be tried again of which something has been delivered."""
+        return self._retry.after_delivery
+
+    async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
+        """Wait until the call may be tried again.
+
+        Raises:
+            ChatError: `error`, if it may not.
+        """
+        retry = self._retry
+        error.attempts = attempt
+        if self.failures is not None:
+            self.failures.append(error)
+        if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):
+            raise error
+        delay: float | None = retry.delay(error, attempt)
+        if retry.strategy is not None:
+            delay = await self._ask(retry.strategy, RetryAttempt(error, attempt, delay or 0.0, delivered))
+        if delay is None or not delay <= self._left:
+            raise error
+        if delay > 0:
+            self._left -= delay
+            await anyio.sleep(delay)
+
+    @staticmethod
+    async def _ask(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
+        """What the caller's strategy says. Where it raises, or says what is no delay, it has not said to try again."""
+        try:
+            answer = strategy(attempt)
+            delay = await answer if inspect.isawaitable(answer) else answer
+            return None if delay is None else float(delay)
+        except Exception:  # noqa: BLE001 - whatever the caller's strategy raises
+            _LOG.exception("the retry strategy failed; the call is not tried again")
+            return None

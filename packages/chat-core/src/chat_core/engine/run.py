@@ -21,17 +21,17 @@ from typing_extensions import TypeVar
 
 from chat_core.concurrency import finish
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.engine.group import Group
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
     ModelRequest,
-    RetryBudget,
     StreamCall,
     as_structured,
     deltas_of,
 )
 from chat_core.engine.plan import ChatPlan, Hook
+from chat_core.engine.retry import RetryBudget
+from chat_core.engine.tasks import Group
 from chat_core.engine.tool_pass import ToolsPass
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
@@ -89,7 +89,7 @@ class Run(Generic[OutT, PauseT]):
         self._observers = plan.settings.observers or observers
         self._name = name
         self._watch: RunWatch | None = None
-        self._patience = RetryBudget(plan.settings)
+        self._patience = RetryBudget(plan.settings.retry)
         self._steps = 0
         self._corrections = plan.settings.corrections
         self._tools: ToolsPass[PauseT] | None = None

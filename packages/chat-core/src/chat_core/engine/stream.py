@@ -11,10 +11,9 @@ from anyio import CancelScope
 from anyio.lowlevel import current_token
 from typing_extensions import TypeVar
 
-from chat_core.engine.group import Group
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
-from chat_core.engine.threads import wake
+from chat_core.engine.tasks import Group, wake
 from chat_core.errors import UsageError
 from chat_core.events import Done, StructuredDelta, TextDelta
 from chat_core.response import ChatResponse, Paused

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.engine.group import Group
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.tasks import Group
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.events import Done
 from chat_core.messages import Messages

@@ -21,10 +21,9 @@ from typing_extensions import TypeVar
 
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.engine.mailbox import Mailbox
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
-from chat_core.engine.threads import call_in_thread, wake
+from chat_core.engine.tasks import Mailbox, call_in_thread, wake
 from chat_core.engine.triage import Ready, Triage, TriageResult, decided
 from chat_core.errors import ConflictError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted

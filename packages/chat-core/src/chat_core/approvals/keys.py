@@ -22,11 +22,11 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
 from typing import Final, Protocol, final
 
-from chat_core._approvals_token import (
+from chat_core.approvals.expiry import is_overdue, isoformat
+from chat_core.approvals.tokens import (
     ApprovalChoice,
     ApprovalRefusedError,
     BoundApproval,
-    RefusalReason,
     Signed,
     read,
     require_allow,
@@ -37,17 +37,7 @@ from chat_core._approvals_token import (
     write,
 )
 from chat_core.errors import ConflictError, UsageError
-from chat_core.messages import Decision, Messages, Pending, Rejected, Suspended, Tool
-
-__all__ = [
-    "ApprovalChoice",
-    "ApprovalKeys",
-    "ApprovalRefusedError",
-    "BoundApproval",
-    "RefusalReason",
-    "SavedConversation",
-    "expire",
-]
+from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
 
 
 class SavedConversation(Protocol):
@@ -346,29 +336,6 @@ class ApprovalKeys:
         return tool
 
 
-def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str, ...]]:
-    """Reject every call that nobody approved in time, also in the chats that tools are; returns their paths.
-
-    A run does the same when it comes to such a call. This is for who wants it done before that.
-
-    Raises:
-        UsageError: `now` has no zone.
-    """
-    moment = now or _utc_now()
-    if moment.utcoffset() is None:
-        msg = f"a time needs its zone: {moment!r} has none"
-        raise UsageError(msg)
-    expired: list[tuple[str, ...]] = []
-    for tool in messages.pending():
-        status = tool.status
-        if isinstance(status, Suspended):
-            expired += [(tool.id, *path) for path in expire(status.inner, now=moment)]
-        elif isinstance(status, Pending) and status.kind == "approval" and _too_late(status.expires_at, moment):
-            tool.refuse(f"nobody approved it before {_iso(status.expires_at)}", "expiry")
-            expired.append((tool.id,))
-    return expired
-
-
 # --- What is refused -----------------------------------------------------------------------------------------------
 
 
@@ -387,8 +354,8 @@ def _require_unused(tool: Tool, approval: BoundApproval) -> None:
 
 def _require_waiting(tool: Tool, now: datetime) -> None:
     status = tool.status
-    if isinstance(status, Pending) and _too_late(status.expires_at, now):
-        msg = f"the call {tool.id!r} had to be decided before {_iso(status.expires_at)}"
+    if isinstance(status, Pending) and is_overdue(status.expires_at, now):
+        msg = f"the call {tool.id!r} had to be decided before {isoformat(status.expires_at)}"
         raise ApprovalRefusedError(msg, "call_expired")
     if isinstance(status, Rejected) and status.source == "expiry":
         msg = f"the call {tool.id!r} was not decided in time: {status.reason}"
@@ -407,14 +374,6 @@ def _require_allowed(approval: BoundApproval, choice: ApprovalChoice) -> None:
 
 
 # --- Below -----------------------------------------------------------------------------------------------------------
-
-
-def _too_late(expires_at: datetime | None, now: datetime) -> bool:
-    return expires_at is not None and now >= expires_at
-
-
-def _iso(at: datetime | None) -> str:
-    return "" if at is None else at.isoformat()
 
 
 def _told(decision: Decision) -> str:

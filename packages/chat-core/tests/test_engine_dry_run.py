@@ -11,9 +11,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 from chat_core import ChatBuilder, Paused
 from chat_core.chat import AnyChat
+from chat_core.engine.dry_run import DryRun, DryRunCall, dry_run
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall, Messages, Running, Tool, Turn
-from chat_core.rehearsal import DryRun, DryRunCall, dry_run
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.collection import ToolCollection

@@ -1,0 +1,46 @@
+"""Approvals outside the process that asks for them: signed tokens, expiry, and a dry run of a policy.
+
+The dry run needs the engine, which is imported when one of its names is first used: a page that takes decisions does
+without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from chat_core.approvals.expiry import expire
+from chat_core.approvals.keys import ApprovalKeys, SavedConversation
+from chat_core.approvals.tokens import ApprovalChoice, ApprovalRefusedError, BoundApproval, RefusalReason
+
+if TYPE_CHECKING:
+    from chat_core.engine.dry_run import DryRun, DryRunCall, DryRunOutcome, dry_run
+
+__all__ = [
+    "ApprovalChoice",
+    "ApprovalKeys",
+    "ApprovalRefusedError",
+    "BoundApproval",
+    "DryRun",
+    "DryRunCall",
+    "DryRunOutcome",
+    "RefusalReason",
+    "SavedConversation",
+    "dry_run",
+    "expire",
+]
+
+_DRY_RUN = ("DryRun", "DryRunCall", "DryRunOutcome", "dry_run")
+
+
+def __getattr__(name: str) -> object:
+    if name in _DRY_RUN:
+        value: object = getattr(import_module("chat_core.engine.dry_run"), name)
+        globals()[name] = value
+        return value
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,190 @@
+"""Task group, mailbox and worker threads of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import anyio
+import pytest
+import trio
+import trio.testing
+from anyio.lowlevel import checkpoint, current_token
+from chat_core.engine.tasks import Group, Mailbox, call_in_thread, wake
+
+
+@pytest.mark.anyio
+async def test_an_error_of_the_block_is_not_wrapped() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with Group() as group:
+            group.start_soon(anyio.sleep_forever)
+            raise ZeroDivisionError
+
+
+@pytest.mark.anyio
+async def test_leaving_the_block_cancels_its_tasks_and_waits_for_them() -> None:
+    ended = False
+
+    async def task() -> None:
+        nonlocal ended
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended = True
+
+    async with Group() as group:
+        group.start_soon(task)
+        await anyio.wait_all_tasks_blocked()
+    assert ended
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_from_outside_goes_on() -> None:
+    with anyio.CancelScope() as scope:
+        async with Group():
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_of_the_group_itself_ends_with_the_block() -> None:
+    after = False
+    async with Group() as group:
+        group.cancel_scope.cancel()
+        await anyio.sleep_forever()
+    after = True
+    assert after
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_cancellation_that_a_nursery_in_the_block_has_grouped_ends_with_the_block() -> None:
+    after = False
+    async with Group() as group, trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        group.cancel_scope.cancel()
+        await trio.sleep_forever()
+    after = True
+    assert after
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_an_error_that_a_nursery_in_the_block_has_grouped_with_a_cancellation_is_wrapped_once() -> None:
+    async def fail() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with Group() as group, trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+            await trio.testing.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+            await trio.sleep_forever()
+    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
+
+
+@pytest.mark.anyio
+async def test_everything_that_is_there_is_taken_in_order() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    mailbox.put(1)
+    mailbox.put(2)
+    assert await mailbox.take() == [1, 2]
+
+
+@pytest.mark.anyio
+async def test_an_empty_mailbox_is_waited_for() -> None:
+    mailbox: Mailbox[int] = Mailbox()
+    taken: list[int] = []
+    async with anyio.create_task_group() as group:
+
+        async def take() -> None:
+            taken.extend(await mailbox.take())
+            taken.extend(await mailbox.take())
+
+        group.start_soon(take)
+        await anyio.wait_all_tasks_blocked()
+        mailbox.put(1)
+        await anyio.wait_all_tasks_blocked()
+        mailbox.put(2)
+    assert taken == [1, 2]
+
+
+@pytest.mark.anyio
+async def test_what_the_thread_raises_is_raised_in_the_task() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await call_in_thread(fail)
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_leaves_its_thread_alone() -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        release.wait(30)
+        ended.set()
+
+    with anyio.move_on_after(0.01) as scope:
+        await call_in_thread(hang)
+    assert scope.cancelled_caught
+    assert not ended.is_set()
+    release.set()
+    assert await anyio.to_thread.run_sync(ended.wait, 30)
+
+
+def test_waking_a_loop_that_has_ended_does_nothing() -> None:
+    async def token() -> object:
+        return current_token()
+
+    ended = anyio.run(token)
+    called: list[int] = []
+    wake(ended, lambda: called.append(1))  # type: ignore[arg-type]
+    assert called == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_thread_that_hangs_does_not_hold_up_the_end_of_the_program(backend: str) -> None:
+    program = f"""
+import anyio, threading
+from chat_core.engine.tasks import call_in_thread
+async def main():
+    with anyio.move_on_after(0.01):
+        await call_in_thread(threading.Event().wait)
+anyio.run(main, backend={backend!r})
+print("over")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "over\n"
+
+
+@pytest.mark.parametrize("outside", ["asyncio", "trio"])
+@pytest.mark.parametrize("inside", ["asyncio", "trio"])
+def test_a_function_in_a_thread_may_run_an_event_loop_of_its_own(outside: str, inside: str) -> None:
+    async def rest() -> str:
+        await checkpoint()
+        return "rested"
+
+    async def main() -> str:
+        return await call_in_thread(lambda: anyio.run(rest, backend=inside))
+
+    assert anyio.run(main, backend=outside) == "rested"
+
+
+@pytest.mark.parametrize("outside", ["asyncio", "trio"])
+def test_a_function_in_a_thread_may_call_asyncio_run(outside: str) -> None:
+    async def rest() -> str:
+        await checkpoint()
+        return "rested"
+
+    async def main() -> str:
+        return await call_in_thread(lambda: asyncio.run(rest()))
+
+    assert anyio.run(main, backend=outside) == "rested"
