@@ -45,7 +45,7 @@ def test_declarations_stand_in_the_order_of_registration_over_all_scopes() -> No
     scopes = tuple([ScopedCollection(tools, lambda call, meta: Execute()) for tools in (first, second)])
     plan = ChatPlan(ScriptedProvider(), TextOutput(), scopes, None, Settings())
     assert [declaration.name for declaration in plan.declarations] == ["zebra", "ape", "lion"]
-    assert plan.owners["lion"][1] is scopes[1]
+    assert plan.tools.owners["lion"][1] is scopes[1]
 
 
 def test_a_tool_that_no_model_is_told_of_has_an_owner_and_is_in_no_request() -> None:
@@ -61,7 +61,7 @@ def test_a_tool_that_no_model_is_told_of_has_an_owner_and_is_in_no_request() -> 
         ScriptedProvider(), TextOutput(), (_Silent(ScopedCollection(tools, execute_all)),), None, Settings()
     )
     assert [declaration.name for declaration in plan.declarations] == ["told"]
-    assert set(plan.owners) == {"told", "untold"}
+    assert set(plan.tools.owners) == {"told", "untold"}
 
 
 def test_the_clock_of_a_chat_has_a_zone() -> None:

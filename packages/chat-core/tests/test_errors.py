@@ -74,7 +74,14 @@ def test_an_error_crosses_processes_with_all_that_it_carries(kind: type[ChatErro
 
 def test_what_may_succeed_later_says_so() -> None:
     retryable = {kind.__name__ for kind in CLASSES if make(kind).retryable}
-    assert retryable == {"Network", "Timeout", "StreamTruncatedError", "RateLimitedError", "Overloaded", "ServerError"}
+    assert retryable == {
+        "NetworkError",
+        "OverloadedError",
+        "RateLimitedError",
+        "RequestTimeoutError",
+        "ServerError",
+        "StreamTruncatedError",
+    }
 
 
 def test_a_provider_may_know_better_whether_to_try_again() -> None:

@@ -23,6 +23,7 @@ from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.response import ChatResponse, Paused
+from chat_core.tools.chat_tools import ChatTools
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,6 +78,11 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
         """This chat as a tool for `with_scoped_tools()` of another one, which pauses where this one does."""
         return ChatTool(self._plan, name, description)
+
+    @property
+    def tools(self) -> ChatTools[PauseT_co]:
+        """The tools of this chat, and the scopes that decide about their calls."""
+        return self._plan.tools
 
     @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:

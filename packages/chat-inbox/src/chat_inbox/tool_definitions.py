@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 from chat_core import AnyChat
 from chat_core.messages import Messages
@@ -30,17 +29,7 @@ def find_definition(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinitio
         chat: Outermost chat.
         names: Tool names from the outermost chat to the tool. All names but the last are those of chats used as tools.
     """
-    holder: Any = chat
-    definition: ToolDefinition | None = None
-    for name in names:
-        # There is no public way yet: chats, and tools made from chats, both keep their tools in `_plan`.
-        plan: Any = getattr(holder, "_plan", None)
-        owners = cast("Mapping[str, tuple[ToolDefinition, object]]", plan.owners if plan is not None else {})
-        if name not in owners:
-            return None
-        definition = owners[name][0]
-        holder = definition
-    return definition
+    return chat.tools.definition(*names) if chat is not None and names else None
 
 
 def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, object]) -> dict[str, str]:

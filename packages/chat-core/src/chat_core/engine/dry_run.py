@@ -1,25 +1,22 @@
-"""What a policy would do with each call, with nothing done: for the review of a policy, and of what waits under it.
+"""Dry run of a policy: what it would do with each call, without doing it.
 
     print(await dry_run(chat, messages))
 
-It is the judgement that a run makes before anything runs, on copies. A call that is not resolved is judged as the next
-run would find it. One that is resolved is judged as if the model had just made it, so that a new policy can be tried on
-an old history.
+It is the triage of a run (`engine/triage.py`), applied to copies of the calls. An unresolved call is judged as the next
+run would find it. A resolved one is judged as if the model had just made it, so that a new policy can be tried on an
+old history.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
+from typing import Literal, Protocol, TypeAlias, cast, final
 
-from chat_core.chat import AnyChat, Chat
 from chat_core.conversation import Conversation
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.engine.plan import ChatPlan, Settings
-from chat_core.engine.subchat_report import InnerChat
+from chat_core.engine.plan import Settings
 from chat_core.engine.triage import Triage, TriageResult
 from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
 from chat_core.json import dumps
@@ -35,17 +32,26 @@ from chat_core.messages import (
     Turn,
     codec,
 )
-from chat_core.output import TextOutput
 from chat_core.response import Paused
 from chat_core.tools.action import Action
+from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import ToolDefinition, ToolScope
 from chat_core.tools.scope import ScopedCollection, require_unique_names
 
-if TYPE_CHECKING:
-    from chat_core.provider import CompletionProvider
-
-Policy: TypeAlias = AnyChat | ToolScope[Paused] | Sequence[ToolScope[Paused]]
 DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "interrupted", "held", "reject", "fail"]
+"""What would become of a call; see `DryRunCall.outcome`."""
+
+
+class HasTools(Protocol):
+    """A chat, as far as a dry run needs it."""
+
+    @property
+    def tools(self) -> ChatTools[Paused]:
+        """The tools of the chat."""
+        ...
+
+
+Policy: TypeAlias = HasTools | ToolScope[Paused] | Sequence[ToolScope[Paused]]
 
 
 @final
@@ -112,152 +118,144 @@ async def dry_run(
     conversation_id: str | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> DryRun:
-    """Tell what a policy would do with calls. Nothing runs and nothing is changed; strategies are asked as ever.
+    """Return what a policy would do with calls. No tool runs and nothing changes; strategies are called as in a run.
 
-    Each call is judged by itself: that one waits for another, or for a free place, is not looked at.
+    Each call is judged by itself: neither barriers nor the limit of concurrency are considered.
 
     Args:
         policy: a chat, or scopes of tools.
         calls: a conversation, all calls in it; or calls that a model might make.
-        conversation_id: what strategies are told; of a `Conversation`, its own.
+        conversation_id: the id that strategies are given; that of a `Conversation` unless given.
         now: the clock; a chat's own unless given.
 
     Raises:
         UsageError: one of the two is something else, or two scopes have tools of one name.
     """
-    ear = _Ear()
-    plan = _plan_of(policy, now, ear)
+    tools = _tools_of(policy, now)
     if isinstance(calls, Conversation):
         conversation_id = conversation_id or calls.id
-    return DryRun(tuple([call async for call in _Rehearsal(plan, ear, conversation_id).of(_messages_of(calls))]))
+    judge = _Judge(tools, conversation_id)
+    return DryRun(tuple([call async for call in judge.judge_all(_messages_of(calls))]))
 
 
 @final
-class _Ear:
-    """Hears what is said while one call is judged."""
+class _Consultation:
+    """What a scope was asked about one call, and what it said."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.shown: FunctionCall | None = None
         self.action: Action[Paused] | None = None
         self.raised: Exception | None = None
 
+    def record_error(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self.raised = error
+
 
 @final
-class _Watched(ToolScope[Paused]):
-    """A scope, and an ear at its door."""
+class _RecordingScope(ToolScope[Paused]):
+    """A scope whose decisions are recorded."""
 
-    __slots__ = ("_ear", "_scope")
+    __slots__ = ("_consultation", "_scope")
 
-    def __init__(self, scope: ToolScope[Paused], ear: _Ear) -> None:
-        self._ear = ear
-        self._scope: ToolScope[Paused] = scope
-        if isinstance(scope, ScopedCollection):
-            self._scope = _telling(cast("ScopedCollection[object, Paused]", scope), ear)
+    def __init__(self, scope: ToolScope[Paused], consultation: _Consultation) -> None:
+        self._consultation = consultation
+        self._scope = scope
 
     def definitions(self) -> Sequence[ToolDefinition]:
         return self._scope.definitions()
 
     async def decide(self, call: FunctionCall, /) -> Action[Paused]:
-        self._ear.shown = call
-        self._ear.action = await self._scope.decide(call)
-        return self._ear.action
-
-
-def _telling(scope: ScopedCollection[object, Paused], ear: _Ear) -> ScopedCollection[object, Paused]:
-    """The same scope, whose strategy tells what it raises before the scope makes an action of that."""
-    twin, strategy = copy(scope), scope._strategy  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of the scope, nobody else hears it
-
-    async def tell(call: FunctionCall, meta: object) -> Action[Paused]:
-        try:
-            decided = strategy(call, meta)
-            return decided if isinstance(decided, Action) else await decided
-        except Exception as error:
-            ear.raised = error
-            raise
-
-    twin._strategy = tell  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its own copy
-    return twin
+        consultation, scope = self._consultation, self._scope
+        consultation.shown = call
+        if isinstance(scope, ScopedCollection):
+            collection = cast("ScopedCollection[object, Paused]", scope)
+            consultation.action = await collection.decide(call, on_error=consultation.record_error)
+        else:
+            consultation.action = await scope.decide(call)
+        return consultation.action
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Past:
-    """The history as it was."""
+class _History:
+    """The history as it was when a call was made."""
 
     contents: Sequence[Content]
 
 
 @final
-class _Nowhere:
-    """A conversation that keeps nothing: what of one a judgement needs."""
+class _UnstoredConversation:
+    """As much of a conversation as a triage needs; its writes are dropped."""
 
-    def __init__(self, id: str | None, messages: Messages | _Past) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - the field's own name
         self.id = id
         self.messages = messages
 
     async def write_tool(self, tool: Tool, /) -> None:
-        """Keep nothing."""
+        """Drop the write."""
 
 
 @final
-class _Rehearsal:
-    """Judges every call of a conversation."""
+class _Judge:
+    """Judges every call of a conversation, and of the chats inside it."""
 
-    def __init__(self, plan: ChatPlan[object, Paused], ear: _Ear, id: str | None) -> None:  # noqa: A002
-        self._plan = plan
-        self._ear = ear
+    def __init__(self, tools: ChatTools[Paused], id: str | None) -> None:  # noqa: A002 - the field's own name
+        self._consultation = consultation = _Consultation()
+        scopes = [_RecordingScope(scope, consultation) for scope in tools.scopes]
+        self._tools = ChatTools(scopes, tools.interrupted, tools.now)
         self._id = id
 
-    async def of(self, messages: Messages, above: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
-        before = messages.contents
-        for place, content in enumerate(before):
+    async def judge_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
+        """Judge the calls of `messages`; `parents` is the path of the tool that the conversation belongs to."""
+        contents = messages.contents
+        for place, content in enumerate(contents):
             for number, turn in enumerate(content.turns, 1):
                 for tool in turn.tools:
-                    past = _Past((*before[:place], Content(content.role, content.turns[:number])))
-                    yield await self._call(tool, past if tool.resolved else messages, above)
-                    async for call in self._inside(tool, above):
+                    history = _History((*contents[:place], Content(content.role, content.turns[:number])))
+                    yield await self._judge(tool, history if tool.resolved else messages, parents)
+                    async for call in self._judge_inner(tool, parents):
                         yield call
 
-    async def _inside(self, tool: Tool, above: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
-        definition, _ = self._plan.owners.get(tool.name, (None, None))
-        if isinstance(definition, InnerChat) and isinstance(tool.status, Suspended):
-            plan = cast("ChatPlan[object, Paused]", getattr(definition, "_plan"))  # noqa: B009 - nobody else asks for it
-            inner = _Rehearsal(_watched(plan, plan.scopes, self._ear, plan.settings), self._ear, None)
-            async for call in inner.of(tool.status.inner, (*above, tool.id)):
+    async def _judge_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
+        """Judge the calls of the chat that a suspended tool is."""
+        definition = self._tools.definition(tool.name)
+        if isinstance(definition, SubchatDefinition) and isinstance(tool.status, Suspended):
+            async for call in _Judge(definition.tools, None).judge_all(tool.status.inner, (*parents, tool.id)):
                 yield call
 
-    async def _call(self, tool: Tool, messages: Messages | _Past, above: tuple[str, ...]) -> DryRunCall:
+    async def _judge(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
         again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
-        checkpoint = Checkpoint(cast("Conversation", _Nowhere(self._id, messages)))
-        self._ear.forget()
-        found = await Triage(self._plan, checkpoint).look([again])
-        shown, raised = self._ear.shown, self._ear.raised
+        checkpoint = Checkpoint(cast("Conversation", _UnstoredConversation(self._id, messages)))
+        self._consultation.reset()
+        result = await Triage(self._tools, checkpoint).look([again])
+        shown, raised = self._consultation.shown, self._consultation.raised
         call = DryRunCall(
-            (*above, tool.id),
+            (*parents, tool.id),
             tool.name,
             again.effective_arguments if shown is None else shown.arguments,
             "run",
             tool.status,
-            action=self._ear.action,
+            action=self._consultation.action,
             raised=None if raised is None else f"{type(raised).__name__}: {raised}",
         )
-        return _told(call, found, again)
+        return _with_outcome(call, result, again)
 
 
-def _told(call: DryRunCall, found: TriageResult[Paused], tool: Tool) -> DryRunCall:
-    """What a judgement comes to."""
-    if isinstance(found.error, InterruptedToolsError):
+def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) -> DryRunCall:
+    """Return `call` with what the triage decided about it."""
+    if isinstance(result.error, InterruptedToolsError):
         return replace(call, outcome="interrupted", reason="it was interrupted, and this chat has no rule for that")
-    if isinstance(found.error, PendingToolsError):
+    if isinstance(result.error, PendingToolsError):
         return replace(call, outcome="held", reason="it was promised to a person or a time")
-    if found.error is not None:
-        raise found.error
-    for ready in found.ready:
+    if result.error is not None:
+        raise result.error
+    for ready in result.ready:
         return replace(call, arguments=ready.arguments)
-    for pause in found.pauses.values():
+    for pause in result.pauses.values():
         (wait,) = pause.waiting
         return replace(
             call,
@@ -273,30 +271,22 @@ def _told(call: DryRunCall, found: TriageResult[Paused], tool: Tool) -> DryRunCa
     return replace(call, outcome="reject", reason=status.reason if isinstance(status, Rejected) else None)
 
 
-# --- What is asked, and about what ---------------------------------------------------------------------------------
+# --- Arguments -----------------------------------------------------------------------------------------------------
 
 
-def _plan_of(policy: object, now: Callable[[], datetime] | None, ear: _Ear) -> ChatPlan[object, Paused]:
-    if isinstance(policy, Chat):
-        chat = cast("AnyChat", policy)
-        plan = chat._plan  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - a chat shows it to nobody else
-        return _watched(plan, plan.scopes, ear, replace(plan.settings, now=now) if now else plan.settings)
-    scopes = _items(policy, ToolScope)
-    if scopes is None:
+def _tools_of(policy: object, now: Callable[[], datetime] | None) -> ChatTools[Paused]:
+    """Return the tools of a chat, or those of scopes."""
+    tools = getattr(policy, "tools", None)
+    if isinstance(tools, ChatTools):
+        found = cast("ChatTools[Paused]", tools)
+        return ChatTools(found.scopes, found.interrupted, now or found.now)
+    items = _items(policy, ToolScope)
+    if items is None:
         msg = f"dry_run() needs a chat, a ScopedCollection, or a list of those, not {policy!r}"
         raise UsageError(msg)
-    known = tuple(cast("list[ToolScope[Paused]]", scopes))
-    require_unique_names(known)
-    # No model is asked.
-    plan = ChatPlan(cast("CompletionProvider", None), TextOutput(), (), None, Settings())
-    return _watched(plan, known, ear, Settings(now=now) if now else Settings())
-
-
-def _watched(
-    plan: ChatPlan[object, Paused], scopes: Sequence[ToolScope[Paused]], ear: _Ear, settings: Settings
-) -> ChatPlan[object, Paused]:
-    watched = tuple([_Watched(scope, ear) for scope in scopes])
-    return ChatPlan(plan.model, plan.output, watched, plan.interrupted, settings)
+    scopes = tuple(cast("list[ToolScope[Paused]]", items))
+    require_unique_names(scopes)
+    return ChatTools(scopes, None, now or Settings().now)
 
 
 def _messages_of(calls: object) -> Messages:
@@ -304,17 +294,17 @@ def _messages_of(calls: object) -> Messages:
         return calls
     if isinstance(calls, Conversation):
         return calls.messages
-    made = _items(calls, FunctionCall)
-    if made is None:
+    items = _items(calls, FunctionCall)
+    if items is None:
         msg = f"dry_run() needs Messages, a Conversation, or function calls, not {calls!r}"
         raise UsageError(msg)
-    tools = [Tool(call, id=call.id) for call in cast("list[FunctionCall]", made)]
+    tools = [Tool(call, id=call.id) for call in cast("list[FunctionCall]", items)]
     messages = Messages()
     messages.append("model", Turn(tools))
     return messages
 
 
 def _items(value: object, kind: type) -> list[object] | None:
-    """One or several of a kind, as a list; `None` where something else is among them."""
+    """Return one value or several as a list, or None if one of them is of another kind."""
     items: list[object] = list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else [value]
     return items if all(isinstance(item, kind) for item in items) else None

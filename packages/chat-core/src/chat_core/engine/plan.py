@@ -16,7 +16,8 @@ from chat_core.output import OutputSpec
 from chat_core.provider import CompletionProvider, ToolDeclarations
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
-from chat_core.tools.definition import ToolDefinition, ToolScope
+from chat_core.tools.chat_tools import ChatTools
+from chat_core.tools.definition import ToolScope
 
 if TYPE_CHECKING:
     from chat_core.observer import Observer
@@ -61,7 +62,7 @@ class Settings:
 class ChatPlan(Generic[OutT_co, PauseT_co]):
     """Everything a run reads; immutable, shared by all runs of a chat."""
 
-    __slots__ = ("declarations", "interrupted", "model", "output", "owners", "scopes", "settings")
+    __slots__ = ("declarations", "model", "output", "settings", "tools")
 
     def __init__(
         self,
@@ -74,11 +75,7 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         """The builder has checked that names are unique over all scopes."""
         self.model = model
         self.output = output
-        self.scopes = scopes
-        self.interrupted = interrupted
         self.settings = settings
-        self.owners: dict[str, tuple[ToolDefinition, ToolScope[PauseT_co]]] = {
-            definition.declaration.name: (definition, scope) for scope in scopes for definition in scope.definitions()
-        }
-        declarations = [definition.declaration for definition, _ in self.owners.values()]
+        self.tools = ChatTools(scopes, interrupted, settings.now)
+        declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self.declarations = ToolDeclarations([declaration for declaration in declarations if declaration.told])

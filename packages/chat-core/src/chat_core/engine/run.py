@@ -334,7 +334,7 @@ async def complete(
         ChatError: the run failed; the history is valid and holds everything that was done.
     """
     run = Run(plan, target, options, streaming=False, heard=False)
-    if plan.owners or not isinstance(target, Messages):
+    if plan.tools.owners or not isinstance(target, Messages):
         async with Group() as group:
             await _drain(run, group)
     else:

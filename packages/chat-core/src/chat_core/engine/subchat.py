@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
-from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Group
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.events import Done
@@ -18,6 +18,7 @@ from chat_core.messages import Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
+from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import InvalidArgumentsError, ToolScope
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
 
 
 @final
-class _ChatDefinition(InnerChat, Generic[PauseT_co]):
+class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
     """The chat, as the pass over tools sees it."""
 
     __slots__ = ("_declaration", "_plan")
@@ -68,6 +69,10 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
     @property
     def declaration(self) -> ToolDeclaration:
         return self._declaration
+
+    @property
+    def tools(self) -> ChatTools[PauseT_co]:
+        return self._plan.tools
 
     @property
     def timeout(self) -> float | None:

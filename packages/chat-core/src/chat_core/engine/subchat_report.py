@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, final
@@ -21,12 +20,6 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("chat_core_observers", default=())
 """In a tool's body, those of the run that the tool is of: a chat that it is has them, too."""
-
-
-class InnerChat(ABC):  # noqa: B024 - a mark, and nothing to be done
-    """A `ToolDefinition` that can go on with a conversation in which it paused."""
-
-    __slots__ = ()
 
 
 @final

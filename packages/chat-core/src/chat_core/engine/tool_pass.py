@@ -105,7 +105,7 @@ class ToolsPass(Generic[PauseT]):
         """
         if self._queue is None:
             unresolved = self._checkpoint.messages.pending()
-            self._found = await Triage(self._plan, self._checkpoint).look(unresolved)
+            self._found = await Triage(self._plan.tools, self._checkpoint).look(unresolved)
             self._error = self._found.error
             self._queue = self._startable(unresolved)
             if self._found.resolved:

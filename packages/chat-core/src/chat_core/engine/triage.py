@@ -15,12 +15,11 @@ from typing import Generic, final
 from typing_extensions import TypeVar
 
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.engine.plan import ChatPlan
-from chat_core.engine.subchat_report import InnerChat
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
 from chat_core.response import Paused, Wait
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
+from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.context import CallContext
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
@@ -72,8 +71,8 @@ class _StaleToolError(Exception):
 class Triage(Generic[PauseT]):
     """Decides about calls: by their status, by their schema, and by the strategy of the scope that owns them."""
 
-    def __init__(self, plan: ChatPlan[object, PauseT], checkpoint: Checkpoint) -> None:
-        self._plan = plan
+    def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint) -> None:
+        self._tools = tools
         self._checkpoint = checkpoint
         self._found: TriageResult[PauseT] = TriageResult()
         self._promised: list[str] = []
@@ -136,13 +135,13 @@ class Triage(Generic[PauseT]):
             raise PendingToolsError(msg, self._promised)
 
     async def _judge(self, tool: Tool) -> None:
-        owner = self._plan.owners.get(tool.name)
+        owner = self._tools.owners.get(tool.name)
         status = tool.status
         if isinstance(status, (Running, Interrupted)):
             self._interrupted(tool, owner)
             return
         if owner is None:
-            known = ", ".join(self._plan.owners) or "none"
+            known = ", ".join(self._tools.owners) or "none"
             _give_up(tool, f"There is no tool named {tool.name!r}. The tools are: {known}.")
             return
         definition, scope = owner
@@ -160,7 +159,7 @@ class Triage(Generic[PauseT]):
     # --- By status -----------------------------------------------------------------------------------------
 
     def _suspended(self, tool: Tool, definition: ToolDefinition) -> None:
-        if isinstance(definition, InnerChat):
+        if isinstance(definition, SubchatDefinition):
             self._found.ready.append(Ready(tool, definition, tool.effective_arguments))
         else:
             # Another tool has the name now: nobody has allowed that one.
@@ -173,7 +172,7 @@ class Triage(Generic[PauseT]):
                     self._found.ready.append(Ready(tool, owner[0], self._validated(tool, owner[0])))
                     return
             tool.lost("its process ended while it ran; it may have taken effect")
-        action = self._plan.interrupted
+        action = self._tools.interrupted
         reason = tool.status.reason if isinstance(tool.status, Interrupted) else ""
         if action is None:
             self._lost.append(tool.id)
@@ -221,7 +220,7 @@ class Triage(Generic[PauseT]):
             self._wait(tool, action, self._as_wait(tool, tool.effective_arguments))
 
     async def _pending(self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
-        now = self._plan.settings.now()
+        now = self._tools.now()
         if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
             tool.refuse(f"nobody approved it before {status.expires_at.isoformat()}", "expiry")
             return
@@ -251,7 +250,7 @@ class Triage(Generic[PauseT]):
         if isinstance(status, Pending) and status.kind is None:
             if (at := _due(action)) is not None:
                 tool.schedule(at, canonical=arguments)
-                if self._plan.settings.now() >= at:
+                if self._tools.now() >= at:
                     self._found.ready.append(Ready(tool, definition, arguments))
                     return
             else:
@@ -269,7 +268,7 @@ class Triage(Generic[PauseT]):
 
     def _expiry(self, action: Action[PauseT]) -> datetime | None:
         if isinstance(action, RequireApproval) and action.expires_in is not None:
-            return self._plan.settings.now() + action.expires_in
+            return self._tools.now() + action.expires_in
         return None
 
     # --- Below -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.collection import Handler, ToolCollection
 from chat_core.tools.context import CallContext, ToolContext
 from chat_core.tools.declare import FunctionTool, ToolOptions, declare, require_name
@@ -13,6 +14,7 @@ from chat_core.tools.scope import ScopedCollection, execute_all, require_collect
 __all__ = [
     "Action",
     "CallContext",
+    "ChatTools",
     "Execute",
     "FunctionTool",
     "Handler",
@@ -24,6 +26,7 @@ __all__ = [
     "SchemaChecker",
     "ScopedCollection",
     "Strategy",
+    "SubchatDefinition",
     "ToolCollection",
     "ToolContext",
     "ToolDefinition",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, final
 
 from anyio import get_cancelled_exc_class
@@ -72,11 +72,14 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         """`Execute()` where the strategy is `execute_all`: there is nothing to ask it then."""
         return _EXECUTE if self._strategy is execute_all else None
 
-    async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
-        """What the strategy says of a call.
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[WaitT_co]:
+        """Return what the strategy decides about a call.
 
-        Where it raises, or says what is no action, the fallback decides; without one the call is rejected. The model is
-        told the name of the error and no more; the log has all of it.
+        If the strategy raises, or returns something that is not an action, the fallback decides; without one the call
+        is rejected. The model receives the name of the error and nothing else; the log has all of it. `on_error` is
+        called with the error first.
         """
         try:
             _, meta = self._tools[call.name]
@@ -86,6 +89,8 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         except (Exception, get_cancelled_exc_class()) as error:  # whatever the caller's policy raises, it fails closed
             if not isinstance(error, Exception) and is_cancelled():
                 raise
+            if on_error is not None:
+                on_error(error)
             _log.exception("the strategy for the tool %r failed; the call %s is not run", call.name, call.id)
             return self._fallback or Reject(f"the policy could not decide ({type(error).__name__})")
         return action
