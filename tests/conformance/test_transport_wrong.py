@@ -11,6 +11,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import aiohttp
@@ -28,10 +29,11 @@ from chat_testing.transport_conformance import (
     unreachable,
 )
 from chat_transport_aiohttp import AiohttpTransport
-from chat_transport_aiohttp._body import Body
+from chat_transport_aiohttp._connections import LoopSession
+from chat_transport_aiohttp._response import BodyChunks
 
 LIMIT = 200_000
-KEPT = Body._overtaken
+KEPT = BodyChunks._take_buffered
 EVERYTHING = TransportCapabilities(
     pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
 )
@@ -381,14 +383,14 @@ class LetsAnErrorOvertakeEvents(Right):
 def forgetful() -> Generator[None]:
     """The body of the transport below, without the part that keeps what came before an error."""
 
-    def nothing(_body: Body) -> bytes:
+    def nothing(_body: BodyChunks) -> bytes:
         return b""
 
-    setattr(Body, "_overtaken", nothing)  # noqa: B010 - the checkers forbid the assignment, rightly
+    setattr(BodyChunks, "_take_buffered", nothing)  # noqa: B010 - the checkers forbid the assignment, rightly
     try:
         yield
     finally:
-        setattr(Body, "_overtaken", KEPT)  # noqa: B010 - as above
+        setattr(BodyChunks, "_take_buffered", KEPT)  # noqa: B010 - as above
 
 
 class TakesAStallForTheEnd(Right):
@@ -569,7 +571,8 @@ class ReadsAheadWithoutEnd(Right):
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        made._clients._make = lambda: aiohttp.ClientSession(read_bufsize=2**28, auto_decompress=False)
+        session = partial(aiohttp.ClientSession, read_bufsize=2**28, auto_decompress=False)
+        made._sessions._make = lambda sessions: LoopSession(session(), sessions)
         return made
 
 
@@ -640,8 +643,8 @@ class OpensAConnectionEachTime(Right):
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        made._clients._make = lambda: aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False
+        made._sessions._make = lambda sessions: LoopSession(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False), sessions
         )
         return made
 

@@ -14,11 +14,11 @@ import pytest
 from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Request, Timeouts
-from chat_core.transport.content import Decoder
+from chat_core.transport.content_encoding import Decoder
 from chat_testing import Exchange, LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
-from chat_transport_aiohttp._body import LargeBody
-from chat_transport_aiohttp._errors import Translating
+from chat_transport_aiohttp._errors import AiohttpErrorTranslation
+from chat_transport_aiohttp._request_body import LargeBody
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +168,7 @@ def test_a_decoder_that_needs_more_gives_nothing() -> None:
     ],
 )
 def test_an_error_is_told_as_what_it_is_and_without_the_query(error: Exception, answered: bool, kind: str) -> None:
-    with pytest.raises(TransportError) as caught, Translating(ASK, answered=answered):
+    with pytest.raises(TransportError) as caught, AiohttpErrorTranslation(ASK, response_started=answered):
         raise error
     assert caught.value.kind == kind
     assert "secret" not in f"{caught.value} {caught.value!r} {caught.value.__cause__!r}"

@@ -272,7 +272,7 @@ async def test_what_an_application_does_behind_its_answer_is_waited_for() -> Non
 async def test_a_reader_who_has_the_last_event_does_not_disturb_an_application_that_is_about_to_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat_transport_asgi._transport._FINISH_SECONDS", 3600.0)  # a busy machine may need a while
+    monkeypatch.setattr("chat_transport_asgi._transport.DRAIN_SECONDS", 3600.0)  # a busy machine may need a while
 
     async def answers(_: Receive, send: Send) -> None:
         await send(SSE)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import httpcore
 import pytest
-from chat_transport_httpx._network import Backend, Stream
+from chat_transport_httpx._sockets import BufferedBackend, BufferedStream
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ class Recorder(httpcore.AsyncNetworkStream):
 
 async def test_the_head_of_a_request_leaves_with_its_body() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     await stream.write(HEAD)
     await stream.write(b"{}")
     await stream.write(b"")
@@ -49,7 +49,7 @@ async def test_the_head_of_a_request_leaves_with_its_body() -> None:
 
 async def test_a_request_without_a_body_leaves_when_it_ends() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     await stream.write(HEAD)
     assert recorder.written == []
     await stream.write(b"")
@@ -58,7 +58,7 @@ async def test_a_request_without_a_body_leaves_when_it_ends() -> None:
 
 async def test_whoever_reads_sends_first_what_is_held() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     await stream.write(HEAD)
     assert await stream.read(100) == b"answer"
     assert recorder.written == [HEAD]
@@ -66,7 +66,7 @@ async def test_whoever_reads_sends_first_what_is_held() -> None:
 
 async def test_the_next_request_of_a_connection_is_joined_too() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     for _ in range(2):
         await stream.write(HEAD)
         await stream.write(b"{}")
@@ -77,14 +77,14 @@ async def test_the_next_request_of_a_connection_is_joined_too() -> None:
 @pytest.mark.parametrize("data", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"{}", b"0\r\n\r\n"])
 async def test_nothing_else_is_held(data: bytes) -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     await stream.write(data)
     assert recorder.written == [data]
 
 
 async def test_a_request_that_is_given_up_is_not_sent() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     await stream.write(HEAD)
     await stream.aclose()
     assert recorder.written == []
@@ -93,7 +93,7 @@ async def test_a_request_that_is_given_up_is_not_sent() -> None:
 
 async def test_a_long_body_is_not_copied_behind_its_head() -> None:
     recorder = Recorder()
-    stream = Stream(recorder)
+    stream = BufferedStream(recorder)
     body = bytes(65537)
     await stream.write(HEAD)
     await stream.write(body)
@@ -112,7 +112,7 @@ class Alarmed(Recorder):
 
 
 async def test_an_alert_of_the_peer_is_an_error_of_the_connection() -> None:
-    stream = Stream(Alarmed())
+    stream = BufferedStream(Alarmed())
     with pytest.raises(httpcore.ReadError, match="alert certificate required"):
         await stream.read(100)
     with pytest.raises(httpcore.WriteError, match="alert certificate required"):
@@ -147,13 +147,13 @@ async def test_what_looks_like_a_head_is_not_held_where_http_2_was_agreed(
     protocol: str | None, written: list[bytes]
 ) -> None:
     recorder = Encrypted(protocol)
-    stream = await Stream(recorder).start_tls(ssl.create_default_context())
+    stream = await BufferedStream(recorder).start_tls(ssl.create_default_context())
     await stream.write(HEAD)
     assert recorder.written == written
 
 
 async def test_what_the_stream_says_of_itself_is_passed_on() -> None:
-    assert Stream(Recorder()).get_extra_info("ssl_object") == "ssl_object"
+    assert BufferedStream(Recorder()).get_extra_info("ssl_object") == "ssl_object"
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def listening() -> Generator[socket.socket]:
 
 async def test_an_idle_connection_is_seen_to_be_closed() -> None:
     with listening() as server:
-        stream = await Backend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
         assert stream.get_extra_info("is_readable") is False
         peer.close()
@@ -177,7 +177,7 @@ async def test_an_idle_connection_is_seen_to_be_closed() -> None:
 
 async def test_a_connection_that_is_asked_for_the_first_time_when_it_is_closed_says_so() -> None:
     with listening() as server:
-        stream = await Backend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         await stream.aclose()
         with anyio.fail_after(10):
             while stream.get_extra_info("socket").fileno() >= 0:
@@ -187,7 +187,7 @@ async def test_a_connection_that_is_asked_for_the_first_time_when_it_is_closed_s
 
 async def test_a_request_is_one_packet_on_a_real_connection() -> None:
     with listening() as server:
-        stream = await Backend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
         with peer:
             await stream.write(HEAD)

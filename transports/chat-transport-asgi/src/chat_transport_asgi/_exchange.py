@@ -17,7 +17,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from chat_core.errors import TransportError
 from chat_core.transport import Headers, Request
-from chat_core.transport.content import KNOWN, Decoder
+from chat_core.transport.content_encoding import (
+    SUPPORTED_ENCODINGS,
+    Decoder,
+    content_encoding,
+    decoded_headers,
+    decoder_for,
+)
+from chat_core.transport.http import describe, is_success
 
 from chat_transport_asgi._types import VERSIONS, AsgiApp, Message, Scope
 
@@ -25,11 +32,6 @@ _LOGGER: Final = logging.getLogger("chat_transport_asgi")
 _PORTS: Final = {"http": 80, "https": 443}
 _WITHOUT_BODY: Final = {204, 304}
 _GONE: Final = "the reader has left"
-
-
-def describe(request: Request) -> str:
-    """The request in a few words, without what may hold a secret: headers, body, the query, what is before a host."""
-    return f"{request.method} {request.scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
 
 
 @final
@@ -182,14 +184,12 @@ class Exchange:
             raise self._error("timeout", "nothing came in time") from None
         if not self.status:
             raise self._fault or self._error("stream", "the application ended without an answer")
-        encoding = self.headers.get("content-encoding", "").strip().lower() or "identity"
-        if encoding in KNOWN and encoding != "identity":
-            self._decoder = Decoder(encoding)
-            # What is told of the encoding is gone with it.
-            told = {"content-encoding", "content-length"}
-            self.headers = Headers([item for item in self.headers.items() if item[0] not in told])
-        elif encoding != "identity" and self.status // 100 == 2:  # noqa: PLR2004 - RFC 9110, section 15.3
+        encoding = content_encoding(self.headers)
+        if encoding not in SUPPORTED_ENCODINGS and is_success(self.status):
             raise self._error("protocol", f"the content-encoding {encoding!r} was not asked for, and cannot be undone")
+        if encoding != "identity":
+            self._decoder = decoder_for(self.headers)
+            self.headers = decoded_headers(self.headers)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -221,8 +221,8 @@ class Exchange:
             raise StopAsyncIteration
         raise self._fault or self._error("stream", "the application ended before its answer did")
 
-    async def finish(self, seconds: float) -> None:
-        """Take what is left of an answer of which the reader has enough, but do not wait long for it."""
+    async def drain(self, seconds: float) -> None:
+        """Read the rest of a body behind the last event of its stream, for at most `seconds`."""
         with anyio.move_on_after(seconds):
             try:
                 async for _ in self:

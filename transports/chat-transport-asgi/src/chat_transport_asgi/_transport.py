@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Self, final
 from anyio import move_on_after
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Request, Response, framed
+from chat_core.transport.http import DRAIN_SECONDS, describe, is_success
 
-from chat_transport_asgi._exchange import Exchange, describe
+from chat_transport_asgi._exchange import Exchange
 from chat_transport_asgi._lifespan import Lifespan
 from chat_transport_asgi._tasks import start
 from chat_transport_asgi._types import AsgiApp
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?|")
 _HOST: Final = re.compile(r"[!-~\x80-\xff]*")
-_FINISH_SECONDS: Final = 0.25
 
 
 @final
@@ -88,14 +88,14 @@ class AsgiTransport:
                 while iterating, the application broke off.
         """
         async with self._exchange(request) as exchange:
-            if exchange.status // 100 != 2:  # noqa: PLR2004 - RFC 9110, section 15.3
+            if not is_success(exchange.status):
                 raise await self._refusal(exchange, request)
 
-            async def finish(batch: list[Event]) -> None:
+            async def drain(batch: list[Event]) -> None:
                 if batch and request.is_last(batch[-1]):
-                    await exchange.finish(_FINISH_SECONDS)
+                    await exchange.drain(DRAIN_SECONDS)
 
-            batches = framed(exchange, request.framing, max_event_bytes=self._max_event_bytes, tail=finish)
+            batches = framed(exchange, request.framing, max_event_bytes=self._max_event_bytes, tail=drain)
             try:
                 yield EventStream(exchange.status, exchange.headers, batches)
             finally:

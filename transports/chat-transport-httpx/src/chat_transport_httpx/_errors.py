@@ -1,17 +1,17 @@
-"""From httpx's exceptions to `TransportError`: the one place where they are translated.
+"""The translation of httpx's exceptions to `TransportError`.
 
-They are told apart by the names of their classes, so that a client of httpx2, whose exceptions have the same names and
-are other objects, is understood as well, and nobody imports that who does not use it.
+They are recognized by the names of their classes. The exceptions of httpx2 have the same names and are other classes,
+so a client of httpx2 is supported without an import of that package.
 """
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Request
+from chat_core.transport.http import ErrorTranslation, describe
 
 _PACKAGES = frozenset({"httpx", "httpx2", "zlib"})
 _KINDS = {
@@ -26,66 +26,42 @@ _KINDS = {
     "InvalidURL": "protocol",
     "RequestError": "stream",
 }
-_WHAT = {
-    "connect": "no connection",
-    "stream": "the connection broke",
-    "timeout": "nothing came in time",
-    "protocol": "this is not the HTTP that was expected",
-}
-
-
-def describe(request: Request) -> str:
-    """The request in a few words, without what may hold a secret: headers, body, the URL's query, and its user."""
-    host, path = request.host.rpartition("@")[2], request.path.partition("?")[0]
-    return f"{request.method} {request.scheme}://{host}{path}"
 
 
 @final
-class Translating:
-    """A context in which httpx's exceptions become `TransportError`. Entering it is cheap; one serves a body.
+class HttpxErrorTranslation(ErrorTranslation):
+    """A context in which httpx's exceptions become `TransportError`."""
 
-    Args:
-        request: what was asked, for the message.
-        answered: whether an answer had begun. Nonsense in place of an answer is another protocol; nonsense behind its
-            beginning is a connection that broke.
-    """
+    __slots__ = ("_handled",)
 
-    __slots__ = ("_answered", "_handled", "_request")
-
-    def __init__(self, request: Request, *, answered: bool) -> None:
-        self._request = request
-        self._answered = answered
+    def __init__(self, request: Request, *, response_started: bool) -> None:
+        super().__init__(request, response_started=response_started)
         self._handled: BaseException | None = None
 
     def __enter__(self) -> None:
         # Where the caller is in an `except` of its own, everything raised from here on has that as its context.
         self._handled = sys.exception()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, StopAsyncIteration):
-            return
-        name = _name(type(error))
+    def translate(self, error: BaseException) -> TransportError | None:
+        """Return the error to raise in place of an exception of httpx; `None` if it is not one."""
+        name = _known_name(type(error))
         if name is None:
-            return
-        what = _KINDS[name]
+            return None
+        kind = _KINDS[name]
         if name == "LocalProtocolError":
             # Its text, and that of its cause, may quote a header.
-            msg = f"{describe(self._request)}: the request cannot be written as HTTP"
-            raise TransportError(what, msg) from None
-        if name == "RemoteProtocolError" and not self._answered and self._is_nonsense(error):
-            what = "protocol"
-        msg = f"{describe(self._request)}: {_WHAT[what]} ({type(error).__name__}: {self._text(error)})"
-        raise TransportError(what, msg) from error
+            return TransportError(kind, f"{describe(self.request)}: the request cannot be written as HTTP")
+        if name == "RemoteProtocolError" and not self.response_started and self._is_not_http(error):
+            kind = "protocol"
+        return self.transport_error(kind, f"{type(error).__name__}: {self._text(error)}", error)
 
     def _reason(self, error: BaseException) -> BaseException | None:
-        """What is behind an error, and is not just what the caller was handling."""
+        """Return the cause or context of an error, unless it is what the caller was handling."""
         reason = error.__cause__ or error.__context__
         return None if reason is self._handled else reason
 
     def _text(self, error: BaseException) -> str:
-        """What the error says, or what is behind it, where it says nothing: a failed handshake on trio does not."""
+        """Return the text of an error or of the first reason that has one: a failed handshake on trio has none."""
         reason: BaseException | None = error
         while reason is not None:
             text = str(reason)
@@ -94,8 +70,8 @@ class Translating:
             reason = self._reason(reason)
         return "no reason given"
 
-    def _is_nonsense(self, error: BaseException) -> bool:
-        """Whether there were bytes that are not HTTP, and not just an end of the connection.
+    def _is_not_http(self, error: BaseException) -> bool:
+        """Return whether the peer sent bytes that are not HTTP, rather than just ended the connection.
 
         A peer that hangs up is reported by the HTTP layer itself; what cannot be parsed has the parser's error behind
         that. The pool drops that as a cause (`from None`), not as the context.
@@ -104,8 +80,8 @@ class Translating:
         return cause is not None and self._reason(cause) is not None
 
 
-def _name(kind: type[BaseException]) -> str | None:
-    """The most specific of the known names that this exception has, if it is one of httpx's."""
+def _known_name(kind: type[BaseException]) -> str | None:
+    """Return the most specific name in `_KINDS` that an exception class has, if it is one of httpx's."""
     for base in kind.__mro__:
         if base.__name__ in _KINDS and base.__module__.partition(".")[0] in _PACKAGES:
             return base.__name__

@@ -6,6 +6,7 @@ from typing import Final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Headers, Request
+from chat_core.transport.http import is_success, refusal_message
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidMessage,
@@ -74,14 +75,10 @@ def _refused(error: InvalidStatus, where: str, max_error_bytes: int) -> Transpor
     """The error of a handshake that was answered with another status than 101."""
     response = error.response
     headers = Headers(list(response.headers.raw_items()))
-    msg = f"{where} was answered with {response.status_code} {response.reason_phrase}".rstrip()
-    location = headers.get("location")
-    if response.status_code // 100 == 3 and location:  # noqa: PLR2004 - RFC 9110, section 15.4
-        msg += f": it is a redirect to {location.partition('?')[0]}, and redirects are not followed"
-    elif response.status_code // 100 == 2:  # noqa: PLR2004 - RFC 9110, section 15.3
-        msg += ": it answers, and does not speak WebSocket here"
-        return TransportError("protocol", msg, body=bytes(response.body or b"")[:max_error_bytes])
+    msg = refusal_message(where, response.status_code, response.reason_phrase, headers)
     body = bytes(response.body or b"")[:max_error_bytes]
+    if is_success(response.status_code):
+        return TransportError("protocol", f"{msg}: it answers, and does not speak WebSocket here", body=body)
     return TransportError("status", msg, status=response.status_code, headers=headers, body=body)
 
 

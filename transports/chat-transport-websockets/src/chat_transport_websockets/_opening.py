@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-import re
 import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Request
+from chat_core.transport.http import invalid_header_name, invalid_header_value
+from chat_core.transport.tls import TlsContext
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from chat_transport_websockets._errors import describe, not_opened
 
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE: Final = re.compile(r"[!-~](?:[\t -~]*[!-~])?|")
 _NOT_OURS: Final = frozenset(
     {
         "accept",
@@ -52,27 +50,13 @@ class _Connect(connect):
         return exc
 
 
-@final
-class TlsContext:
-    """The TLS settings of all of a transport's connections. Reading a bundle of authorities takes time: once."""
-
-    __slots__ = ("_context", "_lock", "_verify")
-
-    def __init__(self, verify: ssl.SSLContext | str | bool) -> None:  # noqa: FBT001 - as the other transports call it
-        self._verify = verify
-        self._context = verify if isinstance(verify, ssl.SSLContext) else None
-        self._lock = threading.Lock()
-
-    def get(self) -> ssl.SSLContext:
-        """The context, made when it is first asked for."""
-        with self._lock:
-            if self._context is None:
-                path = self._verify if isinstance(self._verify, str) else None
-                self._context = ssl.create_default_context(cafile=path)
-                if self._verify is False:
-                    self._context.check_hostname = False
-                    self._context.verify_mode = ssl.CERT_NONE
-            return self._context
+def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the transport's own argument
+    """Return a TLS context that trusts the authorities of the system, or verifies nothing."""
+    context = ssl.create_default_context()
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @final
@@ -84,7 +68,7 @@ class Opening:
     subprotocols: tuple[str, ...]
     proxy: str | None
     trust_env: bool
-    tls: TlsContext
+    tls: TlsContext[ssl.SSLContext]
     compression: bool
     max_message_bytes: int
     max_error_bytes: int
@@ -98,12 +82,8 @@ class Opening:
             TransportError: a header would break out of its line.
         """
         for name, value in request.headers:
-            if _HEADER_NAME.fullmatch(name) is None:
-                msg = f"{describe(request)}: the name of a header has characters that HTTP does not allow"
-                raise TransportError("protocol", msg)
-            if _HEADER_VALUE.fullmatch(value) is None:
-                what = f"the value of the header {name!r} has characters that HTTP does not allow"
-                raise TransportError("protocol", f"{describe(request)}: {what}, such as a line end behind a key")
+            if (invalid := invalid_header_name(name) or invalid_header_value(name, value)) is not None:
+                raise TransportError("protocol", f"{describe(request)}: {invalid}")
         own = [item for item in request.headers if item[0].lower() not in _NOT_OURS]
         said = {name.lower() for name, _ in own}
         common = [(name, value) for name, value in self.headers.items() if name.lower() not in said]

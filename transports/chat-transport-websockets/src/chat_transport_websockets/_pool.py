@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
-from weakref import WeakKeyDictionary
 
-from chat_core.errors import TransportError, UsageError
+from chat_core.errors import TransportError
 from chat_core.transport import Headers, Request
+from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
 
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._frames import FrameProtocol
@@ -21,8 +19,6 @@ from chat_transport_websockets._turns import Turn
 
 _PLACES = 64
 """So many destinations are remembered that have no connection."""
-
-_Pools = WeakKeyDictionary[asyncio.AbstractEventLoop, "Pool"]
 
 
 @final
@@ -81,16 +77,11 @@ class Lease:
 
 @final
 class Pool:
-    """Connections by destination.
-
-    A connection belongs to the event loop on which it was opened, and can be closed on no other. A loop that ends
-    closes what is registered with its hook for asynchronous generators, and asks of that no more than an `aclose()`.
-    This object is registered there, so a transport that outlives a loop leaves no open socket in it.
-    """
+    """The connections of one event loop, by destination. The loop closes them when it ends."""
 
     __slots__ = ("__weakref__", "_closed", "_keeping", "_loop", "_opening", "_places", "_pools", "_protocol")
 
-    def __init__(self, protocol: FrameProtocol, opening: Opening, keeping: Keeping, pools: _Pools) -> None:
+    def __init__(self, protocol: FrameProtocol, opening: Opening, keeping: Keeping, pools: PerEventLoop[Pool]) -> None:
         self._protocol = protocol
         self._opening = opening
         self._keeping = keeping
@@ -98,10 +89,7 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._places: dict[Destination, _Place] = {}
         self._closed = False
-        firstiter = sys.get_asyncgen_hooks().firstiter
-        if firstiter is not None:
-            # All that a loop asks of what is registered here is `aclose()`.
-            firstiter(self)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        close_with_event_loop(self)
 
     async def begin(self, request: Request) -> Lease:
         """Send a request over a connection that nobody else reads, or whose turns are told apart.
@@ -282,8 +270,7 @@ class Pool:
     async def aclose(self) -> None:
         """Close the connections. One that is opened for a turn that has begun before is closed behind that turn."""
         self._closed = True
-        # A connection keeps its loop alive, and so it would keep itself.
-        self._pools.pop(self._loop, None)
+        self._pools.discard()
         links = [link for place in self._places.values() for link in place.links]
         await asyncio.gather(*[link.aclose(self._keeping.close_timeout) for link in links])
         for place in self._places.values():
@@ -296,44 +283,3 @@ def _again(error: BaseException) -> BaseException:
     if not isinstance(error, TransportError):
         return error
     return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=error.body)
-
-
-@final
-class Pools:
-    """The pools of one transport, one for each event loop."""
-
-    __slots__ = ("_make", "_pools")
-
-    def __init__(self, make: Callable[[_Pools], Pool]) -> None:
-        self._make = make
-        self._pools: _Pools = WeakKeyDictionary()
-
-    def get(self) -> Pool:
-        """The pool of the event loop that runs."""
-        loop = asyncio.get_running_loop()
-        own = self._pools.get(loop)
-        if own is None:
-            own = self._pools[loop] = self._make(self._pools)
-        return own
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop. Those of others end with their loops."""
-        own = self._pools.get(asyncio.get_running_loop())
-        if own is not None:
-            await own.aclose()
-
-
-def require_asyncio() -> None:
-    """Make sure that asyncio runs, which is all that this transport knows.
-
-    Raises:
-        UsageError: it does not.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        msg = (
-            "WebSocketTransport runs on asyncio alone, and no loop of asyncio runs here; "
-            "HttpxTransport also runs on trio"
-        )
-        raise UsageError(msg) from None

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, final
 
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import MAX_EVENT_BYTES, EventStream, Headers, Request, Response
+from chat_core.transport.event_loops import PerEventLoop, require_asyncio
+from chat_core.transport.http import is_success
+from chat_core.transport.tls import TlsContext
 
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._errors import describe
 from chat_transport_websockets._frames import FrameProtocol
-from chat_transport_websockets._opening import Opening, TlsContext
-from chat_transport_websockets._pool import Keeping, Lease, Pool, Pools, require_asyncio
+from chat_transport_websockets._opening import Opening, create_tls_context
+from chat_transport_websockets._pool import Keeping, Lease, Pool
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
@@ -96,7 +99,7 @@ class WebSocketTransport:
             subprotocols=tuple(subprotocols),
             proxy=proxy,
             trust_env=trust_env,
-            tls=TlsContext(verify),
+            tls=TlsContext(verify, create_tls_context),
             compression=compression,
             max_message_bytes=max_message_bytes,
             max_error_bytes=max_error_bytes,
@@ -110,7 +113,7 @@ class WebSocketTransport:
             close_timeout=close_timeout,
             back_off=back_off,
         )
-        self._pools = Pools(lambda pools: Pool(self._protocol, opening, keeping, pools))
+        self._pools = PerEventLoop[Pool](lambda pools: Pool(self._protocol, opening, keeping, pools))
         self._max_body_bytes = max_body_bytes
         self._max_error_bytes = max_error_bytes
 
@@ -127,7 +130,7 @@ class WebSocketTransport:
             TransportError: there was no whole answer, or it is longer than `max_body_bytes`.
             UsageError: asyncio does not run here.
         """
-        require_asyncio()
+        require_asyncio("WebSocketTransport")
         try:
             lease = await self._pools.get().begin(request)
         except TransportError as error:
@@ -152,11 +155,11 @@ class WebSocketTransport:
                 connection ended.
             UsageError: asyncio does not run here.
         """
-        require_asyncio()
+        require_asyncio("WebSocketTransport")
         lease = await self._pools.get().begin(request)
         try:
             status, headers = await lease.turn.head() or (200, lease.headers)
-            if status // 100 != 2:  # noqa: PLR2004 - RFC 9110, section 15.3
+            if not is_success(status):
                 raise await self._refusal(lease, status, headers, request)
             yield EventStream(status, headers, lease.turn)
         finally:
@@ -193,7 +196,7 @@ class WebSocketTransport:
         A turn that waits for a connection meanwhile still gets one, which is closed behind it.
         Those of other loops end with their loops. Closing twice is allowed, and so is using the transport again.
         """
-        require_asyncio()
+        require_asyncio("WebSocketTransport")
         await self._pools.aclose()
 
 

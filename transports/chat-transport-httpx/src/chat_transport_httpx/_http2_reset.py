@@ -1,9 +1,9 @@
-"""Telling an HTTP/2 server that nobody listens any more.
+"""The reset of an HTTP/2 stream that is closed before its end.
 
-Over HTTP/1.1 leaving a stream closes its connection. An HTTP/2 connection goes on with the other streams, and httpcore
-forgets the one that was left without a word to the server, which would write, and bill, to the end. RFC 9113, section
-5.4.2: an endpoint that is no longer interested sends RST_STREAM. httpcore has no public way to it, so this module looks
-for its connection behind the response, and does nothing where it finds another one.
+Over HTTP/1.1 closing a stream closes its connection. An HTTP/2 connection stays open for its other streams, and
+httpcore sends nothing to the server, which would write, and bill, to the end. RFC 9113, section 5.4.2: an endpoint that
+is no longer interested sends RST_STREAM. httpcore has no public way to do that, so this module looks for its connection
+behind the response, and does nothing if it finds an unknown one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CANCEL = 0x8
 _LAYERS = 8
 
 
-async def reset(response: httpx.Response) -> None:
+async def reset_stream(response: httpx.Response) -> None:
     """Reset the stream of a response that came over HTTP/2 and has not ended."""
     stream_id = response.extensions.get("stream_id")
     if stream_id is None:
@@ -25,12 +25,12 @@ async def reset(response: httpx.Response) -> None:
     for _ in range(_LAYERS):
         connection = getattr(layer, "_connection", None)
         if connection is not None:
-            await _reset(connection, getattr(layer, "_request", None), stream_id)
+            await _send_reset(connection, getattr(layer, "_request", None), stream_id)
             return
         layer = getattr(layer, "_stream", None) or getattr(layer, "_httpcore_stream", None)
 
 
-async def _reset(connection: Any, request: Any, stream_id: int) -> None:  # noqa: ANN401  # httpcore's private classes
+async def _send_reset(connection: Any, request: Any, stream_id: int) -> None:  # noqa: ANN401  # httpcore's private classes
     try:
         connection._h2_state.reset_stream(stream_id, error_code=_CANCEL)  # noqa: SLF001
         await connection._write_outgoing_data(request)  # noqa: SLF001

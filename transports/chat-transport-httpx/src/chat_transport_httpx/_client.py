@@ -1,4 +1,4 @@
-"""The client that the transport makes itself. It does once what is the same for every request to one place."""
+"""The client that the transport makes itself. Requests with the same URL and headers share a template."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import httpcore
 import httpx
 from chat_core.transport import Request
 
-from chat_transport_httpx._body import Sent
-from chat_transport_httpx._network import Backend
+from chat_transport_httpx._request_body import HttpxBody
+from chat_transport_httpx._sockets import BufferedBackend
 
-Place: TypeAlias = tuple[str, str, str, str, tuple[tuple[str, str], ...], str]
+TemplateKey: TypeAlias = tuple[str, str, str, str, tuple[tuple[str, str], ...], str]
+"""Method, scheme, host, path, headers and accepted encodings of a request."""
 
 _LOG = logging.getLogger("httpx")
 
-_KEPT: Final = 64
-"""How many places are remembered. Few programs have more, and one that has loses time and nothing else."""
+_MAX_TEMPLATES: Final = 64
+"""The number of templates that are kept. A program that needs more only loses time."""
 
 
 class _UnloggedQuery(httpx.URL):
@@ -32,17 +33,17 @@ class _UnloggedQuery(httpx.URL):
 
 @final
 class _Cookies(httpx.Cookies):
-    """The cookies of a client. An answer without any is not searched for them, which takes a tenth of a call."""
+    """The cookies of a client. Searching every response for cookies would take a tenth of the time of a call."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Keep what an answer sets."""
+        """Keep the cookies that a response sets."""
         if "set-cookie" in response.headers:
             super().extract_cookies(response)
 
 
 @final
 class _Connections(httpx.AsyncHTTPTransport):
-    """What is below a client: httpx's own, over sockets by which a request leaves in one piece."""
+    """The connections of a client: those of httpx, over sockets that send a request with one system call."""
 
     def __init__(self, *, http2: bool, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
         super().__init__(http2=http2, verify=verify, limits=limits)
@@ -53,16 +54,16 @@ class _Connections(httpx.AsyncHTTPTransport):
             max_keepalive_connections=limits.max_keepalive_connections,
             keepalive_expiry=limits.keepalive_expiry,
             http2=http2,
-            network_backend=Backend(),
+            network_backend=BufferedBackend(),
         )
 
 
 @final
 class OwnClient(httpx.AsyncClient):
-    """A client of httpx that does once what is the same for every request to a place.
+    """A client of httpx that parses a URL and merges headers once, for all requests that have them in common.
 
-    Parsing a URL and merging headers is slow, and so are the layers for redirects, hooks and logins, which it has none
-    of. Behind a proxy it sends as httpx does.
+    Both are slow in httpx, and so are its layers for redirects, hooks and authentication, which this client leaves out.
+    Behind a proxy it sends as httpx does.
     """
 
     def __init__(
@@ -77,19 +78,19 @@ class OwnClient(httpx.AsyncClient):
         super().__init__(http2=http2, proxy=proxy, verify=verify, trust_env=trust_env, limits=limits)
         self._transport = _Connections(http2=http2, verify=verify, limits=limits)
         self._jar = _Cookies()
-        self._begun: dict[Place, tuple[_UnloggedQuery, httpx.Headers]] = {}
+        self._templates: dict[TemplateKey, tuple[_UnloggedQuery, httpx.Headers]] = {}
 
     @property
     def cookies(self) -> httpx.Cookies:
-        """What servers have set."""
+        """The cookies that servers have set."""
         return self._jar
 
     @cookies.setter
     def cookies(self, cookies: Any) -> None:  # noqa: ANN401 - whatever httpx makes cookies of
         self._jar = _Cookies(cookies)
 
-    async def send_known(self, request: httpx.Request) -> httpx.Response:
-        """Send a request that `request_to()` made, and return the answer as far as its headers, wherever it leads.
+    async def send_built(self, request: httpx.Request) -> httpx.Response:
+        """Send a request of `build_from_template()` and return the response, whose body has not been read.
 
         Raises:
             RuntimeError: the client is closed, as it is when its event loop has ended.
@@ -111,24 +112,26 @@ class OwnClient(httpx.AsyncClient):
         )
         return response
 
-    def knows(self, place: Place) -> bool:
-        """Whether a request to this place, with these headers, has been made before."""
-        return place in self._begun
+    def has_template(self, key: TemplateKey) -> bool:
+        """Return whether there is a template for requests like this one."""
+        return key in self._templates
 
-    def begin(self, place: Place, url: str, headers: list[tuple[str, str]]) -> None:
-        """Remember how requests to a place begin."""
-        if len(self._begun) >= _KEPT:
-            self._begun.clear()
-        built = self.build_request(place[0], url, headers=headers)
+    def add_template(self, key: TemplateKey, url: str, headers: list[tuple[str, str]]) -> None:
+        """Keep the parsed URL and the merged headers of a request."""
+        if len(self._templates) >= _MAX_TEMPLATES:
+            self._templates.clear()
+        built = self.build_request(key[0], url, headers=headers)
         built.headers.pop("content-length", None)
         if built.url.username or built.url.password:
             next(httpx.BasicAuth(built.url.username, built.url.password).auth_flow(built))
-        self._begun[place] = _UnloggedQuery(built.url), built.headers
+        self._templates[key] = _UnloggedQuery(built.url), built.headers
 
-    def request_to(self, place: Place, request: Request, timeout: dict[str, float | None]) -> httpx.Request:
-        """A request to a place that is known."""
-        url, begun = self._begun[place]
-        headers = httpx.Headers(begun)
+    def build_from_template(
+        self, key: TemplateKey, request: Request, timeout: dict[str, float | None]
+    ) -> httpx.Request:
+        """Build a request from its template."""
+        url, common = self._templates[key]
+        headers = httpx.Headers(common)
         body = request.body
         if body or request.method in {"POST", "PUT", "PATCH"}:
             headers["Content-Length"] = str(len(body))
@@ -138,7 +141,7 @@ class OwnClient(httpx.AsyncClient):
             url,
             headers=headers,
             cookies=cookies,
-            stream=Sent(body) if body else httpx.ByteStream(b""),
+            stream=HttpxBody(body) if body else httpx.ByteStream(b""),
             extensions={"timeout": timeout},
         )
         built.url = url

@@ -1,8 +1,8 @@
-"""The sockets below httpx: a request leaves in one piece, and an idle connection is looked at cheaply.
+"""The sockets below httpx: a request is sent with one system call, and an idle connection is checked with one.
 
-httpcore writes the head of a request and then its body, each with a call of the system, and most bodies of a chat are
-small. Here the head waits for what is written next. Nothing waits for long: httpcore reads no answer before it has
-written the whole request, and whatever reads, or closes, sends first what is held.
+httpcore writes the head of a request and then its body, each with a system call, and most bodies of a chat are small.
+Here the head is held back until more is written. That delays nothing: httpcore reads no response before it has written
+the whole request, and a read sends first what is held back.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SMALL: Final = 65536
 
 
 @final
-class Stream(httpcore.AsyncNetworkStream):
-    """A stream of httpcore's own, which it makes ready and closes."""
+class BufferedStream(httpcore.AsyncNetworkStream):
+    """A stream of httpcore that sends the head of a request together with its body."""
 
     __slots__ = ("_held", "_poll", "_socket", "_stream")
 
@@ -33,7 +33,7 @@ class Stream(httpcore.AsyncNetworkStream):
         self._poll: select.poll | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        """What has come, at most `max_bytes`; nothing where the peer has closed."""
+        """Return received bytes, at most `max_bytes`; none if the peer has closed the connection."""
         if self._held:
             await self._send(b"", timeout)
         try:
@@ -43,7 +43,7 @@ class Stream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
-        """Send, or keep the head of a request until there is more."""
+        """Send bytes, or hold back the head of a request until more is written."""
         if not self._held and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
             self._held = buffer
         elif self._held or buffer:
@@ -61,7 +61,7 @@ class Stream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Close it. What is held belongs to a request that is given up."""
+        """Close the stream. Bytes that are held back belong to a request that was given up."""
         await self._stream.aclose()
 
     async def start_tls(
@@ -70,19 +70,19 @@ class Stream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """The same stream, encrypted from here on. One that speaks HTTP/2 has no heads, and nothing to be held."""
+        """Return the stream with TLS. HTTP/2 has no heads to hold back, so its stream is httpcore's own."""
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         tls: Any = stream.get_extra_info("ssl_object")
-        return stream if tls.selected_alpn_protocol() == "h2" else Stream(stream)
+        return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
-        """What the stream says of itself."""
+        """Return a property of the connection, such as its socket."""
         if info == "is_readable" and hasattr(select, "poll"):
             return self._is_readable()
         return self._stream.get_extra_info(info)
 
     def _is_readable(self) -> bool:
-        """Whether an idle connection has something to say, mostly that it was closed: asked before each request."""
+        """Return whether an idle connection has bytes to read, mostly its end; httpcore asks before each request."""
         if self._socket is None:
             self._socket = self._stream.get_extra_info("socket")
         if self._socket.fileno() < 0:
@@ -95,7 +95,7 @@ class Stream(httpcore.AsyncNetworkStream):
 
 
 @final
-class Backend(httpcore.AsyncNetworkBackend):
+class BufferedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections as httpcore does, on asyncio and trio."""
 
     def __init__(self) -> None:
@@ -111,8 +111,8 @@ class Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection over TCP."""
-        return Stream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+        """Open a TCP connection."""
+        return BufferedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:
         """Wait before another attempt to connect."""

@@ -1,0 +1,89 @@
+"""Content encodings of response bodies: which are supported, and how to decode them."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, final
+
+from chat_core.transport.values import Headers
+
+_GZIP = (zlib.MAX_WBITS | 16,)
+# Many servers send a bare deflate stream where `deflate` means one with a zlib header.
+_WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS)}
+_PIECE = 1024 * 1024
+_HEADER = 2  # bytes of a zlib header (RFC 1950, section 2.2)
+_ENCODING_HEADERS: Final = frozenset({"content-encoding", "content-length"})
+
+SUPPORTED_ENCODINGS: Final = _WINDOWS.keys() | {"identity"}
+"""The values of `content-encoding` that can be decoded."""
+
+ACCEPT_ENCODING: Final = "gzip, deflate"
+"""The value of `accept-encoding` for a request that reads its whole response at once."""
+
+
+def content_encoding(headers: Headers) -> str:
+    """Return the content encoding that the headers declare; `identity` if they declare none."""
+    return headers.get("content-encoding", "").strip().lower() or "identity"
+
+
+def decoder_for(headers: Headers) -> Decoder | None:
+    """Return a decoder for the declared encoding; `None` if none is needed or the encoding is not supported."""
+    encoding = content_encoding(headers)
+    return Decoder(encoding) if encoding in SUPPORTED_ENCODINGS and encoding != "identity" else None
+
+
+def decoded_headers(headers: Headers) -> Headers:
+    """Return the headers of the decoded body: without `content-encoding` and the length of the encoded body."""
+    if "content-encoding" not in headers or content_encoding(headers) not in SUPPORTED_ENCODINGS:
+        return headers
+    return Headers([item for item in headers.items() if item[0] not in _ENCODING_HEADERS])
+
+
+@final
+class Decoder:
+    """Decodes a content encoding, a megabyte at a time: a small chunk can expand to a thousand times its size.
+
+    Args:
+        encoding: one of `SUPPORTED_ENCODINGS` other than `identity`.
+    """
+
+    __slots__ = ("_inflate", "_rest", "_windows")
+
+    def __init__(self, encoding: str) -> None:
+        self._windows = _WINDOWS[encoding]
+        self._inflate = zlib.decompressobj(self._windows[0])
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Append a chunk of the encoded body."""
+        self._rest += chunk
+
+    def read(self) -> bytes:
+        """Return the next decoded piece; empty if another chunk is needed.
+
+        Raises:
+            zlib.error: the body does not have this encoding.
+        """
+        if len(self._windows) > 1 and len(self._rest) < _HEADER:
+            return b""  # too short to tell the two variants of deflate apart
+        while self._rest:
+            if self._inflate.eof:
+                # A gzip body may have several members.
+                self._inflate = zlib.decompressobj(self._windows[0])
+            piece = self._decompress(self._rest)
+            self._rest = self._inflate.unused_data or self._inflate.unconsumed_tail
+            if piece:
+                return piece
+        return b""
+
+    def _decompress(self, data: bytes) -> bytes:
+        try:
+            piece = self._inflate.decompress(data, _PIECE)
+        except zlib.error:
+            if len(self._windows) == 1:
+                raise
+            self._windows = self._windows[1:]
+            self._inflate = zlib.decompressobj(self._windows[0])
+            return self._inflate.decompress(data, _PIECE)
+        self._windows = self._windows[:1]
+        return piece

@@ -1,0 +1,29 @@
+"""Checks that a response has the framing that its request asked for, by its content type or its first bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from chat_core.transport.values import Framing
+
+_TYPES: Final[dict[Framing, tuple[str, ...]]] = {
+    "sse": ("text/event-stream",),
+    "json-lines": ("ndjson", "json"),
+    "json-array": ("json",),
+}
+_SSE_FIELDS: Final = (b"data", b"event", b"id", b"retry", b":")
+_BLANK: Final = b" \t\r\n\xef\xbb\xbf"
+
+
+def type_matches_framing(content_type: str, framing: Framing) -> bool:
+    """Return whether the content type declares this framing."""
+    essence = content_type.partition(";")[0].strip().lower()
+    return any(part in essence for part in _TYPES[framing])
+
+
+def body_may_match_framing(beginning: bytes, framing: Framing) -> bool:
+    """Return whether a body that begins like this may have this framing. Many servers declare a wrong content type."""
+    text = beginning.lstrip(_BLANK)
+    if framing == "sse":
+        return any(text.startswith(field) or field.startswith(text) for field in _SSE_FIELDS)
+    return not text.startswith(b"<")

@@ -1,0 +1,77 @@
+"""Support for clients of httpx2, the continuation of httpx, without an import of it.
+
+Clients, requests and responses of the two packages have the same methods, and unrelated classes. A caller that passes a
+client of httpx2 has imported httpx2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol, cast
+
+import httpx
+from chat_core.errors import UsageError
+
+from chat_transport_httpx._request_body import BodyIterable, HttpxBody
+
+
+class AsyncClient(Protocol):
+    """The methods of `httpx.AsyncClient` and `httpx2.AsyncClient` that the transport calls.
+
+    It is for type checkers, which may know only one of the two packages.
+    """
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client was closed."""
+        ...
+
+    def build_request(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes,
+        headers: Sequence[tuple[str, str]],
+        extensions: Mapping[str, Any],
+    ) -> Any:  # noqa: ANN401 - a request of its own package
+        """Return a request with the defaults of the client."""
+        ...
+
+    async def send(self, request: Any, *, stream: bool, follow_redirects: bool) -> Any:  # noqa: ANN401 - see above
+        """Send a request and return the response, whose body has not been read."""
+        ...
+
+
+def require_async_client(client: object) -> httpx.AsyncClient:
+    """Return the client as one of httpx, which it may also be by its methods alone.
+
+    Raises:
+        UsageError: it is not an `AsyncClient` of httpx or httpx2.
+    """
+    _package_of(client)
+    return cast("httpx.AsyncClient", client)
+
+
+def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
+    """Return the class for request bodies that this client can send."""
+    return HttpxBody if client is None else _body_type_of(_package_of(client))
+
+
+def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
+    httpx2 = sys.modules.get("httpx2")
+    for package in (httpx, httpx2):
+        if package is not None and isinstance(client, package.AsyncClient):
+            return package
+    kind = type(client)
+    what = f"{kind.__module__}.{kind.__qualname__}"
+    msg = f"HttpxTransport() needs an AsyncClient of httpx or of httpx2, not an object of {what}"
+    raise UsageError(msg)
+
+
+@cache
+def _body_type_of(package: Any) -> Callable[[bytes], httpx.AsyncByteStream]:  # noqa: ANN401 - a module
+    """Return a body class that derives from the package's own base, as its clients require."""
+    return HttpxBody if package is httpx else type("Httpx2Body", (BodyIterable, package.AsyncByteStream), {})

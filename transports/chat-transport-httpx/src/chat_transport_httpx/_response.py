@@ -1,0 +1,61 @@
+"""The response of httpx: how its body is read, and how it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast, final
+
+import httpx
+from anyio import CancelScope
+from chat_core.transport.http import HttpResponse
+
+from chat_transport_httpx._http2_reset import reset_stream
+
+
+@final
+class HttpxResponse(HttpResponse):
+    """A response of httpx. Its chunks are read from httpx's own generator, with nothing between.
+
+    Args:
+        response: the response, whose body has not been read.
+    """
+
+    __slots__ = ("_closed", "_response")
+
+    def __init__(self, response: httpx.Response) -> None:
+        # A hook of the caller's client may have read the body; what it left is decoded.
+        consumed = response.is_stream_consumed
+        stream = response.aiter_bytes() if consumed else aiter(cast("httpx.AsyncByteStream", response.stream))
+        super().__init__(response.status_code, response.headers.raw, stream, is_decoded=consumed)
+        self._response = response
+        self._closed = False
+
+    @property
+    def reason(self) -> str:
+        """The reason phrase; empty if the server sent none."""
+        return self._response.reason_phrase
+
+    async def aclose(self) -> None:
+        """Close the connection, unless the whole body was read and it can be used again. Closing twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        if getattr(self._chunks, "ag_frame", self._chunks) is not None:
+            # httpx reads through a chain of generators. Closing the outermost one leaves the others to the garbage
+            # collector and, later, to a task; in a scope that is cancelled the innermost read fails instead, and all of
+            # them unwind now.
+            with CancelScope(shield=True) as scope:
+                scope.cancel()
+                await _exhaust(self._chunks)
+        if "stream_id" in self._response.extensions:
+            with CancelScope(shield=True):
+                await reset_stream(self._response)
+        await self._response.aclose()
+
+
+async def _exhaust(chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async for _ in chunks:
+            pass
+    except Exception:  # noqa: BLE001, S110  # the connection broke while it was being closed
+        pass
