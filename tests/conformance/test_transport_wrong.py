@@ -19,6 +19,7 @@ import anyio
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Event, EventStream, Headers, Request, Response, Transport, never_last
+from chat_core.transport.event_loops import PerEventLoop
 from chat_testing.errors import NonconformingError
 from chat_testing.transport_conformance import (
     TRANSPORT_SCENARIOS,
@@ -138,16 +139,12 @@ class CutsLongBodies(Right):
         return Response(response.status, response.headers, response.body[:250_000])
 
 
-def no_decoder(_headers: Headers) -> None:
-    """No decoder."""
-
-
 class DoesNotDecode(Right):
     names = ("compressed",)
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        vars(made)["_decoder"] = no_decoder
+        made._is_decoded = True  # so the transport leaves the body as it is
         return made
 
 
@@ -566,13 +563,16 @@ class KeepsTheRestForTheNext(Right):
             raise
 
 
+def open_session(sessions: PerEventLoop[LoopSession], **settings: Any) -> LoopSession:
+    return LoopSession(aiohttp.ClientSession(auto_decompress=False, **settings), sessions)
+
+
 class ReadsAheadWithoutEnd(Right):
     names = ("slow_reader",)
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        session = partial(aiohttp.ClientSession, read_bufsize=2**28, auto_decompress=False)
-        made._sessions._make = lambda sessions: LoopSession(session(), sessions)
+        made._sessions._make = partial(open_session, read_bufsize=2**28)
         return made
 
 
@@ -643,9 +643,11 @@ class OpensAConnectionEachTime(Right):
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        made._sessions._make = lambda sessions: LoopSession(
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False), sessions
-        )
+
+        def unpooled(sessions: PerEventLoop[LoopSession]) -> LoopSession:
+            return open_session(sessions, connector=aiohttp.TCPConnector(force_close=True))
+
+        made._sessions._make = unpooled
         return made
 
 
