@@ -27,7 +27,7 @@ from chat_completions.shorthand import (
     vllm,
     xai,
 )
-from chat_completions.vendors import (
+from chat_completions.vendor_builders import (
     CerebrasBuilder,
     DeepSeekBuilder,
     FireworksBuilder,

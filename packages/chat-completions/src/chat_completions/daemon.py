@@ -28,7 +28,7 @@ from chat_completions._settings import (
 from chat_completions.client import CompletionsProvider
 from chat_completions.errors import error_from_object, error_from_response, error_without_response
 from chat_completions.presets import OLLAMA
-from chat_completions.vendors import Sized, VendorBuilder
+from chat_completions.vendor_builders import Sized, VendorBuilder
 
 PORT: Final = 11434
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what a daemon listens on, and nobody can ask

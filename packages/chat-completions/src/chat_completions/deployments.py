@@ -14,7 +14,7 @@ from chat_core.errors import UsageError
 from chat_completions._settings import Settings, checked_url, environment, parts_of
 from chat_completions.client import CompletionsProvider
 from chat_completions.presets import AZURE
-from chat_completions.vendors import Sized, VendorBuilder
+from chat_completions.vendor_builders import Sized, VendorBuilder
 
 API_VERSION: Final = "2024-10-21"
 """The version of the API where neither the caller nor `OPENAI_API_VERSION` says another one."""

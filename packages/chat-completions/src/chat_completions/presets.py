@@ -1,7 +1,7 @@
 """What is known of each vendor of this wire, as data.
 
 A preset is everything that sets one vendor apart from another: where it is, which variable its key is in, its dialect,
-and what it does not have. The builders of `vendors.py` only read it.
+and what it does not have. The builders of `vendor_builders.py` only read it.
 """
 
 from __future__ import annotations

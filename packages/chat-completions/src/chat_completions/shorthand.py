@@ -5,7 +5,7 @@ from __future__ import annotations
 from chat_completions.client import CompletionsChatProvider, CompletionsProvider
 from chat_completions.daemon import OllamaBuilder
 from chat_completions.deployments import AzureBuilder
-from chat_completions.vendors import (
+from chat_completions.vendor_builders import (
     CerebrasBuilder,
     DeepSeekBuilder,
     FireworksBuilder,
