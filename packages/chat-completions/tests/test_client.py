@@ -326,7 +326,7 @@ def telling(transport: MockTransport) -> CompletionsChatProvider:
     endpoint = Endpoint("http://h/v1", {})
     words = ((re.compile("no coins"), QuotaExceededError),)
     return CompletionsChatProvider(
-        Dialect(model="m"), endpoint, transport, hint="start it with `serve`", meanings=words
+        Dialect(model="m"), endpoint, transport, hint="start it with `serve`", error_patterns=words
     )
 
 

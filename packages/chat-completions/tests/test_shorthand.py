@@ -4,14 +4,22 @@ from collections.abc import Callable
 
 import chat_completions
 import pytest
-from chat_completions import PRESETS, CompletionsChatProvider, CompletionsProvider, azure, litellm, ollama, shorthand
+from chat_completions import (
+    PRESETS,
+    CompletionsChatProvider,
+    CompletionsProvider,
+    NoEmbeddings,
+    litellm,
+    ollama,
+    shorthand,
+)
 from chat_core.errors import UsageError
 
 ProviderError = CompletionsProvider | CompletionsChatProvider
 pytestmark = pytest.mark.anyio
 
 NAMES = {"llamacpp": "llamacpp_server", "ollama-cloud": "ollama_cloud"}
-OWN = {"azure", "ollama"}
+OWN = {"ollama"}
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +37,7 @@ async def test_a_vendor_has_a_short_form(name: str) -> None:
     for provider in (short("m"), short("m", api_key="k")):
         async with provider:
             assert (provider.metadata.name, provider.metadata.model) == (name, "m")
-            assert isinstance(provider, CompletionsProvider) is (PRESETS[name].embeddings != "none")
+            assert isinstance(provider, CompletionsProvider) is (PRESETS[name].embeddings != NoEmbeddings())
             assert str(PRESETS[name].base_url) in repr(provider)
 
 
@@ -53,17 +61,6 @@ async def test_ollama_may_be_at_another_host() -> None:
         assert "http://localhost:11434/v1" in repr(provider)
     async with ollama("m", host="gpu") as provider:
         assert "http://gpu:11434/v1" in repr(provider)
-
-
-async def test_azure_needs_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="AZURE_OPENAI_ENDPOINT"):
-        azure("d")
-    async with azure("d", endpoint="https://name.openai.azure.com", api_version="v", api_key="k") as provider:
-        assert provider.metadata.model == "d"
-        assert "https://name.openai.azure.com/openai/deployments/d" in repr(provider)
-    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://name.openai.azure.com")
-    async with azure("d") as provider:
-        assert provider.metadata.name == "azure"
 
 
 def test_every_vendor_has_its_short_form_at_the_front() -> None:

@@ -5,26 +5,31 @@ from typing import Any, Final, cast
 
 import pytest
 from chat_completions import (
+    DEEPSEEK,
+    FIREWORKS,
+    GROQ,
+    HUGGINGFACE,
+    LITELLM,
+    LLAMACPP,
+    MISTRAL,
+    OLLAMA,
+    PERPLEXITY,
     PRESETS,
-    CerebrasBuilder,
+    TOGETHER,
+    VLLM,
+    XAI,
     CompletionsChatProvider,
     CompletionsProvider,
-    DeepSeekBuilder,
-    FireworksBuilder,
-    GroqBuilder,
+    Dialect,
+    FixedEmbeddings,
     HuggingFaceBuilder,
-    LiteLLMBuilder,
-    LlamaCppServerBuilder,
-    MistralBuilder,
+    NoEmbeddings,
     OllamaBuilder,
-    OllamaCloudBuilder,
-    OpenAIBuilder,
-    OpenRouterBuilder,
-    PerplexityBuilder,
-    TogetherBuilder,
-    VLLMBuilder,
-    XAIBuilder,
+    Preset,
+    SizedEmbeddings,
+    vendor_builder,
 )
+from chat_completions.presets import AnyPreset
 from chat_core import ChatBuilder
 from chat_core.errors import NetworkError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.messages import File, FunctionCall, Messages, Reasoning, Text, Tool, Turn
@@ -35,25 +40,9 @@ from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 
-BUILDERS: Final = (
-    CerebrasBuilder,
-    DeepSeekBuilder,
-    FireworksBuilder,
-    GroqBuilder,
-    HuggingFaceBuilder,
-    LiteLLMBuilder,
-    LlamaCppServerBuilder,
-    MistralBuilder,
-    OllamaBuilder,
-    OllamaCloudBuilder,
-    OpenAIBuilder,
-    OpenRouterBuilder,
-    PerplexityBuilder,
-    TogetherBuilder,
-    VLLMBuilder,
-    XAIBuilder,
-)
-HOSTED: Final = [kind for kind in BUILDERS if kind is not OllamaBuilder]
+OWN_BUILDERS: Final[dict[str, Any]] = {"huggingface": HuggingFaceBuilder, "ollama": OllamaBuilder}
+VENDORS: Final = tuple(PRESETS.values())
+HOSTED: Final = [preset for preset in VENDORS if preset is not OLLAMA]
 ANSWER: Final = {
     "id": "c", "model": "m", "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 3, "completion_tokens": 1},
@@ -63,8 +52,13 @@ SCHEMA: Final = OutputSchema("city", {"type": "object", "properties": {"name": {
 TOOLS: Final = ToolDeclarations([ToolDeclaration("f", "", {"type": "object", "properties": {}})])
 
 
-def named(kind: type[Any]) -> str:
-    return str(kind.preset.name)
+def named(preset: AnyPreset) -> str:
+    return preset.name
+
+
+def start(preset: AnyPreset) -> Any:
+    """Begin building a model of the preset's vendor."""
+    return OWN_BUILDERS[preset.name]() if preset.own_builder else vendor_builder(preset)
 
 
 @pytest.fixture(autouse=True)
@@ -96,30 +90,25 @@ async def asked(
     return transport.last.json()
 
 
-def test_every_vendor_has_a_builder() -> None:
-    assert {named(kind) for kind in BUILDERS} | {"azure"} == set(PRESETS)
-
-
 # --- What every builder does ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
 async def test_a_vendor_is_asked_where_it_is_with_its_key(
-    kind: type[Any], transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+    preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preset = kind.preset
     for name in preset.key_variables:
         monkeypatch.setenv(name, " secret\n")
-    sent = await asked(kind().with_model("m"), transport, ChatOptions(max_tokens=5))
+    sent = await asked(start(preset).with_model("m"), transport, ChatOptions(max_tokens=5))
     assert transport.last.url == f"{preset.base_url}/chat/completions"
     assert transport.last.headers.get("authorization") == ("Bearer secret" if preset.key_variables else None)
     assert (sent["model"], sent[preset.dialect.max_tokens_field]) == ("m", 5)
-    provider = kind().with_model("m").with_transport(transport).build()
+    provider = start(preset).with_model("m").with_transport(transport).build()
     assert (provider.metadata.name, provider.metadata.model) == (preset.name, "m")
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-async def test_a_vendor_answers_over_http_whole_and_streamed(kind: type[Any]) -> None:
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+async def test_a_vendor_answers_over_http_whole_and_streamed(preset: AnyPreset) -> None:
     def serve(exchange: Exchange) -> None:
         if json.loads(exchange.body).get("stream"):
             exchange.events(f"data: {json.dumps(PIECE)}\n\n".encode(), b"data: [DONE]\n\n")
@@ -128,8 +117,8 @@ async def test_a_vendor_answers_over_http_whole_and_streamed(kind: type[Any]) ->
 
     with LoopbackServer(serve) as server:
         base = f"http://{server.host}"
-        builder = kind().with_model("m").with_api_key("k")
-        builder = builder.with_host(base) if kind is OllamaBuilder else builder.with_base_url(f"{base}/v1")
+        builder = start(preset).with_model("m").with_api_key("k")
+        builder = builder.with_host(base) if preset is OLLAMA else builder.with_base_url(f"{base}/v1")
         async with builder.build() as provider:
             whole = await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
             async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
@@ -141,34 +130,34 @@ async def test_a_vendor_answers_over_http_whole_and_streamed(kind: type[Any]) ->
     assert {exchange.headers["authorization"] for exchange in server.exchanges} == {"Bearer k"}
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-def test_a_key_that_is_missing_is_told_by_its_variable(kind: type[Any]) -> None:
-    builder = kind().with_model("m")
-    if kind.preset.key_needed:
-        with pytest.raises(UsageError, match=kind.preset.key_variables[0]):
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+def test_a_key_that_is_missing_is_told_by_its_variable(preset: AnyPreset) -> None:
+    builder = start(preset).with_model("m")
+    if preset.key_needed:
+        with pytest.raises(UsageError, match=preset.key_variables[0]):
             builder.build()
     else:
         assert builder.build().metadata.model == "m"
 
 
-@pytest.mark.parametrize("kind", HOSTED, ids=named)
+@pytest.mark.parametrize("preset", HOSTED, ids=named)
 async def test_the_environment_s_key_goes_to_its_vendor_alone(
-    kind: type[Any], transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+    preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in kind.preset.key_variables:
+    for name in preset.key_variables:
         monkeypatch.setenv(name, "secret")
-    await asked(kind().with_model("m").with_base_url("https://elsewhere/v1"), transport)
-    own = kind.preset.own_server and bool(kind.preset.key_variables)
+    await asked(start(preset).with_model("m").with_base_url("https://elsewhere/v1"), transport)
+    own = preset.own_server and bool(preset.key_variables)
     assert ("authorization" in transport.last.headers) is own
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
 async def test_a_key_of_the_caller_s_is_the_one_that_is_sent(
-    kind: type[Any], transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+    preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in kind.preset.key_variables:
+    for name in preset.key_variables:
         monkeypatch.setenv(name, "environment")
-    builder = kind().with_api_key("mine").with_model("m").with_headers({"X-Team": "a"}).with_description("quick")
+    builder = start(preset).with_api_key("mine").with_model("m").with_headers({"X-Team": "a"}).with_description("quick")
     await asked(builder, transport)
     assert transport.last.headers["authorization"] == "Bearer mine"
     assert transport.last.headers["x-team"] == "a"
@@ -177,70 +166,95 @@ async def test_a_key_of_the_caller_s_is_the_one_that_is_sent(
     assert repr(builder).startswith(type(builder).__name__)
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-def test_what_a_state_does_not_have_is_told_in_words(kind: type[Any]) -> None:
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+def test_what_a_state_does_not_have_is_told_in_words(preset: AnyPreset) -> None:
     with pytest.raises(AttributeError, match=r"build\(\) needs a model"):
-        kind().build()
+        start(preset).build()
     with pytest.raises(AttributeError, match="it has its model, 'm'"):
-        kind().with_model("m").with_model("n")
+        start(preset).with_model("m").with_model("n")
     with pytest.raises(AttributeError, match="no attribute 'bulid'"):
-        kind().bulid()
+        start(preset).bulid()
     with pytest.raises(AttributeError, match="no attribute '_x'"):
-        _ = kind()._x
+        _ = start(preset)._x
     with pytest.raises(UsageError, match="with_model"):
-        kind().with_model("")
+        start(preset).with_model("")
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-def test_builders_are_immutable(kind: type[Any]) -> None:
-    first = kind()
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+def test_builders_are_immutable(preset: AnyPreset) -> None:
+    first = start(preset)
     assert first is not first.with_api_key("k")
     assert "hunter2" not in repr(first.with_api_key("hunter2"))
     ready = first.with_model("m")
     assert ready is not ready.with_strict(output=False)
 
 
+def test_a_vendor_with_a_builder_of_its_own_is_begun_with_it() -> None:
+    assert {preset.name for preset in VENDORS if preset.own_builder} == set(OWN_BUILDERS)
+    for preset in (HUGGINGFACE, OLLAMA):
+        assert OWN_BUILDERS[preset.name].__name__ == preset.own_builder
+        with pytest.raises(UsageError, match=rf"begin with {preset.own_builder}\(\)"):
+            vendor_builder(preset)
+
+
+async def test_a_preset_of_the_caller_s_own_is_a_vendor_like_the_others(transport: MockTransport) -> None:
+    mine = Preset(
+        title="Mine",
+        dialect=Dialect(model="", provider="mine", max_tokens_field="max_tokens"),
+        base_url="https://mine.example/v1",
+        key_variables=("MINE_API_KEY",),
+        embeddings=FixedEmbeddings(),
+    )
+    sent = await asked(vendor_builder(mine).with_model("m"), transport, ChatOptions(max_tokens=5))
+    assert (transport.last.url, sent["max_tokens"]) == ("https://mine.example/v1/chat/completions", 5)
+    with pytest.raises(UsageError, match="set MINE_API_KEY"):
+        vendor_builder(mine).with_model("m").build()
+
+
 # --- Embeddings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-async def test_only_a_vendor_with_embeddings_embeds(kind: type[Any]) -> None:
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+async def test_only_a_vendor_with_embeddings_embeds(preset: AnyPreset) -> None:
     transport = MockTransport()
-    provider = kind().with_model("m").with_api_key("k").with_transport(transport).build()
-    embeds = kind.preset.embeddings != "none"
+    provider = start(preset).with_model("m").with_api_key("k").with_transport(transport).build()
+    embeds = preset.embeddings != NoEmbeddings()
     assert isinstance(provider, EmbeddingsProvider) is embeds
     assert isinstance(provider, CompletionsProvider if embeds else CompletionsChatProvider)
     if not embeds:
         with pytest.raises(AttributeError, match="has no embeddings"):
-            kind().with_model("m").with_embeddings()
+            start(preset).with_model("m").with_embeddings()
         with pytest.raises(UsageError, match="embed"):
             cast("Any", ChatBuilder().with_model(provider)).with_embeddings()
         return
     assert isinstance(provider, CompletionsProvider)
     transport.answer(body={"data": [{"embedding": [0.5]}]})
     assert (await provider.embed(["a"], ChatOptions())).vectors == ((0.5,),)
-    assert transport.last.url == f"{kind.preset.base_url}/embeddings"
+    assert transport.last.url == f"{preset.base_url}/embeddings"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind.preset.embeddings == "sized"], ids=named)
-async def test_the_length_of_vectors_can_be_chosen_where_the_vendor_has_the_choice(kind: type[Any]) -> None:
+@pytest.mark.parametrize("preset", [preset for preset in VENDORS if preset.embeddings == SizedEmbeddings()], ids=named)
+async def test_the_length_of_vectors_can_be_chosen_where_the_vendor_has_the_choice(preset: AnyPreset) -> None:
     transport = MockTransport()
-    for builder in (kind().with_embeddings(dimensions=8, max_batch=16).with_model("m"), kind().with_model("m")):
+    for builder in (
+        start(preset).with_embeddings(dimensions=8, max_batch=16).with_model("m"),
+        start(preset).with_model("m"),
+    ):
         provider = builder.with_embeddings(dimensions=8, max_batch=16).with_transport(transport).build()
         transport.answer(body={"data": [{"embedding": [0.5]}]})
         await provider.embed(["a"], ChatOptions())
-        assert transport.last.json()[kind.preset.dialect.dimensions_field] == 8
+        assert transport.last.json()[preset.dialect.dimensions_field] == 8
         assert provider.metadata.max_embedding_batch == 16
     with pytest.raises(UsageError, match="at least 1"):
-        kind().with_embeddings(dimensions=0)
+        start(preset).with_embeddings(dimensions=0)
 
 
-@pytest.mark.parametrize("kind", [TogetherBuilder, LlamaCppServerBuilder], ids=named)
-def test_the_length_of_vectors_is_the_model_s_where_the_vendor_has_no_choice(kind: type[Any]) -> None:
-    provider = kind().with_embeddings(max_batch=4).with_model("m").with_embeddings(max_batch=8)
+@pytest.mark.parametrize("preset", [TOGETHER, LLAMACPP], ids=named)
+def test_the_length_of_vectors_is_the_model_s_where_the_vendor_has_no_choice(preset: AnyPreset) -> None:
+    provider = start(preset).with_embeddings(max_batch=4).with_model("m").with_embeddings(max_batch=8)
     assert provider.with_transport(MockTransport()).build().metadata.max_embedding_batch == 8
     with pytest.raises(TypeError, match="dimensions"):
-        kind().with_embeddings(dimensions=8)
+        start(preset).with_embeddings(dimensions=8)
 
 
 # --- Dialects ------------------------------------------------------------------------------------------
@@ -248,7 +262,7 @@ def test_the_length_of_vectors_is_the_model_s_where_the_vendor_has_no_choice(kin
 
 async def test_deepseek_is_told_a_schema_in_words(transport: MockTransport) -> None:
     messages = Messages.from_system("Be kind.").user("Hi")
-    sent = await asked(DeepSeekBuilder().with_model("m"), transport, messages=messages, output=SCHEMA)
+    sent = await asked(vendor_builder(DEEPSEEK).with_model("m"), transport, messages=messages, output=SCHEMA)
     assert sent["response_format"] == {"type": "json_object"}
     assert [message["role"] for message in sent["messages"]] == ["system", "system", "user"]
     assert '{"type":"object","properties":{"name":{"type":"string"}}}' in sent["messages"][0]["content"]
@@ -260,7 +274,7 @@ async def test_deepseek_has_reasoning_in_every_message_with_calls(transport: Moc
     tool.reject()
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([tool]))
-    sent = await asked(DeepSeekBuilder().with_model("m"), transport, messages=messages)
+    sent = await asked(vendor_builder(DEEPSEEK).with_model("m"), transport, messages=messages)
     assert sent["messages"][1]["reasoning_content"] == " "
 
 
@@ -271,7 +285,7 @@ async def test_deepseek_has_reasoning_in_every_message_with_calls(transport: Moc
 async def test_deepseek_thinks_unless_it_is_told_not_to(
     effort: Any, sent: dict[str, object], transport: MockTransport
 ) -> None:
-    body = await asked(DeepSeekBuilder().with_model("m"), transport, ChatOptions(reasoning=effort))
+    body = await asked(vendor_builder(DEEPSEEK).with_model("m"), transport, ChatOptions(reasoning=effort))
     assert {name: body[name] for name in body.keys() & {"thinking", "reasoning_effort"}} == sent
 
 
@@ -279,25 +293,9 @@ async def test_what_is_said_of_reasoning_leaves_the_rest_of_a_preset(transport: 
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Reasoning("Hm"), Text("Hello")]))
     messages.user("And?")
-    builder = DeepSeekBuilder().with_model("m").with_reasoning(replay="as-received")
+    builder = vendor_builder(DEEPSEEK).with_model("m").with_reasoning(replay="as-received")
     sent = await asked(builder, transport, messages=messages)
     assert sent["messages"][1]["reasoning_content"] == "Hm"
-
-
-@pytest.mark.parametrize(("reasoning", "sent"), [("low", {"effort": "low"}), (100, {"max_tokens": 100})])
-async def test_openrouter_takes_an_effort_or_a_budget(
-    reasoning: Any, sent: dict[str, object], transport: MockTransport
-) -> None:
-    builder = OpenRouterBuilder().with_model("m").with_reasoning(replay="as-received")
-    body = await asked(builder, transport, ChatOptions(reasoning=reasoning))
-    assert body["reasoning"] == sent
-
-
-async def test_openrouter_is_told_who_asks(transport: MockTransport) -> None:
-    builder = OpenRouterBuilder().with_app("Demo").with_model("m").with_app("Demo", "https://example.org")
-    await asked(builder, transport)
-    headers = transport.last.headers
-    assert (headers["x-openrouter-title"], headers["http-referer"]) == ("Demo", "https://example.org")
 
 
 async def test_mistral_has_a_seed_and_ids_of_its_own(transport: MockTransport) -> None:
@@ -305,24 +303,24 @@ async def test_mistral_has_a_seed_and_ids_of_its_own(transport: MockTransport) -
     tool.reject()
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([tool]))
-    sent = await asked(MistralBuilder().with_model("m"), transport, ChatOptions(seed=7), messages=messages)
+    sent = await asked(vendor_builder(MISTRAL).with_model("m"), transport, ChatOptions(seed=7), messages=messages)
     assert (sent["random_seed"], "seed" in sent) == (7, False)
     assert len(sent["messages"][2]["tool_call_id"]) == 9
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=named)
-async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(kind: type[Any]) -> None:
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(preset: AnyPreset) -> None:
     transport = MockTransport()
     transport.events(json.dumps(PIECE), "[DONE]")
-    provider = kind().with_model("m").with_transport(transport).build()
+    provider = start(preset).with_model("m").with_transport(transport).build()
     async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None):
         pass
-    assert ("stream_options" in transport.last.json()) is (kind not in {MistralBuilder, PerplexityBuilder})
+    assert ("stream_options" in transport.last.json()) is (preset not in {MISTRAL, PERPLEXITY})
 
 
 async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> None:
     transport = MockTransport()
-    builder = PerplexityBuilder().with_model("m")
+    builder = vendor_builder(PERPLEXITY).with_model("m")
     with pytest.raises(UnsupportedOptionError, match="perplexity has no tools: leave out f"):
         await asked(builder, transport, tools=TOOLS)
     with pytest.raises(UnsupportedOptionError, match="perplexity does not know the option seed=7"):
@@ -330,43 +328,43 @@ async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "file", "words"),
+    ("preset", "file", "words"),
     [
-        (DeepSeekBuilder, File("image/png", data=b"x"), "takes no files"),
-        (GroqBuilder, File("application/pdf", data=b"x"), "takes files of the kind image alone"),
-        (MistralBuilder, File("audio/wav", data=b"x"), "takes files of the kind image alone"),
-        (XAIBuilder, File("video/mp4", data=b"x"), "takes files of the kind image alone"),
-        (OpenAIBuilder, File("video/mp4", data=b"x"), "takes files of the kind image and audio and document alone"),
+        (DEEPSEEK, File("image/png", data=b"x"), "takes no files"),
+        (GROQ, File("application/pdf", data=b"x"), "takes files of the kind image alone"),
+        (MISTRAL, File("audio/wav", data=b"x"), "takes files of the kind image alone"),
+        (XAI, File("video/mp4", data=b"x"), "takes files of the kind image alone"),
+        (LLAMACPP, File("video/mp4", data=b"x"), "takes files of the kind image and audio alone"),
     ],
 )
-async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(kind: type[Any], file: File, words: str) -> None:
+async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(preset: AnyPreset, file: File, words: str) -> None:
     messages = Messages.from_user(file)
     with pytest.raises(UnsupportedPartError, match=words) as error:
-        await asked(kind().with_model("m"), MockTransport(), messages=messages)
+        await asked(start(preset).with_model("m"), MockTransport(), messages=messages)
     assert repr(file.mime) in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "strict"),
-    [(OpenAIBuilder, True), (VLLMBuilder, False), (LlamaCppServerBuilder, False), (XAIBuilder, False)],
-    ids=["openai", "vllm", "llamacpp", "xai"],
+    ("preset", "strict"),
+    [(FIREWORKS, True), (VLLM, False), (LLAMACPP, False), (XAI, False)],
+    ids=["fireworks", "vllm", "llamacpp", "xai"],
 )
 async def test_a_schema_is_rewritten_for_servers_that_demand_it(
-    kind: type[Any], strict: bool, transport: MockTransport
+    preset: AnyPreset, strict: bool, transport: MockTransport
 ) -> None:
-    sent = await asked(kind().with_model("m"), transport, output=SCHEMA)
+    sent = await asked(start(preset).with_model("m"), transport, output=SCHEMA)
     form = sent["response_format"]["json_schema"]
     assert form["strict"] is True
     assert ("required" in form["schema"]) is strict
 
 
 async def test_what_depends_on_the_model_can_be_said(transport: MockTransport) -> None:
-    builder = GroqBuilder().with_model("m").with_strict(output=False, rewrite=False)
+    builder = vendor_builder(GROQ).with_model("m").with_strict(output=False, rewrite=False)
     sent = await asked(builder, transport, output=SCHEMA)
     assert sent["response_format"]["json_schema"]["strict"] is False
     transport.answer(body=ANSWER)
     sent = await asked(
-        GroqBuilder().with_model("m").with_reasoning(style="object"), transport, ChatOptions(reasoning=5)
+        vendor_builder(GROQ).with_model("m").with_reasoning(style="object"), transport, ChatOptions(reasoning=5)
     )
     assert sent["reasoning"] == {"max_tokens": 5}
 
@@ -402,9 +400,9 @@ def test_who_serves_a_model_is_said_once() -> None:
 # --- Servers of one's own ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [LiteLLMBuilder, LlamaCppServerBuilder, VLLMBuilder], ids=named)
-async def test_a_server_that_does_not_run_is_told_with_what_starts_it(kind: type[Any]) -> None:
-    async with kind().with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
+@pytest.mark.parametrize("preset", [LITELLM, LLAMACPP, VLLM], ids=named)
+async def test_a_server_that_does_not_run_is_told_with_what_starts_it(preset: AnyPreset) -> None:
+    async with start(preset).with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
         with pytest.raises(NetworkError, match="start"):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
         with pytest.raises(NetworkError, match="start"):
@@ -415,6 +413,6 @@ async def test_a_server_that_does_not_run_is_told_with_what_starts_it(kind: type
 async def test_the_environment_says_where_a_proxy_is(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", "https://proxy.example.org")
     monkeypatch.setenv("LITELLM_PROXY_API_KEY", "secret")
-    await asked(LiteLLMBuilder().with_model("m"), transport)
+    await asked(vendor_builder(LITELLM).with_model("m"), transport)
     assert transport.last.url == "https://proxy.example.org/chat/completions"
     assert transport.last.headers["authorization"] == "Bearer secret"

@@ -21,6 +21,7 @@ from chat_openai import (
     ReadyAzureBuilder,
     ReadyAzureCompletionsBuilder,
     ReadyAzureResponsesBuilder,
+    azure,
 )
 
 pytestmark = pytest.mark.anyio
@@ -162,6 +163,38 @@ async def test_embeddings_are_made_by_either_api(version: str | None, url: str) 
     assert transport.last.json()["dimensions"] == 1
 
 
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        f"{URL}/openai/deployments/mini/chat/completions?api-version=2025-01-01-preview",
+        f"{URL}/openai/responses?api-version=2025-04-01-preview",
+        f"{URL}/openai/v1/responses",
+        "https://name.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview",
+    ],
+)
+def test_a_target_uri_never_becomes_a_part_of_another_url(pasted: str) -> None:
+    with pytest.raises(UsageError, match="not the URL of a request"):
+        AzureBuilder().with_api_key("k").with_endpoint(pasted)
+
+
+async def test_the_short_form_asks_the_newer_api_and_with_a_version_the_dated_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with azure("mini", endpoint=URL, api_key="k") as provider:
+        assert_type(provider, OpenAIProvider)
+        assert f"{URL}/openai/v1" in repr(provider)
+        assert provider.metadata.model == "mini"
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", URL)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
+    async with azure("mini", api_version="2025-04-01-preview") as provider:
+        assert repr(provider).endswith(f"Endpoint({URL}/openai)))")
+
+
+async def test_a_name_is_quoted_in_the_path_of_the_dated_api() -> None:
+    transport = await asked(endpoint().with_deployment("a/b", api_version="v").with_completions(), COMPLETION)
+    assert transport.last.url == f"{URL}/openai/deployments/a%2Fb/chat/completions?api-version=v"
+
+
 def test_each_step_leads_to_a_state_of_its_own() -> None:
     assert_type(AzureBuilder().with_endpoint(URL), AzureEndpointBuilder)
     ready = endpoint().with_model("mini")
@@ -222,6 +255,20 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "the URL of a deployment": (
         lambda: AzureBuilder().with_endpoint(f"{URL}/openai/deployments/mini/chat/completions"),
+        f"such as '{URL}'",
+    ),
+    "the target URI of a deployment": (
+        lambda: AzureBuilder().with_endpoint(
+            f"{URL}/openai/deployments/my%20mini/chat/completions?api-version=2025-01-01-preview"
+        ),
+        r"call \.with_deployment\('my mini', api_version='2025-01-01-preview'\)",
+    ),
+    "the target URI of a deployment, in the environment": (
+        lambda: azure("mini", endpoint=f"{URL}/openai/deployments/mini/responses?api-version=v"),
+        f"such as '{URL}', not the URL of a request",
+    ),
+    "an endpoint with a version": (
+        lambda: AzureBuilder().with_endpoint(f"{URL}?api-version=v"),
         f"such as '{URL}'",
     ),
     "no version anywhere": (lambda: endpoint().with_deployment("mini"), "OPENAI_API_VERSION"),

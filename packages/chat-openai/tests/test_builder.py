@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, Never, assert_type
 
-import chat_completions
 import pytest
 from chat_completions import CompletionsBuilder, ReadyCompletionsBuilder
 from chat_core import ChatBuilder, ChatOptions, ChatProvider, EmbeddingsProvider, Messages, NamedTool, StreamingChat
 from chat_core.errors import UnsupportedOptionError, UsageError
-from chat_core.provider import NO_TOOLS
+from chat_core.provider import NO_TOOLS, OutputSchema
 from chat_core.response import ChatResponse
 from chat_core.testing import MockTransport
 from chat_core.wire.shapes import Json
@@ -261,19 +260,36 @@ async def test_a_key_that_is_given_goes_over_one_in_a_header() -> None:
     assert transport.last.headers["authorization"] == "Bearer sk-new"
 
 
-def test_on_the_completions_wire_a_model_is_the_same_owner_as_one_of_the_package_of_that_wire() -> None:
+def test_the_wires_of_a_vendor_are_two_owners_of_what_is_opaque() -> None:
     url, transport = "https://name.openai.azure.com", MockTransport()
-    azure = chat_completions.AzureBuilder().with_endpoint(url).with_model("m").with_transport(transport)
-    made = [
-        OpenAIBuilder().with_completions().with_transport(transport).with_model("m").build().metadata,
-        chat_completions.OpenAIBuilder().with_transport(transport).with_model("m").build().metadata,
-        OpenRouterBuilder().with_completions().with_transport(transport).with_model("m").build().metadata,
-        chat_completions.OpenRouterBuilder().with_transport(transport).with_model("m").build().metadata,
-        AzureBuilder().with_transport(transport).with_endpoint(url).with_model("m").with_completions().build().metadata,
-        azure.build().metadata,
-    ]
-    assert [meta.name for meta in made] == ["openai", "openai", "openrouter", "openrouter", "azure", "azure"]
-    assert made[::2] == made[1::2]
+    ready = (
+        OpenAIBuilder().with_transport(transport).with_model("m"),
+        OpenRouterBuilder().with_transport(transport).with_model("m"),
+        AzureBuilder().with_transport(transport).with_endpoint(url).with_model("m"),
+    )
+    names = [(each.build().metadata.name, each.with_completions().build().metadata.name) for each in ready]
+    expected = ("openai", "openrouter", "azure")
+    assert names == [(f"{name}-responses", name) for name in expected]
+
+
+async def test_what_the_completions_wire_alone_has_is_set_before_the_model_or_after_it() -> None:
+    for builder in (
+        OpenAIBuilder().with_completions().with_strict(output=False).with_model("gpt-5-mini"),
+        OpenAIBuilder().with_model("gpt-5-mini").with_completions().with_strict(output=False),
+    ):
+        transport = answering(COMPLETION)
+        output = OutputSchema("city", {"type": "object", "properties": {"name": {"type": "string"}}})
+        provider = builder.with_transport(transport).build()
+        await provider.complete(Messages.from_user("Where?"), NO_TOOLS, ChatOptions(), output)
+        assert transport.last.json()["response_format"]["json_schema"]["strict"] is False
+
+
+async def test_reasoning_is_asked_for_in_the_style_that_is_set() -> None:
+    transport = answering(COMPLETION)
+    builder = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_reasoning(style="object")
+    provider = builder.with_transport(transport).build()
+    await provider.complete(Messages.from_user("Where?"), NO_TOOLS, ChatOptions(reasoning=100), None)
+    assert transport.last.json()["reasoning"] == {"max_tokens": 100}
 
 
 def test_of_what_is_no_url_the_user_is_not_shown() -> None:

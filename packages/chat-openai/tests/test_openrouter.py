@@ -275,3 +275,19 @@ def test_without_a_key_nothing_is_built_that_would_need_one(monkeypatch: pytest.
     monkeypatch.delenv("OPENROUTER_API_KEY")
     with pytest.raises(UsageError, match="OPENROUTER_API_KEY"):
         openrouter("openai/gpt-5-mini")
+
+
+@pytest.mark.parametrize(("reasoning", "sent"), [("low", {"effort": "low"}), (100, {"max_tokens": 100})])
+async def test_the_completions_wire_takes_an_effort_or_a_budget(reasoning: Any, sent: dict[str, object]) -> None:
+    builder = OpenRouterBuilder().with_completions().with_model("m").with_reasoning(replay="as-received")
+    transport = await asked(builder, COMPLETION, ChatOptions(reasoning=reasoning))
+    assert transport.last.json()["reasoning"] == sent
+
+
+@pytest.mark.parametrize("wire", ["responses", "chat/completions"])
+async def test_a_gateway_is_asked_with_the_key(wire: str) -> None:
+    builder = OpenRouterBuilder().with_gateway("https://eu.openrouter.example/api/v1").with_model("m")
+    ready: Any = builder if wire == "responses" else builder.with_completions()
+    transport = await asked(ready, RESPONSE if wire == "responses" else COMPLETION)
+    assert transport.last.url == f"https://eu.openrouter.example/api/v1/{wire}"
+    assert transport.last.headers["authorization"] == "Bearer sk-or-environment"

@@ -15,6 +15,7 @@ from chat_terminal.models import choose, from_anywhere, load
         ("openai:gpt-5-mini", "OPENAI_API_KEY", "OpenAIProvider"),
         ("claude:claude-sonnet-4-5", "ANTHROPIC_API_KEY", "ClaudeProvider"),
         ("gemini:gemini-2.5-flash", "GEMINI_API_KEY", "GeminiProvider"),
+        ("openrouter:qwen/qwen3-32b", "OPENROUTER_API_KEY", "OpenRouterProvider"),
         ("groq:llama-3.3-70b-versatile", "GROQ_API_KEY", "CompletionsChatProvider"),
     ],
 )

@@ -12,9 +12,9 @@ from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
 from chat_core.wire.endpoint import Endpoint
 
-from chat_completions.errors import Meanings
+from chat_completions.errors import ErrorPatterns
 from chat_completions.options import Dialect, MaxTokensField, ReasoningReplay, ReasoningStyle
-from chat_completions.presets import Preset
+from chat_completions.presets import AnyPreset
 
 
 @final
@@ -22,7 +22,7 @@ from chat_completions.presets import Preset
 class Settings:
     """What a builder has been told. `None` is decided when it builds."""
 
-    preset: Preset
+    preset: AnyPreset
     dialect: Dialect
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -35,7 +35,7 @@ class Settings:
     """Said behind the name of the model."""
 
     @classmethod
-    def of(cls, preset: Preset) -> Self:
+    def of(cls, preset: AnyPreset) -> Self:
         """The settings that a vendor's builder begins with."""
         return cls(preset, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
@@ -115,25 +115,16 @@ class Adjustable(Connectable):
         field: Literal["reasoning_content", "reasoning"] | None = None,
     ) -> Self:
         """Say how reasoning is asked for, whether it goes back, and where reasoning goes that no provider owns."""
-        usual = self._settings.preset.dialect
-        dialect = replace(
-            self._settings.dialect,
-            reasoning_style=style or usual.reasoning_style,
-            reasoning_replay=replay,
-            reasoning_field=field or usual.reasoning_field,
-        )
-        return self._with(self._settings.speaking(dialect))
+        settings = self._settings
+        dialect = settings.dialect.with_reasoning(settings.preset.dialect, style=style, replay=replay, field=field)
+        return self._with(settings.speaking(dialect))
 
     def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
         """Say which schemas the server enforces, and whether they are rewritten for it or sent as they are written."""
-        usual = self._settings.preset.dialect.strict_rewrite
-        dialect = replace(
-            self._settings.dialect,
-            strict_output=output,
-            strict_tools=tools,
-            strict_rewrite=usual if rewrite is None else rewrite,
-        )
-        return self._with(self._settings.speaking(dialect))
+        settings = self._settings
+        usual = settings.preset.dialect
+        dialect = settings.dialect.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
+        return self._with(settings.speaking(dialect))
 
 
 class Addressable(Connectable):
@@ -159,20 +150,20 @@ def checked_url(method: str, url: str) -> str:
     return url
 
 
-def absent(owner: object, name: str, reasons: Mapping[str, str]) -> NoReturn:
-    """Tell why a builder does not have what a caller looked for.
+def raise_missing_attribute(owner: object, name: str, hint: str | None) -> NoReturn:
+    """Raise the error for an attribute that the builder `owner` does not have.
 
     Raises:
-        AttributeError: always.
+        AttributeError: Always, with `hint` as its message where there is one.
     """
-    raise AttributeError(reasons.get(name) or f"{type(owner).__name__!r} object has no attribute {name!r}")
+    raise AttributeError(hint or f"{type(owner).__name__!r} object has no attribute {name!r}")
 
 
 # --- What comes of it ----------------------------------------------------------------------------------
 
 
-class Parts(TypedDict):
-    """What a provider is made of."""
+class ProviderArguments(TypedDict):
+    """The arguments of a provider's constructor."""
 
     dialect: Dialect
     endpoint: Endpoint
@@ -181,11 +172,11 @@ class Parts(TypedDict):
     description: str
     max_embedding_batch: int
     hint: str
-    meanings: Meanings
+    error_patterns: ErrorPatterns
 
 
-def parts_of(settings: Settings) -> Parts:
-    """The parts of the provider that was asked for.
+def provider_arguments(settings: Settings) -> ProviderArguments:
+    """Return the arguments of the provider that `settings` describe.
 
     Raises:
         UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
@@ -198,7 +189,7 @@ def parts_of(settings: Settings) -> Parts:
         "description": settings.description,
         "max_embedding_batch": settings.max_embedding_batch,
         "hint": settings.preset.hint,
-        "meanings": settings.preset.meanings,
+        "error_patterns": settings.preset.error_patterns,
     }
 
 

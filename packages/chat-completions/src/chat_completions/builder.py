@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, NoReturn, Self, final
 
 from chat_core.errors import UsageError
 
-from chat_completions._settings import Addressable, Adjustable, Settings, absent, parts_of
+from chat_completions._settings import (
+    Addressable,
+    Adjustable,
+    Settings,
+    provider_arguments,
+    raise_missing_attribute,
+)
 from chat_completions.client import CompletionsProvider
 from chat_completions.options import MaxTokensField
 from chat_completions.presets import ANY_SERVER
@@ -61,7 +67,7 @@ class _Configurable(Adjustable, Addressable):
 class CompletionsBuilder(_Configurable):
     """Builds a provider for any server of the Chat Completions wire. It needs a model first: `.with_model("…")`.
 
-    The vendors that are known have builders of their own, such as `GroqBuilder`.
+    The known vendors have presets: `vendor_builder(GROQ)`.
     """
 
     __slots__ = ()
@@ -73,7 +79,8 @@ class CompletionsBuilder(_Configurable):
     if not TYPE_CHECKING:  # pragma: no branch
 
         def __getattr__(self, name: str) -> NoReturn:
-            absent(self, name, {"build": "build() needs a model: call .with_model('…') first"})
+            hint = "build() needs a model: call .with_model('…') first" if name == "build" else None
+            raise_missing_attribute(self, name, hint)
 
 
 @final
@@ -85,11 +92,11 @@ class ReadyCompletionsBuilder(_Configurable):
     if not TYPE_CHECKING:  # pragma: no branch
 
         def __getattr__(self, name: str) -> NoReturn:
-            reasons = {}
+            hint = None
             if name == "with_model":
                 model = self._settings.dialect.model
-                reasons[name] = f"it has its model, {model!r}: begin with CompletionsBuilder() for another one"
-            absent(self, name, reasons)
+                hint = f"it has its model, {model!r}: begin with CompletionsBuilder() for another one"
+            raise_missing_attribute(self, name, hint)
 
     def build(self) -> CompletionsProvider:
         """The provider.
@@ -101,4 +108,4 @@ class ReadyCompletionsBuilder(_Configurable):
         # OpenAI's reasoning models refuse the old name, and many other servers do not know the new one.
         usual: MaxTokensField = "max_completion_tokens" if settings.base_url is None else "max_tokens"
         dialect = replace(settings.dialect, max_tokens_field=settings.max_tokens_field or usual)
-        return CompletionsProvider(**parts_of(settings.speaking(dialect)))
+        return CompletionsProvider(**provider_arguments(settings.speaking(dialect)))

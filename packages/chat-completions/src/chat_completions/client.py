@@ -16,14 +16,14 @@ from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings, encode, encode_embeddings, is_last
-from chat_completions.errors import Meanings, error_from_response, error_without_response
+from chat_completions.errors import ErrorPatterns, error_from_response, error_without_response
 from chat_completions.options import Dialect
 
 
 class _Provider(TransportProvider):
     """A model behind the Chat Completions wire that completes and streams."""
 
-    __slots__ = ("_dialect", "_hint", "_meanings")
+    __slots__ = ("_dialect", "_error_patterns", "_hint")
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class _Provider(TransportProvider):
         description: str = "",
         max_embedding_batch: int = 2048,
         hint: str = "",
-        meanings: Meanings = (),
+        error_patterns: ErrorPatterns = (),
     ) -> None:
         metadata = ProviderMeta(dialect.provider, dialect.model, description, max_embedding_batch)
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
         self._hint = hint
-        self._meanings = meanings
+        self._error_patterns = error_patterns
 
     async def complete(
         self,
@@ -81,11 +81,11 @@ class _Provider(TransportProvider):
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx, by the words of its vendor too."""
-        return error_from_response(status, headers, body, self._dialect.provider, self._meanings)
+        return error_from_response(status, headers, body, self._dialect.provider, self._error_patterns)
 
     def transport_error(self, error: TransportError) -> ChatError:
         """Return the error of a run for an error of the transport, with the vendor's hint if nothing listens."""
-        return error_without_response(error, self._dialect.provider, self._hint, self._meanings)
+        return error_without_response(error, self._dialect.provider, self._hint, self._error_patterns)
 
 
 @final

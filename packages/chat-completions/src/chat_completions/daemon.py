@@ -23,12 +23,12 @@ from chat_completions._settings import (
     endpoint_of,
     environment,
     in_variable,
-    parts_of,
+    provider_arguments,
 )
 from chat_completions.client import CompletionsProvider
 from chat_completions.errors import error_from_object, error_from_response, error_without_response
-from chat_completions.presets import OLLAMA
-from chat_completions.vendor_builders import Sized, VendorBuilder
+from chat_completions.vendor_builders import WithSizedEmbeddings
+from chat_completions.vendors import OLLAMA
 
 PORT: Final = 11434
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what a daemon listens on, and nobody can ask
@@ -230,7 +230,7 @@ def _object(data: bytes) -> dict[str, object]:
 # --- The builder ---------------------------------------------------------------------------------------
 
 
-class _Daemon(Sized):
+class _Daemon(WithSizedEmbeddings):
     """What can be said in either state."""
 
     __slots__ = ()
@@ -290,20 +290,22 @@ def _root(settings: Settings) -> Endpoint:
 
 
 @final
-class OllamaBuilder(VendorBuilder, _Daemon):
+class OllamaBuilder(_Daemon):
     """Builds models of an Ollama daemon: at `OLLAMA_HOST`, or on this machine. It needs a model."""
 
     __slots__ = ()
-    preset = OLLAMA
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(settings or Settings.of(OLLAMA))
 
     def with_model(self, model: str) -> ReadyOllamaBuilder:
         """Ask for `model`, such as `llama3.2` or `qwen3:0.6b`. One that is not there yet is pulled by `.pull()`."""
         return ReadyOllamaBuilder(self._settings.for_model(model))
 
-    def _why_not(self, name: str) -> str | None:
+    def _missing_method_hint(self, name: str) -> str | None:
         if name == "pull":
             return "pull() needs a model: call .with_model('…') first"
-        return super()._why_not(name)
+        return super()._missing_method_hint(name)
 
 
 @final
@@ -323,4 +325,4 @@ class ReadyOllamaBuilder(_Daemon):
         Raises:
             UsageError: the host is none, or there is no transport.
         """
-        return CompletionsProvider(**parts_of(_addressed(self._settings)))
+        return CompletionsProvider(**provider_arguments(_addressed(self._settings)))

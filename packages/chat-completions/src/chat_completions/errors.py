@@ -7,7 +7,7 @@ one vendor alone stand in its preset.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from chat_core.errors import (
@@ -29,7 +29,7 @@ from chat_core.wire.shapes import is_list, is_object, mapping
 __all__ = [
     "FAILED_FINISH",
     "FINE",
-    "Meanings",
+    "ErrorPatterns",
     "error_from_finish_reason",
     "error_from_object",
     "error_from_response",
@@ -37,18 +37,18 @@ __all__ = [
     "find_error",
 ]
 
-Meanings: TypeAlias = Sequence[tuple[re.Pattern[str], type[ProviderError]]]
-"""Words in the body of a refusal, and the class that they mean at one vendor."""
+ErrorPatterns: TypeAlias = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
+"""Patterns in the body of a refusal, and the error class that each of them means at one vendor."""
 
 
 def error_from_response(
-    status: int, headers: Mapping[str, str], body: bytes, provider: str, meanings: Meanings = ()
+    status: int, headers: Mapping[str, str], body: bytes, provider: str, error_patterns: ErrorPatterns = ()
 ) -> ProviderError:
     """Return the error for a response whose status is not 2xx."""
     error = errors.error_from_response(status, headers, body, provider)
     text = body[: errors.LONGEST_SEARCH].decode(errors="replace")
-    for words, kind in meanings:
-        if words.search(text):
+    for pattern, kind in error_patterns:
+        if pattern.search(text):
             error = refused(kind, str(error), status=status, headers=headers, body=body, code=error.code)
             break
     if isinstance(error, RateLimitedError) and error.retry_after is None:
@@ -68,12 +68,14 @@ def _wait_in_body(body: bytes) -> float | None:
     return reset_after(headers) if wait is None else wait
 
 
-def error_without_response(error: TransportError, provider: str, hint: str = "", meanings: Meanings = ()) -> ChatError:
+def error_without_response(
+    error: TransportError, provider: str, hint: str = "", error_patterns: ErrorPatterns = ()
+) -> ChatError:
     """Return the error for a failure of the transport, with `hint` appended if nothing listens at the address."""
     if error.kind == "connect" and hint:
         return NetworkError(f"{provider}: {error}; {hint}")
     if error.kind == "status" and error.status is not None:
-        return error_from_response(error.status, error.headers, error.body, provider, meanings)
+        return error_from_response(error.status, error.headers, error.body, provider, error_patterns)
     return unreachable(error, provider)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, final
 
 DEFAULT_PROVIDER = "chat-completions"
@@ -121,3 +121,24 @@ class Dialect:
         parts = (self.provider, self.system_role, self.reasoning_replay, self.reasoning_field or "", flags)
         object.__setattr__(self, "turn_key", "\x1f".join(("chat-completions", *parts)))
         object.__setattr__(self, "tools_key", f"chat-completions\x1f{self.strict_tools}\x1f{self.strict_rewrite}")
+
+    def with_reasoning(
+        self,
+        usual: Dialect,
+        *,
+        style: ReasoningStyle | None,
+        replay: ReasoningReplay,
+        field: Literal["reasoning_content", "reasoning"] | None,
+    ) -> Dialect:
+        """Return this dialect with other settings of reasoning; where one is None, that of `usual` is taken."""
+        return replace(
+            self,
+            reasoning_style=style or usual.reasoning_style,
+            reasoning_replay=replay,
+            reasoning_field=field or usual.reasoning_field,
+        )
+
+    def with_strict(self, usual: Dialect, *, output: bool, tools: bool, rewrite: bool | None) -> Dialect:
+        """Return this dialect with other settings of strict schemas; for `rewrite=None`, that of `usual` is taken."""
+        rewrite = usual.strict_rewrite if rewrite is None else rewrite
+        return replace(self, strict_output=output, strict_tools=tools, strict_rewrite=rewrite)

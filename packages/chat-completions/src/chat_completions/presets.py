@@ -1,48 +1,103 @@
-"""What is known of each vendor of this wire, as data.
+"""The record of a vendor: its address, its key, its dialect, its abilities, and the source of each of these facts.
 
-A preset is everything that sets one vendor apart from another: where it is, which variable its key is in, its dialect,
-and what it does not have. The builders of `vendor_builders.py` only read it.
+A preset is data, and the builders only read it. The presets of the known vendors are in `vendors.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
-from typing import Final, Literal, TypeAlias, final
+from datetime import date
+from typing import Final, Generic, Literal, TypeAlias, TypeVar, final
 
-from chat_core.errors import ContentFilteredError, ContextLengthError, ProviderError, QuotaExceededError
-
-from chat_completions.options import DEFAULT_PROVIDER, Dialect, FileKind
+from chat_completions.errors import ErrorPatterns
+from chat_completions.options import DEFAULT_PROVIDER, Dialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""Where the key for the default base URL is looked for. It is never sent to another one."""
+"""The variable of the key for the default base URL. The key is never sent to another server."""
 
-Embeddings: TypeAlias = Literal["none", "fixed", "sized"]
+# --- Abilities -----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoEmbeddings:
+    """The vendor has no embeddings on this wire: its builder has no `with_embeddings()`, its provider no `embed()`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FixedEmbeddings:
+    """The vendor has embeddings, and the model fixes the length of their vectors."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SizedEmbeddings:
+    """The vendor has embeddings, and a request may choose the length of their vectors."""
+
+
+Embeddings: TypeAlias = NoEmbeddings | FixedEmbeddings | SizedEmbeddings
+EmbeddingsT_co = TypeVar("EmbeddingsT_co", bound=Embeddings, covariant=True)
+
+# --- Sources -------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A page of a vendor's documentation that states facts of a preset.
+
+    Attributes:
+        title: The title of the page.
+        url: Its address.
+        checked: The date on which the page was last compared with the preset.
+        facts: The names of the fields, of the preset or of its dialect, that the page states.
+    """
+
+    title: str
+    url: str
+    checked: date
+    facts: tuple[str, ...]
+
+
+# --- Presets -------------------------------------------------------------------------------------------
+
+_FACTS: Final = (
+    "base_url",
+    "base_url_variable",
+    "key_variables",
+    "key_header",
+    "embeddings",
+    "error_patterns",
+    "notes",
+)
+"""The fields of a preset that state something about the vendor. The others follow from them or are ours."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """One vendor.
+class Preset(Generic[EmbeddingsT_co]):
+    """What is known about one vendor, generic in its embeddings.
 
     Attributes:
-        title: its name for people. For programs it is `name`, the one of its dialect.
-        base_url: the part of every URL before `/chat/completions`; `None` where each customer has an own one.
-        base_url_variable: where the environment names another one.
-        own_server: whether it is a server of the caller's own, so that its key goes wherever the caller says it is.
-        key_variables: where the key is looked for, the first place first.
-        key_needed: whether nothing is answered without one.
-        key_header: the header that carries it; in `authorization` it is a bearer token.
-        dialect: how it differs on the wire. The model is filled in.
-        embeddings: whether it has none, or vectors of a length that the model fixes, or of any length.
-        max_embedding_batch: how many texts one request for embeddings may hold.
-        hint: what to do where nobody answers.
-        meanings: words of its errors that mean something there alone, and what.
-        recorded: whether its real traffic has been recorded, and the preset is held to it.
-        notes: what else is different, for the reader.
+        title: The vendor's name for people. Programs use `name`, the provider name of the dialect.
+        dialect: How the vendor differs from OpenAI on the wire. The builder fills in the model.
+        base_url: The part of every URL before `/chat/completions`; `None` where each customer has its own.
+        base_url_variable: The environment variable that overrides the base URL.
+        own_server: Whether the server is run by the caller, so that the key is sent to any base URL.
+        key_variables: The environment variables that are searched for the key, in this order.
+        key_needed: Whether requests without a key are refused.
+        key_header: The header that carries the key; in `authorization` it is a bearer token.
+        embeddings: Whether the vendor has embeddings, and whether their length can be chosen.
+        max_embedding_batch: The largest number of texts in one request for embeddings.
+        hint: What to do when nothing listens at the base URL; part of the error message.
+        error_patterns: Patterns in the body of a refusal, and the error class each of them means at this vendor alone.
+        own_builder: The name of the builder class for what only this vendor has; empty where there is none.
+        recorded: Whether the preset is tested against recorded traffic of the vendor.
+        notes: Other differences, for the reader.
+        sources: The pages that state these facts; see `source_of`.
     """
 
     title: str
@@ -53,21 +108,23 @@ class Preset:
     key_variables: tuple[str, ...] = ()
     key_needed: bool = True
     key_header: Literal["authorization", "api-key"] = "authorization"
-    embeddings: Embeddings = "none"
+    embeddings: EmbeddingsT_co
     max_embedding_batch: int = 2048
     hint: str = ""
-    meanings: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = ()
+    error_patterns: ErrorPatterns = ()
+    own_builder: str = ""
     recorded: bool = True
     notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     @property
     def name(self) -> str:
-        """Its name in errors, in metadata, and as the owner of opaque data in a history."""
+        """The vendor's name in errors and metadata, and the owner of its opaque data in a history."""
         return self.dialect.provider
 
     @property
     def differences(self) -> Mapping[str, object]:
-        """Where its dialect is not the one of OpenAI: the name of the field, and its value."""
+        """The fields in which the dialect differs from OpenAI's, with their values."""
         return {
             field.name: value
             for field in fields(Dialect)
@@ -76,239 +133,26 @@ class Preset:
             and (value := getattr(self.dialect, field.name)) != field.default
         }
 
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The names of the fields that state something about the vendor, each of which has a source."""
+        defaults = (None, (), "authorization", NoEmbeddings())
+        stated = [name for name in _FACTS if getattr(self, name) not in defaults]
+        return (*stated, *self.differences)
 
-IMAGES: Final[tuple[FileKind, ...]] = ("image",)
+    def source_of(self, fact: str) -> Source | None:
+        """Return the page that states `fact`, or None where no page is known and recorded traffic is all there is."""
+        return next((source for source in self.sources if fact in source.facts), None)
+
+
+AnyPreset: TypeAlias = Preset[Embeddings]
+"""A preset of any vendor, where its abilities do not matter."""
 
 ANY_SERVER: Final = Preset(
     title="any server",
     dialect=Dialect(model="", provider=DEFAULT_PROVIDER),
     base_url=DEFAULT_BASE_URL,
     key_variables=(API_KEY_VARIABLE,),
-    embeddings="sized",
+    embeddings=SizedEmbeddings(),
 )
-"""What `CompletionsBuilder` begins with."""
-
-OPENAI: Final = Preset(
-    title="OpenAI",
-    dialect=Dialect(model="", provider="openai", files=("image", "audio", "document")),
-    base_url=DEFAULT_BASE_URL,
-    key_variables=(API_KEY_VARIABLE,),
-    embeddings="sized",
-)
-
-AZURE: Final = Preset(
-    title="Azure OpenAI",
-    dialect=Dialect(model="", provider="azure", files=("image", "audio", "document")),
-    base_url=None,
-    base_url_variable="AZURE_OPENAI_ENDPOINT",
-    own_server=True,
-    key_variables=("AZURE_OPENAI_API_KEY",),
-    key_header="api-key",
-    embeddings="sized",
-    notes=("a deployment is in the path, and every request names a version of the API",),
-)
-
-CEREBRAS: Final = Preset(
-    title="Cerebras",
-    dialect=Dialect(model="", provider="cerebras", max_tokens_field="max_tokens", files=IMAGES),
-    base_url="https://api.cerebras.ai/v1",
-    key_variables=("CEREBRAS_API_KEY",),
-)
-
-DEEPSEEK: Final = Preset(
-    title="DeepSeek",
-    dialect=Dialect(
-        model="",
-        provider="deepseek",
-        max_tokens_field="max_tokens",
-        reasoning_style="thinking",
-        reasoning_field="reasoning_content",
-        reasoning_required=True,
-        structured="json_object",
-        files=(),
-    ),
-    base_url="https://api.deepseek.com",
-    key_variables=("DEEPSEEK_API_KEY",),
-    notes=("a model that thinks takes no `tool_choice` but `auto` and `none`",),
-)
-
-FIREWORKS: Final = Preset(
-    title="Fireworks",
-    dialect=Dialect(model="", provider="fireworks", max_tokens_field="max_tokens"),
-    base_url="https://api.fireworks.ai/inference/v1",
-    key_variables=("FIREWORKS_API_KEY",),
-    meanings=((re.compile(r"account suspended|spending limit", re.IGNORECASE), QuotaExceededError),),
-    embeddings="sized",
-    recorded=False,
-)
-
-GROQ: Final = Preset(
-    title="Groq",
-    dialect=Dialect(model="", provider="groq", max_tokens_field="max_tokens", files=IMAGES),
-    base_url="https://api.groq.com/openai/v1",
-    key_variables=("GROQ_API_KEY",),
-    notes=("a schema is enforced for some models; for the others, `.with_strict(output=False)`",),
-)
-
-HUGGINGFACE: Final = Preset(
-    title="Hugging Face",
-    dialect=Dialect(model="", provider="huggingface", max_tokens_field="max_tokens"),
-    base_url="https://router.huggingface.co/v1",
-    key_variables=("HF_TOKEN",),
-    notes=("what serves a model is said behind its name: `:fastest`, `:cheapest`, `:preferred`, or a provider",),
-)
-
-LITELLM: Final = Preset(
-    title="LiteLLM proxy",
-    dialect=Dialect(model="", provider="litellm", max_tokens_field="max_tokens"),
-    base_url="http://localhost:4000/v1",
-    base_url_variable="LITELLM_PROXY_API_BASE",
-    own_server=True,
-    key_variables=("LITELLM_PROXY_API_KEY",),
-    key_needed=False,
-    embeddings="sized",
-    meanings=(
-        (re.compile(r"budget_exceeded|Budget has been exceeded"), QuotaExceededError),
-        (re.compile(r"\bContextWindowExceededError\b"), ContextLengthError),
-        (re.compile(r"\bContentPolicyViolationError\b"), ContentFilteredError),
-    ),
-    hint="start the proxy with `litellm --config config.yaml`, or say where it is with .with_base_url('…')",
-    recorded=False,
-)
-
-LLAMACPP: Final = Preset(
-    title="llama.cpp server",
-    dialect=Dialect(
-        model="",
-        provider="llamacpp",
-        max_tokens_field="max_tokens",
-        strict_rewrite=False,
-        files=("image", "audio"),
-    ),
-    base_url="http://localhost:8080/v1",
-    own_server=True,
-    key_needed=False,
-    embeddings="fixed",
-    hint="start it with `llama-server -m model.gguf --jinja`, or say where it is with .with_base_url('…')",
-    notes=("embeddings need `--embeddings`, tools `--jinja`",),
-)
-
-MISTRAL: Final = Preset(
-    title="Mistral",
-    dialect=Dialect(
-        model="",
-        provider="mistral",
-        max_tokens_field="max_tokens",
-        seed_field="random_seed",
-        stream_usage=False,
-        short_call_ids=True,
-        files=IMAGES,
-        dimensions_field="output_dimension",
-    ),
-    base_url="https://api.mistral.ai/v1",
-    key_variables=("MISTRAL_API_KEY",),
-    embeddings="sized",
-    notes=("reasoning is a part of the content, and goes back as one",),
-)
-
-OLLAMA: Final = Preset(
-    title="Ollama",
-    dialect=Dialect(model="", provider="ollama", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES),
-    base_url="http://localhost:11434/v1",
-    base_url_variable="OLLAMA_HOST",
-    own_server=True,
-    key_needed=False,
-    embeddings="sized",
-    hint="start Ollama with `ollama serve`, or say where it is with .with_host('…') or OLLAMA_HOST",
-    notes=("models are pulled before they answer: `.pull()`",),
-)
-
-OLLAMA_CLOUD: Final = Preset(
-    title="Ollama's cloud",
-    dialect=Dialect(
-        model="", provider="ollama-cloud", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES
-    ),
-    base_url="https://ollama.com/v1",
-    key_variables=("OLLAMA_API_KEY",),
-)
-
-OPENROUTER: Final = Preset(
-    title="OpenRouter",
-    dialect=Dialect(model="", provider="openrouter", max_tokens_field="max_tokens", reasoning_style="object"),
-    base_url="https://openrouter.ai/api/v1",
-    key_variables=("OPENROUTER_API_KEY",),
-    embeddings="sized",
-    notes=("an application names itself in headers: `.with_app(…)`",),
-)
-
-PERPLEXITY: Final = Preset(
-    title="Perplexity",
-    dialect=Dialect(
-        model="",
-        provider="perplexity",
-        max_tokens_field="max_tokens",
-        stream_usage=False,
-        tools=False,
-        files=IMAGES,
-        refuses=("seed", "tool_choice", "parallel_tool_calls"),
-    ),
-    base_url="https://api.perplexity.ai",
-    key_variables=("PERPLEXITY_API_KEY",),
-    notes=(
-        "every answer has searched the web; its sources are in the answer's citations",
-        "the user and the model must take turns",
-    ),
-)
-
-TOGETHER: Final = Preset(
-    title="Together",
-    dialect=Dialect(model="", provider="together", max_tokens_field="max_tokens", files=("image", "audio", "video")),
-    base_url="https://api.together.ai/v1",
-    key_variables=("TOGETHER_API_KEY",),
-    embeddings="fixed",
-)
-
-VLLM: Final = Preset(
-    title="vLLM",
-    dialect=Dialect(model="", provider="vllm", strict_rewrite=False, files=("image", "audio", "video")),
-    base_url="http://localhost:8000/v1",
-    own_server=True,
-    key_needed=False,
-    embeddings="sized",
-    hint="start it with `vllm serve MODEL`, or say where it is with .with_base_url('…')",
-    recorded=False,
-)
-
-XAI: Final = Preset(
-    title="xAI",
-    dialect=Dialect(model="", provider="xai", strict_rewrite=False, files=IMAGES),
-    base_url="https://api.x.ai/v1",
-    key_variables=("XAI_API_KEY",),
-    meanings=((re.compile(r"used all available credits|spending limit", re.IGNORECASE), QuotaExceededError),),
-)
-
-PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
-    {
-        preset.name: preset
-        for preset in (
-            AZURE,
-            CEREBRAS,
-            DEEPSEEK,
-            FIREWORKS,
-            GROQ,
-            HUGGINGFACE,
-            LITELLM,
-            LLAMACPP,
-            MISTRAL,
-            OLLAMA,
-            OLLAMA_CLOUD,
-            OPENAI,
-            OPENROUTER,
-            PERPLEXITY,
-            TOGETHER,
-            VLLM,
-            XAI,
-        )
-    }
-)
-"""Every vendor, by its name."""
+"""The preset that `CompletionsBuilder` begins with."""

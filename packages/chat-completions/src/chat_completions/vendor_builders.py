@@ -1,57 +1,47 @@
-"""Builders for vendors of this wire: each begins with what is known of its vendor, and offers what that vendor has.
+"""Builders for the vendors of this wire: each starts from a preset, and offers what the vendor has.
 
-`GroqBuilder().with_model("…").build()`; and `groq("…")` is short for it. A builder without a model cannot build, and
-one of a vendor without embeddings makes a provider that does not embed: neither type-checks, and both are told in words
-at run time too.
+`vendor_builder(GROQ).with_model("…").build()`; `groq("…")` is short for it. A builder without a model has no `build()`,
+and the provider of a vendor without embeddings has no `embed()`. Type checkers reject both, and at run time the error
+says what is missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeAlias, final, overload
 
 from chat_core.errors import UsageError
 
-from chat_completions._settings import Addressable, Adjustable, Settings, absent, parts_of
-from chat_completions.client import CompletionsChatProvider, CompletionsProvider
-from chat_completions.presets import (
-    CEREBRAS,
-    DEEPSEEK,
-    FIREWORKS,
-    GROQ,
-    HUGGINGFACE,
-    LITELLM,
-    LLAMACPP,
-    MISTRAL,
-    OLLAMA_CLOUD,
-    OPENAI,
-    OPENROUTER,
-    PERPLEXITY,
-    TOGETHER,
-    VLLM,
-    XAI,
-    Preset,
+from chat_completions._settings import (
+    Addressable,
+    Adjustable,
+    Settings,
+    provider_arguments,
+    raise_missing_attribute,
 )
+from chat_completions.client import CompletionsChatProvider, CompletionsProvider
+from chat_completions.presets import AnyPreset, Embeddings, FixedEmbeddings, NoEmbeddings, Preset, SizedEmbeddings
+from chat_completions.vendors import HUGGINGFACE
 
 Routing: TypeAlias = Literal["fastest", "cheapest", "preferred"]
 
-# --- States --------------------------------------------------------------------------------------------
+# --- What the states have in common ---------------------------------------------------------------------
 
 
-class Vendor(Adjustable):
+class VendorState(Adjustable):
     """A builder of one vendor, in any state."""
 
     __slots__ = ()
 
     def with_description(self, description: str) -> Self:
-        """Describe the provider in words of your own, for a router or a log."""
+        """Describe the provider, for a router or a log."""
         return self._with(replace(self._settings, description=description))
 
-    def _why_not(self, name: str) -> str | None:
-        """Why this builder does not have what others have."""
+    def _missing_method_hint(self, name: str) -> str | None:
+        """Return why `name` is unavailable in this state, or None if no state has it."""
         title = self._settings.preset.title
         if name == "build":
-            return f"build() needs a model: call {type(self).__name__}().with_model('…') first"
+            return "build() needs a model: call .with_model('…') first"
         if name == "with_model":
             return f"it has its model, {self._settings.dialect.model!r}: begin anew for another one"
         if name == "with_embeddings":
@@ -61,245 +51,156 @@ class Vendor(Adjustable):
     if not TYPE_CHECKING:  # pragma: no branch
 
         def __getattr__(self, name: str) -> NoReturn:
-            if name.startswith("_"):
-                absent(self, name, {})
-            absent(self, name, {name: self._why_not(name)})
+            raise_missing_attribute(self, name, None if name.startswith("_") else self._missing_method_hint(name))
 
 
-class VendorBuilder(Vendor):
-    """A builder of one vendor that has no model yet."""
-
-    __slots__ = ()
-
-    preset: ClassVar[Preset]
-    """What is known of the vendor."""
-
-    def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(type(self).preset))
-
-
-class Sized(Vendor):
-    """What can be said of vectors whose length can be chosen."""
+class WithSizedEmbeddings(VendorState):
+    """The method for embeddings of a vendor that lets a request choose the length of vectors."""
 
     __slots__ = ()
 
     def with_embeddings(self, *, dimensions: int | None = None, max_batch: int | None = None) -> Self:
-        """Say how long the vectors of `embed()` are, and how many texts one request may hold."""
+        """Set the length of the vectors of `embed()`, and the largest number of texts in one request."""
         return self._with(self._settings.embedding(dimensions, max_batch))
 
 
-class Fixed(Vendor):
-    """What can be said of vectors whose length the model fixes."""
+class WithFixedEmbeddings(VendorState):
+    """The method for embeddings of a vendor whose models fix the length of vectors."""
 
     __slots__ = ()
 
     def with_embeddings(self, *, max_batch: int | None = None) -> Self:
-        """Say how many texts one request of `embed()` may hold."""
+        """Set the largest number of texts in one request of `embed()`."""
         return self._with(self._settings.embedding(None, max_batch))
 
 
+# --- Vendors that differ in their presets alone ----------------------------------------------------------
+
+
 @final
-class ReadyChatVendor(Vendor, Addressable):
-    """A builder with a model, of a vendor that has no embeddings."""
+class ChatVendorBuilder(VendorState, Addressable):
+    """A builder of a vendor without embeddings. It needs a model."""
+
+    __slots__ = ()
+
+    def with_model(self, model: str) -> ReadyChatVendorBuilder:
+        """Use `model`, by the vendor's name for it."""
+        return ReadyChatVendorBuilder(self._settings.for_model(model))
+
+
+@final
+class ReadyChatVendorBuilder(VendorState, Addressable):
+    """A `ChatVendorBuilder` with a model."""
 
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """The provider.
+        """Build the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
         """
-        return CompletionsChatProvider(**parts_of(self._settings))
+        return CompletionsChatProvider(**provider_arguments(self._settings))
 
 
 @final
-class ReadySizedVendor(Sized, Addressable):
-    """A builder with a model, of a vendor whose vectors can be of any length."""
+class FixedVendorBuilder(WithFixedEmbeddings, Addressable):
+    """A builder of a vendor with embeddings whose length the model fixes. It needs a model."""
+
+    __slots__ = ()
+
+    def with_model(self, model: str) -> ReadyFixedVendorBuilder:
+        """Use `model`, by the vendor's name for it."""
+        return ReadyFixedVendorBuilder(self._settings.for_model(model))
+
+
+@final
+class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
+    """A `FixedVendorBuilder` with a model."""
 
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """The provider.
+        """Build the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
         """
-        return CompletionsProvider(**parts_of(self._settings))
+        return CompletionsProvider(**provider_arguments(self._settings))
 
 
 @final
-class ReadyFixedVendor(Fixed, Addressable):
-    """A builder with a model, of a vendor whose vectors have the length that the model fixes."""
+class SizedVendorBuilder(WithSizedEmbeddings, Addressable):
+    """A builder of a vendor with embeddings whose length can be chosen. It needs a model."""
+
+    __slots__ = ()
+
+    def with_model(self, model: str) -> ReadySizedVendorBuilder:
+        """Use `model`, by the vendor's name for it."""
+        return ReadySizedVendorBuilder(self._settings.for_model(model))
+
+
+@final
+class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
+    """A `SizedVendorBuilder` with a model."""
 
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """The provider.
+        """Build the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
         """
-        return CompletionsProvider(**parts_of(self._settings))
+        return CompletionsProvider(**provider_arguments(self._settings))
 
 
-class ChatVendor(VendorBuilder, Addressable):
-    """A builder of a vendor that has no embeddings. It needs a model."""
+@overload
+def vendor_builder(preset: Preset[NoEmbeddings]) -> ChatVendorBuilder: ...
+@overload
+def vendor_builder(preset: Preset[FixedEmbeddings]) -> FixedVendorBuilder: ...
+@overload
+def vendor_builder(preset: Preset[SizedEmbeddings]) -> SizedVendorBuilder: ...
+@overload
+def vendor_builder(preset: AnyPreset) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder: ...
+def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder:
+    """Start building a model of the preset's vendor: `vendor_builder(GROQ)`.
 
-    __slots__ = ()
+    Args:
+        preset: One of the presets of this package, or a `Preset` of your own.
 
-    def with_model(self, model: str) -> ReadyChatVendor:
-        """Ask for `model`, by the vendor's name for it."""
-        return ReadyChatVendor(self._settings.for_model(model))
-
-
-class SizedVendor(VendorBuilder, Sized, Addressable):
-    """A builder of a vendor whose vectors can be of any length. It needs a model."""
-
-    __slots__ = ()
-
-    def with_model(self, model: str) -> ReadySizedVendor:
-        """Ask for `model`, by the vendor's name for it."""
-        return ReadySizedVendor(self._settings.for_model(model))
-
-
-class FixedVendor(VendorBuilder, Fixed, Addressable):
-    """A builder of a vendor whose vectors have the length that the model fixes. It needs a model."""
-
-    __slots__ = ()
-
-    def with_model(self, model: str) -> ReadyFixedVendor:
-        """Ask for `model`, by the vendor's name for it."""
-        return ReadyFixedVendor(self._settings.for_model(model))
-
-
-# --- Vendors that differ in their presets alone --------------------------------------------------------
-
-
-@final
-class CerebrasBuilder(ChatVendor):
-    """Builds models of Cerebras. The key is in `CEREBRAS_API_KEY`."""
-
-    __slots__ = ()
-    preset = CEREBRAS
-
-
-@final
-class DeepSeekBuilder(ChatVendor):
-    """Builds models of DeepSeek. The key is in `DEEPSEEK_API_KEY`.
-
-    A structured answer is asked for as JSON, its schema in words: DeepSeek enforces none.
+    Raises:
+        UsageError: The vendor has a builder of its own, with what only this vendor has.
     """
-
-    __slots__ = ()
-    preset = DEEPSEEK
-
-
-@final
-class FireworksBuilder(SizedVendor):
-    """Builds models of Fireworks. The key is in `FIREWORKS_API_KEY`."""
-
-    __slots__ = ()
-    preset = FIREWORKS
+    if preset.own_builder:
+        msg = f"{preset.title} has a builder of its own: begin with {preset.own_builder}()"
+        raise UsageError(msg)
+    settings = Settings.of(preset)
+    if isinstance(preset.embeddings, NoEmbeddings):
+        return ChatVendorBuilder(settings)
+    if isinstance(preset.embeddings, FixedEmbeddings):
+        return FixedVendorBuilder(settings)
+    return SizedVendorBuilder(settings)
 
 
-@final
-class GroqBuilder(ChatVendor):
-    """Builds models of Groq. The key is in `GROQ_API_KEY`."""
-
-    __slots__ = ()
-    preset = GROQ
+# --- Hugging Face --------------------------------------------------------------------------------------
 
 
-@final
-class LiteLLMBuilder(SizedVendor):
-    """Builds models behind a LiteLLM proxy: at `LITELLM_PROXY_API_BASE`, with the key in `LITELLM_PROXY_API_KEY`."""
-
-    __slots__ = ()
-    preset = LITELLM
-
-
-@final
-class LlamaCppServerBuilder(FixedVendor):
-    """Builds the model of a llama.cpp server, on this machine where nothing else is said."""
-
-    __slots__ = ()
-    preset = LLAMACPP
-
-
-@final
-class MistralBuilder(SizedVendor):
-    """Builds models of Mistral. The key is in `MISTRAL_API_KEY`."""
-
-    __slots__ = ()
-    preset = MISTRAL
-
-
-@final
-class OllamaCloudBuilder(ChatVendor):
-    """Builds models in Ollama's cloud. The key is in `OLLAMA_API_KEY`."""
-
-    __slots__ = ()
-    preset = OLLAMA_CLOUD
-
-
-@final
-class OpenAIBuilder(SizedVendor):
-    """Builds models of OpenAI on this wire. The key is in `OPENAI_API_KEY`."""
-
-    __slots__ = ()
-    preset = OPENAI
-
-
-@final
-class PerplexityBuilder(ChatVendor):
-    """Builds models of Perplexity, which search the web and call no tools. The key is in `PERPLEXITY_API_KEY`."""
-
-    __slots__ = ()
-    preset = PERPLEXITY
-
-
-@final
-class TogetherBuilder(FixedVendor):
-    """Builds models of Together. The key is in `TOGETHER_API_KEY`."""
-
-    __slots__ = ()
-    preset = TOGETHER
-
-
-@final
-class VLLMBuilder(SizedVendor):
-    """Builds models of a vLLM server, on this machine where nothing else is said."""
-
-    __slots__ = ()
-    preset = VLLM
-
-
-@final
-class XAIBuilder(ChatVendor):
-    """Builds models of xAI. The key is in `XAI_API_KEY`."""
-
-    __slots__ = ()
-    preset = XAI
-
-
-# --- Vendors that have something of their own ----------------------------------------------------------
-
-
-class _Routed(Vendor):
-    """Who serves a model of Hugging Face."""
+class _Routed(VendorState):
+    """The choice of the provider that serves a model of Hugging Face."""
 
     __slots__ = ()
 
     def with_routing(self, routing: Routing) -> Self:
-        """Let the fastest or the cheapest provider serve the model, or the first of those that your account prefers."""
-        return self._served_by(routing)
+        """Route to the fastest or the cheapest provider, or to the first one in the preferences of your account."""
+        return self._with_suffix(routing)
 
     def with_inference_provider(self, name: str) -> Self:
-        """Let the provider of this name serve the model, and no other."""
-        return self._served_by(name)
+        """Route to the provider of this name, and to no other."""
+        return self._with_suffix(name)
 
-    def _served_by(self, name: str) -> Self:
+    def _with_suffix(self, name: str) -> Self:
+        """Append `name` to the model's name, where the router reads it."""
         settings = self._settings
         if not name or ":" in name:
             msg = f"a provider is named like 'groq', not {name!r}"
@@ -311,14 +212,16 @@ class _Routed(Vendor):
 
 
 @final
-class HuggingFaceBuilder(VendorBuilder, _Routed, Addressable):
+class HuggingFaceBuilder(_Routed, Addressable):
     """Builds models that are served through Hugging Face's router. The key is in `HF_TOKEN`."""
 
     __slots__ = ()
-    preset = HUGGINGFACE
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(settings or Settings.of(HUGGINGFACE))
 
     def with_model(self, model: str) -> ReadyHuggingFaceBuilder:
-        """Ask for `model`, such as `openai/gpt-oss-20b`; `:fastest` and the like may stand behind it."""
+        """Use `model`, such as `openai/gpt-oss-20b`; a suffix such as `:fastest` is allowed."""
         settings = self._settings.for_model(model)
         if settings.suffix and ":" in model:
             msg = f"{model!r} says what serves it, and so did {settings.suffix[1:]!r} before: leave one out"
@@ -333,47 +236,9 @@ class ReadyHuggingFaceBuilder(_Routed, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """The provider.
+        """Build the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: The base URL is invalid, the key is missing, or no transport is installed.
         """
-        return CompletionsChatProvider(**parts_of(self._settings))
-
-
-class _Attributed(Sized):
-    """What OpenRouter is told of an application."""
-
-    __slots__ = ()
-
-    def with_app(self, title: str, url: str | None = None) -> Self:
-        """Name the application that asks, and its page, without which OpenRouter's statistics do not have it."""
-        headers = {"x-openrouter-title": title} | ({} if url is None else {"http-referer": url})
-        return self.with_headers(headers)
-
-
-@final
-class OpenRouterBuilder(VendorBuilder, _Attributed, Addressable):
-    """Builds models that are served through OpenRouter. The key is in `OPENROUTER_API_KEY`."""
-
-    __slots__ = ()
-    preset = OPENROUTER
-
-    def with_model(self, model: str) -> ReadyOpenRouterBuilder:
-        """Ask for `model`, such as `openai/gpt-oss-20b`."""
-        return ReadyOpenRouterBuilder(self._settings.for_model(model))
-
-
-@final
-class ReadyOpenRouterBuilder(_Attributed, Addressable):
-    """An `OpenRouterBuilder` with a model."""
-
-    __slots__ = ()
-
-    def build(self) -> CompletionsProvider:
-        """The provider.
-
-        Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
-        """
-        return CompletionsProvider(**parts_of(self._settings))
+        return CompletionsChatProvider(**provider_arguments(self._settings))

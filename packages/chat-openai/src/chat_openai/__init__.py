@@ -6,6 +6,7 @@ from chat_openai.azure import (
     ReadyAzureBuilder,
     ReadyAzureCompletionsBuilder,
     ReadyAzureResponsesBuilder,
+    azure,
 )
 from chat_openai.builder import (
     OpenAIBuilder,
@@ -82,6 +83,7 @@ __all__ = [
     "WebPlugin",
     "WebSearch",
     "Where",
+    "azure",
     "openai",
     "openrouter",
 ]

@@ -5,53 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, final
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, final
 
 from chat_completions import Dialect
-from chat_completions.presets import OPENAI as OPENAI_COMPLETIONS
 from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
 from chat_core.wire.endpoint import Endpoint
 from chat_responses import ResponsesDialect
 
 from chat_openai.native import NativeTool
+from chat_openai.presets import Vendor
 
 Wire = Literal["responses", "completions", "embeddings"]
-
-MAX_EMBEDDING_BATCH: Final = 2048
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vendor:
-    """What sets one vendor apart.
-
-    Attributes:
-        title: its name for people.
-        base_url: the part of every URL before the path of a wire; empty where each customer has an own one.
-        key_variable: where the key is looked for.
-        key_header: the header that carries it; in `authorization` it is a bearer token.
-        responses, completions: how it differs on either wire. The model is filled in.
-        max_embedding_batch: how many texts one request for embeddings may hold.
-    """
-
-    title: str
-    base_url: str
-    key_variable: str
-    key_header: Literal["authorization", "api-key"] = "authorization"
-    responses: ResponsesDialect
-    completions: Dialect
-    max_embedding_batch: int = MAX_EMBEDDING_BATCH
-
-
-OPENAI: Final = Vendor(
-    title="OpenAI",
-    base_url="https://api.openai.com/v1",
-    key_variable="OPENAI_API_KEY",
-    # The names of the two wires differ, since what is opaque to one of them means nothing to the other.
-    responses=ResponsesDialect(model="", provider="openai-responses"),
-    completions=OPENAI_COMPLETIONS.dialect,
-)
 
 
 @final
@@ -61,7 +26,6 @@ class Settings:
 
     Attributes:
         bases: the URLs to ask at, by wire, where they are not the vendor's own.
-        relayed: whether the vendor is asked by way of somebody else.
         tools: what the server runs itself.
         body: further fields of every request.
         summary: how much of its reasoning a model tells.
@@ -80,12 +44,13 @@ class Settings:
     body: tuple[tuple[str, object], ...] = ()
     summary: Literal["auto", "concise", "detailed"] | None = None
     dimensions: int | None = None
-    max_embedding_batch: int = MAX_EMBEDDING_BATCH
+    max_embedding_batch: int = 2048
 
     @classmethod
     def of(cls, vendor: Vendor) -> Self:
         """The settings that a vendor's builder begins with."""
-        return cls(vendor, vendor.responses, vendor.completions, max_embedding_batch=vendor.max_embedding_batch)
+        preset = vendor.preset
+        return cls(vendor, vendor.responses, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
     def for_model(self, model: str, method: str = "with_model", what: str = "a model") -> Settings:
         """The same for a model.
@@ -93,9 +58,9 @@ class Settings:
         Raises:
             UsageError: it has no name.
         """
-        return replace(self, model=required(model, method, f"the name of {what}"))
+        return replace(self, model=require_text(model, method, f"the name of {what}"))
 
-    def at(self, url: str) -> Settings:
+    def with_base_url(self, url: str) -> Settings:
         """The same, asked at one URL on every wire."""
         return replace(self, bases=(("responses", url), ("completions", url), ("embeddings", url)))
 
@@ -109,7 +74,7 @@ class Settings:
             if value is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value!r}"
                 raise UsageError(msg)
-        batch = self.vendor.max_embedding_batch if max_batch is None else max_batch
+        batch = self.vendor.preset.max_embedding_batch if max_batch is None else max_batch
         return replace(self, dimensions=dimensions, max_embedding_batch=batch)
 
 
@@ -122,15 +87,15 @@ class Connectable:
         self._settings = settings
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._settings.vendor.title}, model={self._settings.model!r})"
+        return f"{type(self).__name__}({self._settings.vendor.preset.title}, model={self._settings.model!r})"
 
     def _with(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
         return type(self)(replace(self._settings, **changes))
 
     def with_api_key(self, key: str) -> Self:
         """Send `key`, whatever the environment says, or an earlier header."""
-        given = secret(key, "with_api_key", "a key: is its environment variable set?")
-        taken = {"authorization", self._settings.vendor.key_header}
+        given = require_secret(key, "with_api_key", "a key: is its environment variable set?")
+        taken = {"authorization", self._settings.vendor.preset.key_header}
         headers = tuple([header for header in self._settings.headers if header[0] not in taken])
         return self._with(api_key=given, headers=headers)
 
@@ -150,8 +115,8 @@ class Connectable:
         """Describe the provider in words of your own, for a router or a log."""
         return self._with(description=description)
 
-    def _why_not(self, name: str) -> str | None:
-        """Why this builder does not have what another state of it has."""
+    def _missing_method_hint(self, name: str) -> str | None:
+        """Return why `name` is unavailable in this state, or None if no state has it."""
         begins = type(self).__name__
         if name == "build":
             return f"build() needs a model: call {begins}().with_model('…') first"
@@ -162,11 +127,11 @@ class Connectable:
     if not TYPE_CHECKING:  # pragma: no branch
 
         def __getattr__(self, name: str) -> NoReturn:
-            reason = None if name.startswith("_") else self._why_not(name)
+            reason = None if name.startswith("_") else self._missing_method_hint(name)
             raise AttributeError(reason or f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def required(value: str, method: str, what: str) -> str:
+def require_text(value: str, method: str, what: str) -> str:
     """A text as a caller gave it.
 
     Raises:
@@ -178,7 +143,7 @@ def required(value: str, method: str, what: str) -> str:
     return value
 
 
-def secret(value: str, method: str, what: str) -> str:
+def require_secret(value: str, method: str, what: str) -> str:
     """The same of what no error may show.
 
     Raises:
@@ -193,7 +158,7 @@ def secret(value: str, method: str, what: str) -> str:
     return value.strip()
 
 
-def checked_url(method: str, url: str) -> str:
+def require_url(method: str, url: str) -> str:
     """A URL as a caller gave it.
 
     Raises:
@@ -211,23 +176,23 @@ def environment(name: str) -> str | None:
     return os.environ.get(name, "").strip() or None
 
 
-def endpoint_of(settings: Settings, wire: Wire) -> Endpoint:
+def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     """Where the requests go, with the key.
 
     Raises:
         UsageError: the URL is none, or the key is missing.
     """
-    return Endpoint(dict(settings.bases).get(wire, settings.vendor.base_url), _headers(settings))
+    return Endpoint(dict(settings.bases).get(wire, settings.vendor.preset.base_url or ""), _headers(settings))
 
 
 def _headers(settings: Settings) -> dict[str, str]:
-    headers, vendor = dict(settings.headers), settings.vendor
-    if settings.api_key is None and headers.keys() & {vendor.key_header, "authorization"}:
+    headers, preset = dict(settings.headers), settings.vendor.preset
+    if settings.api_key is None and headers.keys() & {preset.key_header, "authorization"}:
         return headers
-    key = settings.api_key or environment(vendor.key_variable)
+    key = settings.api_key or next((found for name in preset.key_variables if (found := environment(name))), None)
     if key is None:
         if settings.transport is None:
-            msg = f"there is no key: call .with_api_key('…'), or set {vendor.key_variable}"
+            msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
             raise UsageError(msg)
         return headers
-    return {vendor.key_header: f"Bearer {key}" if vendor.key_header == "authorization" else key} | headers
+    return {preset.key_header: f"Bearer {key}" if preset.key_header == "authorization" else key} | headers

@@ -12,40 +12,35 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import Final, Self, final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-from chat_completions.presets import AZURE as AZURE_COMPLETIONS
 from chat_core.errors import UsageError
-from chat_responses import ResponsesDialect
 
-from chat_openai._settings import Connectable, Settings, Vendor, checked_url, environment, secret
+from chat_openai._settings import Connectable, Settings, environment, require_secret, require_url
 from chat_openai.builder import (
-    OTHER_WIRE,
-    THIS_WIRE,
+    RESPONSES_CHOSEN_HINTS,
+    RESPONSES_ONLY_HINTS,
+    OnCompletions,
     OnResponses,
     OpenAIEmbeddingsBuilder,
-    on_completions,
-    on_responses,
+    build_completions,
+    build_responses,
 )
 from chat_openai.client import OpenAICompletionsProvider, OpenAIProvider
+from chat_openai.presets import AZURE
 
 ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"
 API_VERSION_VARIABLE: Final = "OPENAI_API_VERSION"
-PATHS: Final = ("/openai/v1", "/openai", "/models")
+API_PATHS: Final = ("/openai/v1", "/openai", "/models")
 """The paths of Azure's APIs."""
-QUESTION: Final = re.compile(r"/openai/(?:v1|deployments|responses)(?![^/?])|/models/(?:chat|embeddings)(?![^/?])|[?]")
-"""Where an endpoint ends in the URL of a question to one of them. A gateway may have a path of its own."""
+REQUEST_PATH: Final = re.compile(
+    r"/openai/(?:v1|deployments|responses)(?![^/?])|/models/(?:chat|embeddings)(?![^/?])|[?]"
+)
+"""The start of a request's path behind an endpoint. A gateway may have a path of its own."""
+DEPLOYMENT_PATH: Final = re.compile(r"/openai/deployments/([^/?]+)")
+VERSION_QUERY: Final = re.compile(r"[?&]api-version=([^&#]+)")
 INFERENCE_VERSION: Final = "2024-05-01-preview"
 """The version of the API of Azure's model catalogue."""
-
-AZURE: Final = Vendor(
-    title="Azure OpenAI",
-    base_url="",
-    key_variable="AZURE_OPENAI_API_KEY",
-    key_header="api-key",
-    responses=ResponsesDialect(model="", provider="azure-responses"),
-    completions=AZURE_COMPLETIONS.dialect,
-)
 
 
 class _Azure(Connectable):
@@ -55,7 +50,7 @@ class _Azure(Connectable):
 
     def with_bearer_token(self, token: str) -> Self:
         """Send a token of Entra ID, and no key. It expires; a transport of your own can send a new one each time."""
-        given = secret(token, "with_bearer_token", "a token")
+        given = require_secret(token, "with_bearer_token", "a token")
         return self._with(api_key=None).with_headers({"authorization": f"Bearer {given}"})
 
 
@@ -72,18 +67,18 @@ class AzureBuilder(_Azure):
         """Ask at `url`, such as `https://NAME.openai.azure.com`; without it, at `AZURE_OPENAI_ENDPOINT`.
 
         Raises:
-            UsageError: it is no URL, or one with the path of a question, or there is none.
+            UsageError: It is no URL, or the URL of a request, or there is none.
         """
         url = environment(ENDPOINT_VARIABLE) if url is None else url
         if url is None:
             msg = f"there is no endpoint: with_endpoint('https://NAME.openai.azure.com'), or set {ENDPOINT_VARIABLE}"
             raise UsageError(msg)
-        return AzureEndpointBuilder(self._settings.at(_root(checked_url("with_endpoint", url))))
+        return AzureEndpointBuilder(self._settings.with_base_url(_root(require_url("with_endpoint", url))))
 
-    def _why_not(self, name: str) -> str | None:
+    def _missing_method_hint(self, name: str) -> str | None:
         if name in {"build", "with_deployment", "with_model", "with_embeddings", "with_catalogue_model"}:
             return f"{name}() needs an endpoint: call .with_endpoint('https://NAME.openai.azure.com') first"
-        return super()._why_not(name)
+        return super()._missing_method_hint(name)
 
 
 @final
@@ -108,7 +103,7 @@ class AzureEndpointBuilder(_Azure):
     def with_catalogue_model(self, name: str, *, api_version: str = INFERENCE_VERSION) -> ReadyAzureCompletionsBuilder:
         """Ask a model of Azure's catalogue by the API that all of them share, which is Chat Completions alone."""
         settings = self._settings.for_model(name, "with_catalogue_model")
-        settings = settings.at(f"{self._endpoint}/models?api-version={quote(api_version)}")
+        settings = settings.with_base_url(f"{self._endpoint}/models?api-version={quote(api_version)}")
         # That API knows the older name alone.
         dialect = replace(settings.completions, max_tokens_field="max_tokens")
         return ReadyAzureCompletionsBuilder(replace(settings, completions=dialect))
@@ -133,7 +128,7 @@ class AzureEndpointBuilder(_Azure):
         return self._settings.bases[0][1]
 
     def _by_name(self, method: str, name: str) -> Settings:
-        return self._settings.for_model(name, method, "a deployment").at(f"{self._endpoint}/openai/v1")
+        return self._settings.for_model(name, method, "a deployment").with_base_url(f"{self._endpoint}/openai/v1")
 
     def _by_version(self, method: str, name: str, api_version: str | None) -> Settings:
         settings = self._settings.for_model(name, method, "a deployment")
@@ -152,12 +147,12 @@ class AzureEndpointBuilder(_Azure):
             settings, bases=(("responses", responses), ("completions", deployment), ("embeddings", deployment))
         )
 
-    def _why_not(self, name: str) -> str | None:
+    def _missing_method_hint(self, name: str) -> str | None:
         if name == "build":
             return "build() needs a deployment: call .with_model('…') first"
-        if name in {"with_completions", *OTHER_WIRE}:
+        if name in {"with_completions", *RESPONSES_ONLY_HINTS}:
             return f"{name}() comes after the deployment: call .with_model('…') first"
-        return super()._why_not(name)
+        return super()._missing_method_hint(name)
 
 
 @final
@@ -176,9 +171,9 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
         Raises:
             UsageError: the endpoint is none, the key is missing, or there is no transport.
         """
-        return OpenAIProvider(*on_responses(self._settings))
+        return OpenAIProvider(*build_responses(self._settings))
 
-    def _on_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
 
@@ -194,17 +189,17 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
         Raises:
             UsageError: the endpoint is none, the key is missing, or there is no transport.
         """
-        return OpenAIProvider(*on_responses(self._settings))
+        return OpenAIProvider(*build_responses(self._settings))
 
-    def _on_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
-    def _why_not(self, name: str) -> str | None:
-        return THIS_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
-class ReadyAzureCompletionsBuilder(_Azure):
+class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
     """A `ReadyAzureBuilder` on the Chat Completions wire."""
 
     __slots__ = ()
@@ -215,23 +210,45 @@ class ReadyAzureCompletionsBuilder(_Azure):
         Raises:
             UsageError: the endpoint is none, the key is missing, or there is no transport.
         """
-        return OpenAICompletionsProvider(*on_completions(self._settings))
+        return OpenAICompletionsProvider(*build_completions(self._settings))
 
-    def _why_not(self, name: str) -> str | None:
-        return OTHER_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 def _root(endpoint: str) -> str:
-    """The endpoint without the path of an API that was pasted with it.
+    """Return the endpoint without the path of an API that was pasted with it.
 
     Raises:
-        UsageError: the path of a question was pasted, or a query.
+        UsageError: It is the URL of a request, such as the target URI that Azure's portal shows for a deployment.
     """
-    for path in PATHS:
+    for path in API_PATHS:
         endpoint = endpoint.removesuffix(path)
-    root = QUESTION.split(endpoint, maxsplit=1)[0]
+    root = REQUEST_PATH.split(endpoint, maxsplit=1)[0]
     if root != endpoint:
-        shown = root.rpartition("@")[2]
-        msg = f"an endpoint has no path of a question behind it, and no version: it is such as {shown!r}"
+        msg = f"with_endpoint() takes an endpoint such as {root.rpartition('@')[2]!r}, not the URL of a request"
+        if (deployment := DEPLOYMENT_PATH.search(endpoint)) is not None:
+            version = VERSION_QUERY.search(endpoint)
+            dated = f", api_version={version[1]!r}" if version else ""
+            msg += f"; call .with_deployment({unquote(deployment[1])!r}{dated}) for the rest of it"
         raise UsageError(msg)
     return endpoint
+
+
+def azure(
+    deployment: str, *, endpoint: str | None = None, api_key: str | None = None, api_version: str | None = None
+) -> OpenAIProvider:
+    """Return a deployment of Azure OpenAI, on the Responses wire.
+
+    Args:
+        deployment: Its name, which need not be the name of its model.
+        endpoint: Such as `https://NAME.openai.azure.com`; without it, `AZURE_OPENAI_ENDPOINT`.
+        api_key: Without it, `AZURE_OPENAI_API_KEY`.
+        api_version: The version of the dated API; without it, the newer API is used, which has none.
+    """
+    start = AzureBuilder().with_endpoint(endpoint)
+    if api_version is None:
+        builder = start.with_model(deployment)
+    else:
+        builder = start.with_deployment(deployment, api_version=api_version)
+    return (builder if api_key is None else builder.with_api_key(api_key)).build()

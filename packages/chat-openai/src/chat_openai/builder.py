@@ -24,26 +24,28 @@ from chat_completions import (
     ReadyCompletionsBuilder,
 )
 from chat_completions.options import DEFAULT_PROVIDER as COMPLETIONS
+from chat_completions.options import ReasoningReplay, ReasoningStyle
 from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
 from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_responses.options import DEFAULT_PROVIDER as RESPONSES
 
-from chat_openai._settings import OPENAI, Connectable, Settings, Wire, checked_url, endpoint_of, required
+from chat_openai._settings import Connectable, Settings, Wire, endpoint_for, require_text, require_url
 from chat_openai.client import OpenAICompletionsProvider, OpenAIEmbeddings, OpenAIProvider
 from chat_openai.native import NativeTool
+from chat_openai.presets import OPENAI
 
 NextT = TypeVar("NextT")
 
 ORGANIZATION: Final = "openai-organization"
 PROJECT: Final = "openai-project"
-OPENAIS: Final = frozenset({ORGANIZATION, PROJECT})
+OPENAI_HEADERS: Final = frozenset({ORGANIZATION, PROJECT})
 """Headers that mean something to OpenAI alone."""
 
 # --- What comes of it ----------------------------------------------------------------------------------
 
 
-def on_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOptions | None]:
+def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOptions | None]:
     """The Responses wire, and what goes with every request.
 
     Raises:
@@ -51,8 +53,8 @@ def on_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOption
     """
     wire = ResponsesProvider(
         replace(settings.responses, model=settings.model),
-        endpoint_of(settings, "responses"),
-        transport_of(settings),
+        endpoint_for(settings, "responses"),
+        transport_for(settings),
         owns_transport=settings.transport is None,
         description=settings.description,
     )
@@ -68,7 +70,7 @@ def on_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOption
     )
 
 
-def on_completions(settings: Settings) -> tuple[CompletionsProvider, CompletionsOptions | None]:
+def build_completions(settings: Settings) -> tuple[CompletionsProvider, CompletionsOptions | None]:
     """The Chat Completions wire, and what goes with every request.
 
     Raises:
@@ -80,7 +82,7 @@ def on_completions(settings: Settings) -> tuple[CompletionsProvider, Completions
     return wire, CompletionsOptions(extra_body=dict(settings.body), provider=settings.completions.provider)
 
 
-def embedding(settings: Settings) -> OpenAIEmbeddings:
+def build_embeddings(settings: Settings) -> OpenAIEmbeddings:
     """The model that makes vectors.
 
     Raises:
@@ -93,15 +95,15 @@ def embedding(settings: Settings) -> OpenAIEmbeddings:
 def _completions(settings: Settings, wire: Wire, dialect: Dialect) -> CompletionsProvider:
     return CompletionsProvider(
         dialect,
-        endpoint_of(settings, wire),
-        transport_of(settings),
+        endpoint_for(settings, wire),
+        transport_for(settings),
         owns_transport=settings.transport is None,
         description=settings.description,
         max_embedding_batch=settings.max_embedding_batch,
     )
 
 
-def transport_of(settings: Settings) -> Transport:
+def transport_for(settings: Settings) -> Transport:
     """The transport that was given, or one of the provider's own.
 
     Raises:
@@ -125,8 +127,11 @@ class OnResponses(Connectable, Generic[NextT]):
 
     __slots__ = ()
 
+    def _missing_method_hint(self, name: str) -> str | None:
+        return COMPLETIONS_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
+
     @abstractmethod
-    def _on_responses(self, settings: Settings) -> NextT:
+    def _choose_responses(self, settings: Settings) -> NextT:
         """The state in which this wire is chosen."""
 
     def with_native_tools(self, *tools: NativeTool) -> NextT:
@@ -144,7 +149,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if len(set(labels)) < len(labels):
             msg = f"remote servers are told apart by their labels, and two have the same: {', '.join(map(str, labels))}"
             raise UsageError(msg)
-        return self._on_responses(replace(self._settings, tools=together))
+        return self._choose_responses(replace(self._settings, tools=together))
 
     def with_store(self, *, store: bool = True) -> NextT:
         """Ask the server to keep its responses, or not to. Without a word it does as it likes, and mostly keeps them.
@@ -155,7 +160,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if dialect.previous_response and not store:
             msg = "with_store(store=False) leaves no response to go on from: leave out with_previous_response()"
             raise UsageError(msg)
-        return self._on_responses(replace(self._settings, responses=replace(dialect, store=store)))
+        return self._choose_responses(replace(self._settings, responses=replace(dialect, store=store)))
 
     def with_previous_response(self) -> NextT:
         """Go on from the last response where the server has it, instead of sending the conversation again.
@@ -166,7 +171,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if dialect.store is False:
             msg = "with_previous_response() needs responses that are stored: leave out with_store(store=False)"
             raise UsageError(msg)
-        return self._on_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
+        return self._choose_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
 
     def with_encrypted_reasoning(self) -> NextT:
         """Have reasoning in encrypted form wherever there is some, so that it goes back although the server forgets it.
@@ -174,38 +179,80 @@ class OnResponses(Connectable, Generic[NextT]):
         Where nothing is stored, models that reason are asked for it without this.
         """
         dialect = replace(self._settings.responses, encrypted_reasoning=True)
-        return self._on_responses(replace(self._settings, responses=dialect))
+        return self._choose_responses(replace(self._settings, responses=dialect))
 
     def with_reasoning_summary(self, summary: Literal["auto", "concise", "detailed"] = "auto") -> NextT:
         """Have a summary of what the model thinks, as `ReasoningDelta`s and `Reasoning` parts."""
-        return self._on_responses(replace(self._settings, summary=summary))
+        return self._choose_responses(replace(self._settings, summary=summary))
+
+
+class OnCompletions(Connectable):
+    """The settings that only the Chat Completions wire has."""
+
+    __slots__ = ()
+
+    def with_reasoning(
+        self,
+        *,
+        style: ReasoningStyle | None = None,
+        replay: ReasoningReplay = "as-received",
+        field: Literal["reasoning_content", "reasoning"] | None = None,
+    ) -> Self:
+        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+
+        Args:
+            style: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also takes a budget.
+            replay: Whether reasoning is sent back to the model that produced it.
+            field: The field of reasoning that the caller wrote.
+        """
+        usual = self._settings.vendor.preset.dialect
+        dialect = self._settings.completions.with_reasoning(usual, style=style, replay=replay, field=field)
+        return self._with(completions=dialect)
+
+    def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
+        """Set which schemas the server enforces.
+
+        Args:
+            output: Whether it enforces the schema of a structured output.
+            tools: Whether it enforces the schemas of tools.
+            rewrite: Whether schemas are rewritten for it; without a value, as the vendor demands.
+        """
+        usual = self._settings.vendor.preset.dialect
+        dialect = self._settings.completions.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
+        return self._with(completions=dialect)
+
+
+class ThroughGateway(Connectable):
+    """The method that sends requests to a vendor through another host."""
+
+    __slots__ = ()
+
+    def with_gateway(self, url: str) -> Self:
+        """Send requests through `url`, which forwards them with the key: a region's own host, or a proxy.
+
+        For another server that speaks the same wire, see `with_base_url()` of a builder without native tools.
+        """
+        return type(self)(self._settings.with_base_url(require_url("with_gateway", url)))
 
 
 # --- OpenAI --------------------------------------------------------------------------------------------
 
 
-class _OpenAI(Connectable):
+class _OpenAI(ThroughGateway):
     """What can be said to every builder for OpenAI."""
 
     __slots__ = ()
 
-    def with_gateway(self, url: str) -> Self:
-        """Ask OpenAI by way of `url`, which passes everything on, the key included: a region's own host, or a proxy.
-
-        For another server that speaks the same wire, see `with_base_url()` of a builder without native tools.
-        """
-        return type(self)(self._settings.at(checked_url("with_gateway", url)))
-
     def with_organization(self, organization: str) -> Self:
         """Ask as this organization."""
-        return self.with_headers({ORGANIZATION: required(organization, "with_organization", "its id")})
+        return self.with_headers({ORGANIZATION: require_text(organization, "with_organization", "its id")})
 
     def with_project(self, project: str) -> Self:
         """Ask as this project."""
-        return self.with_headers({PROJECT: required(project, "with_project", "its id")})
+        return self.with_headers({PROJECT: require_text(project, "with_project", "its id")})
 
 
-OTHER_WIRE: Final = {
+RESPONSES_ONLY_HINTS: Final = {
     "with_native_tools": "the Chat Completions wire has no native tools: leave out with_completions()",
     "with_store": "responses are stored on the Responses wire: leave out with_completions()",
     "with_previous_response": "the Chat Completions wire goes on from no response: leave out with_completions()",
@@ -213,12 +260,17 @@ OTHER_WIRE: Final = {
     "with_reasoning_summary": "reasoning is summed up on the Responses wire: leave out with_completions()",
     "with_completions": "it is on the Chat Completions wire already",
 }
-"""What a builder on the Chat Completions wire lacks, and why."""
-THIS_WIRE: Final = {
+"""Why a builder on the Chat Completions wire lacks what the Responses wire has."""
+COMPLETIONS_ONLY_HINTS: Final = {
+    "with_reasoning": "with_reasoning() is of the Chat Completions wire: call with_completions() first",
+    "with_strict": "with_strict() is of the Chat Completions wire: call with_completions() first",
+}
+"""Why a builder on the Responses wire lacks what the Chat Completions wire has."""
+RESPONSES_CHOSEN_HINTS: Final = {
     "with_completions": "it was told of what the Responses wire alone has, so it cannot change to the other wire",
     "with_base_url": "other servers lack what it was told of; with_gateway() is for OpenAI by way of somebody else",
 }
-"""What a builder that has chosen the Responses wire lacks, and why."""
+"""Why a builder that has chosen the Responses wire lacks what a builder with the choice has."""
 
 
 @final
@@ -255,7 +307,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """
         return _responses_at(url, self._settings)
 
-    def _on_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
 
@@ -282,9 +334,9 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
         Raises:
             UsageError: the URL is none, the key is missing, or there is no transport.
         """
-        return OpenAIProvider(*on_responses(self._settings))
+        return OpenAIProvider(*build_responses(self._settings))
 
-    def _on_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
 
@@ -298,11 +350,11 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """Ask for `model`."""
         return ReadyOpenAIResponsesBuilder(self._settings.for_model(model))
 
-    def _on_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
-    def _why_not(self, name: str) -> str | None:
-        return THIS_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -317,17 +369,17 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
         Raises:
             UsageError: the URL is none, the key is missing, or there is no transport.
         """
-        return OpenAIProvider(*on_responses(self._settings))
+        return OpenAIProvider(*build_responses(self._settings))
 
-    def _on_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _choose_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
-    def _why_not(self, name: str) -> str | None:
-        return THIS_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
-class OpenAICompletionsBuilder(_OpenAI):
+class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
     """An `OpenAIBuilder` on the Chat Completions wire."""
 
     __slots__ = ()
@@ -340,12 +392,12 @@ class OpenAICompletionsBuilder(_OpenAI):
         """Ask another server that speaks this wire. The key in the environment is not sent there."""
         return _completions_at(url, self._settings)
 
-    def _why_not(self, name: str) -> str | None:
-        return OTHER_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
-class ReadyOpenAICompletionsBuilder(_OpenAI):
+class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
     """An `OpenAICompletionsBuilder` with a model."""
 
     __slots__ = ()
@@ -360,10 +412,10 @@ class ReadyOpenAICompletionsBuilder(_OpenAI):
         Raises:
             UsageError: the URL is none, the key is missing, or there is no transport.
         """
-        return OpenAICompletionsProvider(*on_completions(self._settings))
+        return OpenAICompletionsProvider(*build_completions(self._settings))
 
-    def _why_not(self, name: str) -> str | None:
-        return OTHER_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -378,7 +430,7 @@ class OpenAIEmbeddingsBuilder(Connectable):
         Raises:
             UsageError: the URL is none, the key is missing, or there is no transport.
         """
-        return embedding(self._settings)
+        return build_embeddings(self._settings)
 
 
 # --- Another server -------------------------------------------------------------------------------------
@@ -387,22 +439,22 @@ BuilderT = TypeVar("BuilderT", ResponsesBuilder, CompletionsBuilder)
 
 
 def _responses_at(url: str, settings: Settings) -> ResponsesBuilder:
-    builder = ResponsesBuilder().with_base_url(checked_url("with_base_url", url))
-    return _elsewhere(builder.with_provider_name(RESPONSES, settings.description), settings)
+    builder = ResponsesBuilder().with_base_url(require_url("with_base_url", url))
+    return _copy_connection(builder.with_provider_name(RESPONSES, settings.description), settings)
 
 
 def _completions_at(url: str, settings: Settings) -> CompletionsBuilder:
-    builder = CompletionsBuilder().with_base_url(checked_url("with_base_url", url))
-    return _elsewhere(builder.with_provider_name(COMPLETIONS, settings.description), settings)
+    builder = CompletionsBuilder().with_base_url(require_url("with_base_url", url))
+    return _copy_connection(builder.with_provider_name(COMPLETIONS, settings.description), settings)
 
 
-def _elsewhere(builder: BuilderT, settings: Settings) -> BuilderT:
+def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
     """The builder of a wire with what was said so far, but for what OpenAI alone is told."""
     if settings.api_key is not None:
         builder = builder.with_api_key(settings.api_key)
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
-    return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAIS})
+    return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAI_HEADERS})
 
 
 def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:

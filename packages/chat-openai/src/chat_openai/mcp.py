@@ -31,7 +31,7 @@ from chat_core.tools import (
 from chat_core.wire.shapes import is_mapping, mapping
 from typing_extensions import TypeVar
 
-from chat_openai.native import NativeTool, require_texts, stated
+from chat_openai.native import NativeTool, require_texts, without_none
 
 WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 
@@ -63,9 +63,9 @@ class McpTools:
             msg = "McpTools() says nothing of tools: name them, names=('search',), or say read_only=True"
             raise UsageError(msg)
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of them."""
-        return stated({"tool_names": list(self.names) or None, "read_only": self.read_only})
+        return without_none({"tool_names": list(self.names) or None, "read_only": self.read_only})
 
 
 @final
@@ -89,10 +89,10 @@ class ApprovalFor:
             msg = f"a tool is approved call by call or not at all, and these are in always and never: {', '.join(both)}"
             raise UsageError(msg)
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
         always, never = self.always, self.never
-        return stated({"always": always and always.stated(), "never": never and never.stated()})
+        return without_none({"always": always and always.request_fields(), "never": never and never.request_fields()})
 
 
 @final
@@ -160,13 +160,13 @@ class RemoteMcp(NativeTool):
             "connector_id": self.connector_id,
             "tunnel_id": self.tunnel_id,
             "server_description": self.server_description,
-            "allowed_tools": tools.stated() if isinstance(tools, McpTools) else tools and list(tools),
-            "require_approval": approval.stated() if isinstance(approval, ApprovalFor) else approval,
+            "allowed_tools": tools.request_fields() if isinstance(tools, McpTools) else tools and list(tools),
+            "require_approval": approval.request_fields() if isinstance(approval, ApprovalFor) else approval,
             "headers": None if self.headers is None else dict(self.headers),
             "authorization": self.authorization,
             "defer_loading": self.defer_loading,
         }
-        return {"type": "mcp", "server_label": self.server_label, **stated(settings)}
+        return {"type": "mcp", "server_label": self.server_label, **without_none(settings)}
 
 
 @final

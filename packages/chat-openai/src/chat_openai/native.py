@@ -90,7 +90,7 @@ class CodeInterpreter(NativeTool):
             "memory_limit": self.memory_limit,
             "network_policy": reach,
         }
-        return {"type": "auto", **stated(settings)}
+        return {"type": "auto", **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
         """What the code printed and drew, where it is wanted."""
@@ -186,8 +186,9 @@ class ImageGeneration(NativeTool):
         )
         settings: dict[str, object] = {name: getattr(self, name) for name in names}
         effort = None if self.svg_reasoning is None else {"effort": self.svg_reasoning}
-        svg = stated({"model": self.svg_model, "reasoning": effort})
-        return {"type": "image_generation", **stated(settings | {"input_image_mask": self._mask(), "svg": svg or None})}
+        svg = without_none({"model": self.svg_model, "reasoning": effort})
+        settings |= {"input_image_mask": self._mask(), "svg": svg or None}
+        return {"type": "image_generation", **without_none(settings)}
 
     def _mask(self) -> dict[str, object] | None:
         if self.mask_file_id is not None:
@@ -200,8 +201,8 @@ class ImageGeneration(NativeTool):
         return {"image_url": mask.url}
 
 
-def stated(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings that say something."""
+def without_none(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return `settings` without those that are None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 

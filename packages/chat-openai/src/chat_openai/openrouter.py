@@ -10,23 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeAlias, final
 
-from chat_completions.presets import OPENROUTER as OPENROUTER_COMPLETIONS
 from chat_core.errors import UsageError
-from chat_responses import ResponsesDialect
 
-from chat_openai._settings import Connectable, Settings, Vendor, required
-from chat_openai.builder import OTHER_WIRE, OpenAIEmbeddingsBuilder, on_completions, on_responses
-from chat_openai.client import OpenRouterProvider
-from chat_openai.native import require_range, require_texts, stated
-
-OPENROUTER: Final = Vendor(
-    title="OpenRouter",
-    base_url="https://openrouter.ai/api/v1",
-    key_variable="OPENROUTER_API_KEY",
-    responses=ResponsesDialect(model="", provider="openrouter-responses", store=False, reasoning_budget=True),
-    completions=OPENROUTER_COMPLETIONS.dialect,
+from chat_openai._settings import Settings, require_text
+from chat_openai.builder import (
+    COMPLETIONS_ONLY_HINTS,
+    RESPONSES_ONLY_HINTS,
+    OnCompletions,
+    OpenAIEmbeddingsBuilder,
+    ThroughGateway,
+    build_completions,
+    build_responses,
 )
-
+from chat_openai.client import OpenRouterProvider
+from chat_openai.native import require_range, require_texts, without_none
+from chat_openai.presets import OPENROUTER
 
 _SEVERAL: Final = ("order", "only", "ignore", "quantizations")
 """What `Routing` has several of."""
@@ -89,13 +87,13 @@ class Routing:
         for name in _SEVERAL:
             require_texts("Routing", name, getattr(self, name))
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a request says of it."""
         settings: dict[str, object] = {}
         for item in fields(self):
             value: Any = getattr(self, item.name)
             if isinstance(value, MaxPrice):
-                settings[item.name] = stated({price.name: getattr(value, price.name) for price in fields(value)})
+                settings[item.name] = without_none({price.name: getattr(value, price.name) for price in fields(value)})
             elif value is not None and value != ():
                 settings[item.name] = list(value) if item.name in _SEVERAL else value
         return settings
@@ -131,7 +129,7 @@ class WebPlugin:
         for name in ("include_domains", "exclude_domains"):
             require_texts("WebPlugin", name, getattr(self, name))
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a request says of it."""
         settings = {
             "engine": self.engine,
@@ -141,7 +139,7 @@ class WebPlugin:
             "exclude_domains": list(self.exclude_domains) or None,
             "max_uses": self.max_uses,
         }
-        return {"id": "web", **stated(settings)}
+        return {"id": "web", **without_none(settings)}
 
 
 @final
@@ -151,9 +149,9 @@ class FileParserPlugin:
 
     pdf_engine: str | None = None
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a request says of it."""
-        return {"id": "file-parser", **stated({"pdf": self.pdf_engine and {"engine": self.pdf_engine}})}
+        return {"id": "file-parser", **without_none({"pdf": self.pdf_engine and {"engine": self.pdf_engine}})}
 
 
 @final
@@ -161,7 +159,7 @@ class FileParserPlugin:
 class ResponseHealingPlugin:
     """Mends structured answers that are almost JSON."""
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a request says of it."""
         return {"id": "response-healing"}
 
@@ -171,7 +169,7 @@ class ResponseHealingPlugin:
 class ContextCompressionPlugin:
     """Shortens a conversation that is too long for the model, from its middle outwards."""
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a request says of it."""
         return {"id": "context-compression"}
 
@@ -184,14 +182,14 @@ _PLUGINS: Final = (WebPlugin, FileParserPlugin, ResponseHealingPlugin, ContextCo
 # --- Builders ------------------------------------------------------------------------------------------
 
 
-class _OpenRouter(Connectable):
+class _OpenRouter(ThroughGateway):
     """What can be said to every builder for OpenRouter."""
 
     __slots__ = ()
 
     def with_app(self, title: str, url: str | None = None) -> Self:
         """Name the application that asks, and its page, for OpenRouter's statistics."""
-        headers = {"x-openrouter-title": required(title, "with_app", "the name of an application")}
+        headers = {"x-openrouter-title": require_text(title, "with_app", "the name of an application")}
         return self.with_headers(headers if url is None else {**headers, "http-referer": url})
 
 
@@ -205,7 +203,7 @@ class _Routed(_OpenRouter):
         if not isinstance(routing, Routing):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"with_routing() needs a Routing, such as Routing(order=('anthropic',)), not {routing!r}"
             raise UsageError(msg)
-        return self._with_body({"provider": routing.stated()})
+        return self._with_body({"provider": routing.request_fields()})
 
     def with_fallback_models(self, *models: str) -> Self:
         """Let these models answer, the first one first, where the model cannot."""
@@ -221,17 +219,17 @@ class _Routed(_OpenRouter):
             if not isinstance(plugin, _PLUGINS):  # pyright: ignore[reportUnnecessaryIsInstance]
                 msg = f"with_plugins() takes WebPlugin(…), FileParserPlugin(…) and the like, not {plugin!r}"
                 raise UsageError(msg)
-        return self._with_body({"plugins": [plugin.stated() for plugin in plugins]})
+        return self._with_body({"plugins": [plugin.request_fields() for plugin in plugins]})
 
     def with_session(self, session: str) -> Self:
         """Group requests: those of one session go to one provider, whose cache they find."""
-        return self._with_body({"session_id": required(session, "with_session", "a name")})
+        return self._with_body({"session_id": require_text(session, "with_session", "a name")})
 
     def _with_body(self, changes: Mapping[str, object]) -> Self:
         return self._with(body=tuple({**dict(self._settings.body), **changes}.items()))
 
 
-class _Transformed(_Routed):
+class _Transformed(_Routed, OnCompletions):
     """What the Chat Completions wire has besides."""
 
     __slots__ = ()
@@ -269,8 +267,8 @@ class OpenRouterBuilder(_Routed):
         settings = self._settings.for_model(model, "with_embeddings").embedding(dimensions, max_batch)
         return OpenAIEmbeddingsBuilder(settings)
 
-    def _why_not(self, name: str) -> str | None:
-        return _LACKS.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return _MISSING_METHOD_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -289,10 +287,10 @@ class ReadyOpenRouterBuilder(_Routed):
         Raises:
             UsageError: the key is missing, or there is no transport.
         """
-        return OpenRouterProvider(*on_responses(self._settings))
+        return OpenRouterProvider(*build_responses(self._settings))
 
-    def _why_not(self, name: str) -> str | None:
-        return _LACKS.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return _MISSING_METHOD_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -305,8 +303,8 @@ class OpenRouterCompletionsBuilder(_Transformed):
         """Ask for `model`, such as `openai/gpt-5-mini`."""
         return ReadyOpenRouterCompletionsBuilder(self._settings.for_model(model))
 
-    def _why_not(self, name: str) -> str | None:
-        return OTHER_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -321,13 +319,13 @@ class ReadyOpenRouterCompletionsBuilder(_Transformed):
         Raises:
             UsageError: the key is missing, or there is no transport.
         """
-        return OpenRouterProvider(*on_completions(self._settings))
+        return OpenRouterProvider(*build_completions(self._settings))
 
-    def _why_not(self, name: str) -> str | None:
-        return OTHER_WIRE.get(name) or super()._why_not(name)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
-_LACKS: Final = {
+_MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
     "with_native_tools": (
         "OpenRouter does not run OpenAI's native tools, but has plugins, with_plugins(), and tools of its own, which a "
         "run declares in their words: ResponsesOptions(tools=({'type': 'openrouter:web_search'},))"

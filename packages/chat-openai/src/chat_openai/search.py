@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, final
 
 from chat_core.errors import UsageError
 
-from chat_openai.native import NativeTool, require_range, require_texts, stated
+from chat_openai.native import NativeTool, require_range, require_texts, without_none
 
 _COUNTRY = 2
 _MOST_RESULTS = 50
@@ -40,10 +40,10 @@ class UserLocation:
             msg = f"UserLocation(country=…) is two letters, like 'NL' (ISO 3166-1), not {self.country!r}"
             raise UsageError(msg)
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
         place = {"country": self.country, "region": self.region, "city": self.city, "timezone": self.timezone}
-        return {"type": "approximate", **stated(place)}
+        return {"type": "approximate", **without_none(place)}
 
 
 @final
@@ -82,11 +82,11 @@ class WebSearch(NativeTool):
         """What a request says of it."""
         settings = {
             "search_context_size": self.search_context_size,
-            "user_location": None if self.user_location is None else self.user_location.stated(),
+            "user_location": None if self.user_location is None else self.user_location.request_fields(),
             "filters": {"allowed_domains": list(self.allowed_domains)} if self.allowed_domains else None,
             "external_web_access": self.live,
         }
-        return {"type": self.tool, **stated(settings)}
+        return {"type": self.tool, **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
         """What was consulted, where it is wanted."""
@@ -111,7 +111,7 @@ class Where:
             msg = f"{self.comparison!r} cannot compare with {self.value!r}: 'in' and 'nin' take a tuple, others a value"
             raise UsageError(msg)
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
         value = list(self.value) if isinstance(self.value, tuple) else self.value
         return {"type": self.comparison, "key": self.key, "value": value}
@@ -127,9 +127,9 @@ class AllOf:
     def __init__(self, *filters: Filter) -> None:
         object.__setattr__(self, "filters", _several("AllOf", filters))
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
-        return {"type": "and", "filters": [inner.stated() for inner in self.filters]}
+        return {"type": "and", "filters": [inner.request_fields() for inner in self.filters]}
 
 
 @final
@@ -142,9 +142,9 @@ class AnyOf:
     def __init__(self, *filters: Filter) -> None:
         object.__setattr__(self, "filters", _several("AnyOf", filters))
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
-        return {"type": "or", "filters": [inner.stated() for inner in self.filters]}
+        return {"type": "or", "filters": [inner.request_fields() for inner in self.filters]}
 
 
 Filter: TypeAlias = Where | AllOf | AnyOf
@@ -187,7 +187,7 @@ class Ranking:
             msg = "Ranking() needs embedding_weight and text_weight, or neither: one is weighed against the other"
             raise UsageError(msg)
 
-    def stated(self) -> dict[str, object]:
+    def request_fields(self) -> dict[str, object]:
         """What a declaration says of it."""
         weights = {"embedding_weight": self.embedding_weight, "text_weight": self.text_weight}
         settings = {
@@ -195,7 +195,7 @@ class Ranking:
             "score_threshold": self.score_threshold,
             "hybrid_search": weights if self.text_weight is not None else None,
         }
-        return stated(settings)
+        return without_none(settings)
 
 
 @final
@@ -231,10 +231,10 @@ class FileSearch(NativeTool):
         """What a request says of it."""
         settings = {
             "max_num_results": self.max_results,
-            "ranking_options": None if self.ranking is None else self.ranking.stated(),
-            "filters": None if self.filters is None else self.filters.stated(),
+            "ranking_options": None if self.ranking is None else self.ranking.request_fields(),
+            "filters": None if self.filters is None else self.filters.request_fields(),
         }
-        return {"type": "file_search", "vector_store_ids": list(self.vector_store_ids), **stated(settings)}
+        return {"type": "file_search", "vector_store_ids": list(self.vector_store_ids), **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
         """What was found, where it is wanted."""

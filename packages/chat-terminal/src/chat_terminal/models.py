@@ -150,6 +150,12 @@ def _gemini(model: str, _base_url: str | None) -> ChatProvider:
     return gemini(model)
 
 
+def _openrouter(model: str, _base_url: str | None) -> ChatProvider:
+    from chat_openai import OpenRouterBuilder  # noqa: PLC0415 - as above
+
+    return OpenRouterBuilder().with_completions().with_model(model).build()
+
+
 def _completions(model: str, base_url: str | None) -> ChatProvider:
     from chat_completions import CompletionsBuilder  # noqa: PLC0415 - as above
 
@@ -173,6 +179,7 @@ def _python(place: str, _base_url: str | None) -> ChatProvider:
 _MAKERS: Final[dict[str, _Maker]] = {
     LOCAL: _local,
     "openai": _openai,
+    "openrouter": _openrouter,
     "claude": _claude,
     "gemini": _gemini,
     COMPLETIONS: _completions,
@@ -181,11 +188,11 @@ _MAKERS: Final[dict[str, _Maker]] = {
 
 
 def _vendors() -> tuple[str, ...]:
-    """The vendors of the Chat Completions wire that have a short form, but for those above."""
+    """Return the names of the vendors that have a short form in `chat_completions`."""
     from chat_completions import shorthand  # noqa: PLC0415 - as above
 
     names = (name for name, value in vars(shorthand).items() if getattr(value, "__module__", "") == shorthand.__name__)
-    return tuple(sorted({*names} - {*_MAKERS, "azure"}))
+    return tuple(sorted({*names} - {*_MAKERS}))
 
 
 def _vendor(name: str) -> _Maker:

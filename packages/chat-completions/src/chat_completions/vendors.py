@@ -1,0 +1,346 @@
+"""The presets of the known vendors of this wire, each with the sources of its facts.
+
+OpenAI, Azure OpenAI and OpenRouter are in `chat_openai`, which speaks their other wire too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import Final
+
+from chat_core.errors import ContentFilteredError, ContextLengthError, QuotaExceededError
+
+from chat_completions.options import Dialect, FileKind
+from chat_completions.presets import AnyPreset, FixedEmbeddings, NoEmbeddings, Preset, SizedEmbeddings, Source
+
+CHECKED: Final = date(2026, 11, 22)
+"""The date on which the pages were last compared with the presets."""
+
+IMAGES: Final[tuple[FileKind, ...]] = ("image",)
+
+CEREBRAS: Final = Preset(
+    title="Cerebras",
+    dialect=Dialect(model="", provider="cerebras", max_tokens_field="max_tokens", files=IMAGES),
+    base_url="https://api.cerebras.ai/v1",
+    key_variables=("CEREBRAS_API_KEY",),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source(
+            "OpenAI Compatibility",
+            "https://inference-docs.cerebras.ai/resources/openai",
+            CHECKED,
+            ("base_url", "key_variables"),
+        ),
+    ),
+)
+
+DEEPSEEK: Final = Preset(
+    title="DeepSeek",
+    dialect=Dialect(
+        model="",
+        provider="deepseek",
+        max_tokens_field="max_tokens",
+        reasoning_style="thinking",
+        reasoning_field="reasoning_content",
+        reasoning_required=True,
+        structured="json_object",
+        files=(),
+    ),
+    base_url="https://api.deepseek.com",
+    key_variables=("DEEPSEEK_API_KEY",),
+    notes=("a model that thinks takes no `tool_choice` but `auto` and `none`",),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source("Your First API Call", "https://api-docs.deepseek.com/", CHECKED, ("base_url", "key_variables")),
+        Source(
+            "Thinking Mode",
+            "https://api-docs.deepseek.com/guides/thinking_mode",
+            CHECKED,
+            ("max_tokens_field", "reasoning_style", "reasoning_field"),
+        ),
+    ),
+)
+
+FIREWORKS: Final = Preset(
+    title="Fireworks",
+    dialect=Dialect(model="", provider="fireworks", max_tokens_field="max_tokens"),
+    base_url="https://api.fireworks.ai/inference/v1",
+    key_variables=("FIREWORKS_API_KEY",),
+    error_patterns=((re.compile(r"account suspended|spending limit", re.IGNORECASE), QuotaExceededError),),
+    embeddings=SizedEmbeddings(),
+    recorded=False,
+    sources=(
+        Source(
+            "OpenAI compatibility",
+            "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+            CHECKED,
+            ("base_url", "max_tokens_field"),
+        ),
+    ),
+)
+
+GROQ: Final = Preset(
+    title="Groq",
+    dialect=Dialect(model="", provider="groq", max_tokens_field="max_tokens", files=IMAGES),
+    base_url="https://api.groq.com/openai/v1",
+    key_variables=("GROQ_API_KEY",),
+    notes=("a schema is enforced for some models; for the others, `.with_strict(output=False)`",),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source("OpenAI Compatibility", "https://console.groq.com/docs/openai", CHECKED, ("base_url", "key_variables")),
+        Source("Structured Outputs", "https://console.groq.com/docs/structured-outputs", CHECKED, ("notes",)),
+    ),
+)
+
+HUGGINGFACE: Final = Preset(
+    title="Hugging Face",
+    dialect=Dialect(model="", provider="huggingface", max_tokens_field="max_tokens"),
+    base_url="https://router.huggingface.co/v1",
+    key_variables=("HF_TOKEN",),
+    notes=("what serves a model is said behind its name: `:fastest`, `:cheapest`, `:preferred`, or a provider",),
+    embeddings=NoEmbeddings(),
+    own_builder="HuggingFaceBuilder",
+    sources=(
+        Source(
+            "Inference Providers",
+            "https://huggingface.co/docs/inference-providers/index",
+            CHECKED,
+            ("base_url", "key_variables"),
+        ),
+    ),
+)
+
+LITELLM: Final = Preset(
+    title="LiteLLM proxy",
+    dialect=Dialect(model="", provider="litellm", max_tokens_field="max_tokens"),
+    base_url="http://localhost:4000/v1",
+    base_url_variable="LITELLM_PROXY_API_BASE",
+    own_server=True,
+    key_variables=("LITELLM_PROXY_API_KEY",),
+    key_needed=False,
+    embeddings=SizedEmbeddings(),
+    error_patterns=(
+        (re.compile(r"budget_exceeded|Budget has been exceeded"), QuotaExceededError),
+        (re.compile(r"\bContextWindowExceededError\b"), ContextLengthError),
+        (re.compile(r"\bContentPolicyViolationError\b"), ContentFilteredError),
+    ),
+    hint="start the proxy with `litellm --config config.yaml`, or say where it is with .with_base_url('…')",
+    recorded=False,
+    sources=(
+        Source(
+            "LiteLLM Proxy (LLM Gateway)",
+            "https://docs.litellm.ai/docs/providers/litellm_proxy",
+            CHECKED,
+            ("base_url", "base_url_variable", "key_variables"),
+        ),
+    ),
+)
+
+LLAMACPP: Final = Preset(
+    title="llama.cpp server",
+    dialect=Dialect(
+        model="",
+        provider="llamacpp",
+        max_tokens_field="max_tokens",
+        strict_rewrite=False,
+        files=("image", "audio"),
+    ),
+    base_url="http://localhost:8080/v1",
+    own_server=True,
+    key_needed=False,
+    embeddings=FixedEmbeddings(),
+    hint="start it with `llama-server -m model.gguf --jinja`, or say where it is with .with_base_url('…')",
+    notes=("embeddings need `--embeddings`, tools `--jinja`",),
+    sources=(
+        Source(
+            "LLaMA.cpp HTTP Server",
+            "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+            CHECKED,
+            ("embeddings",),
+        ),
+    ),
+)
+
+MISTRAL: Final = Preset(
+    title="Mistral",
+    dialect=Dialect(
+        model="",
+        provider="mistral",
+        max_tokens_field="max_tokens",
+        seed_field="random_seed",
+        stream_usage=False,
+        short_call_ids=True,
+        files=IMAGES,
+        dimensions_field="output_dimension",
+    ),
+    base_url="https://api.mistral.ai/v1",
+    key_variables=("MISTRAL_API_KEY",),
+    embeddings=SizedEmbeddings(),
+    notes=("reasoning is a part of the content, and goes back as one",),
+    sources=(
+        Source("Mistral AI API", "https://docs.mistral.ai/api/", CHECKED, ("max_tokens_field", "seed_field")),
+        Source(
+            "Embeddings Endpoints",
+            "https://docs.mistral.ai/api/endpoint/embeddings",
+            CHECKED,
+            ("key_variables", "embeddings", "dimensions_field"),
+        ),
+    ),
+)
+
+OLLAMA: Final = Preset(
+    title="Ollama",
+    dialect=Dialect(model="", provider="ollama", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES),
+    base_url="http://localhost:11434/v1",
+    base_url_variable="OLLAMA_HOST",
+    own_server=True,
+    key_needed=False,
+    embeddings=SizedEmbeddings(),
+    hint="start Ollama with `ollama serve`, or say where it is with .with_host('…') or OLLAMA_HOST",
+    notes=("models are pulled before they answer: `.pull()`",),
+    own_builder="OllamaBuilder",
+    sources=(
+        Source(
+            "OpenAI compatibility",
+            "https://github.com/ollama/ollama/blob/main/docs/openai.md",
+            CHECKED,
+            ("base_url", "notes"),
+        ),
+        Source(
+            "OpenAI compatibility",
+            "https://docs.ollama.com/api/openai-compatibility",
+            CHECKED,
+            ("max_tokens_field", "files"),
+        ),
+    ),
+)
+
+OLLAMA_CLOUD: Final = Preset(
+    title="Ollama's cloud",
+    dialect=Dialect(
+        model="", provider="ollama-cloud", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES
+    ),
+    base_url="https://ollama.com/v1",
+    key_variables=("OLLAMA_API_KEY",),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source(
+            "OpenAI compatibility",
+            "https://docs.ollama.com/api/openai-compatibility",
+            CHECKED,
+            ("key_variables", "max_tokens_field", "files"),
+        ),
+    ),
+)
+
+PERPLEXITY: Final = Preset(
+    title="Perplexity",
+    dialect=Dialect(
+        model="",
+        provider="perplexity",
+        max_tokens_field="max_tokens",
+        stream_usage=False,
+        tools=False,
+        files=IMAGES,
+        refuses=("seed", "tool_choice", "parallel_tool_calls"),
+    ),
+    base_url="https://api.perplexity.ai",
+    key_variables=("PERPLEXITY_API_KEY",),
+    notes=(
+        "every answer has searched the web; its sources are in the answer's citations",
+        "the user and the model must take turns",
+    ),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source(
+            "OpenAI Compatibility", "https://docs.perplexity.ai/docs/sonar/openai-compatibility", CHECKED, ("base_url",)
+        ),
+        Source(
+            "OpenAI Compatibility",
+            "https://docs.perplexity.ai/guides/chat-completions-guide",
+            CHECKED,
+            ("max_tokens_field",),
+        ),
+    ),
+)
+
+TOGETHER: Final = Preset(
+    title="Together",
+    dialect=Dialect(model="", provider="together", max_tokens_field="max_tokens", files=("image", "audio", "video")),
+    base_url="https://api.together.ai/v1",
+    key_variables=("TOGETHER_API_KEY",),
+    embeddings=FixedEmbeddings(),
+    sources=(
+        Source(
+            "OpenAI compatibility",
+            "https://docs.together.ai/docs/inference/openai-compatibility",
+            CHECKED,
+            ("base_url", "key_variables", "embeddings"),
+        ),
+    ),
+)
+
+VLLM: Final = Preset(
+    title="vLLM",
+    dialect=Dialect(model="", provider="vllm", strict_rewrite=False, files=("image", "audio", "video")),
+    base_url="http://localhost:8000/v1",
+    own_server=True,
+    key_needed=False,
+    embeddings=SizedEmbeddings(),
+    hint="start it with `vllm serve MODEL`, or say where it is with .with_base_url('…')",
+    recorded=False,
+    sources=(
+        Source(
+            "OpenAI-Compatible Server",
+            "https://docs.vllm.ai/en/v0.8.1/serving/openai_compatible_server.html",
+            CHECKED,
+            ("base_url",),
+        ),
+        Source(
+            "Multimodal Inputs", "https://docs.vllm.ai/en/latest/features/multimodal_inputs.html", CHECKED, ("files",)
+        ),
+    ),
+)
+
+XAI: Final = Preset(
+    title="xAI",
+    dialect=Dialect(model="", provider="xai", strict_rewrite=False, files=IMAGES),
+    base_url="https://api.x.ai/v1",
+    key_variables=("XAI_API_KEY",),
+    error_patterns=((re.compile(r"used all available credits|spending limit", re.IGNORECASE), QuotaExceededError),),
+    embeddings=NoEmbeddings(),
+    sources=(
+        Source(
+            "Chat Completions",
+            "https://docs.x.ai/developers/model-capabilities/legacy/chat-completions",
+            CHECKED,
+            ("base_url", "key_variables"),
+        ),
+    ),
+)
+
+PRESETS: Final[Mapping[str, AnyPreset]] = MappingProxyType(
+    {
+        preset.name: preset
+        for preset in (
+            CEREBRAS,
+            DEEPSEEK,
+            FIREWORKS,
+            GROQ,
+            HUGGINGFACE,
+            LITELLM,
+            LLAMACPP,
+            MISTRAL,
+            OLLAMA,
+            OLLAMA_CLOUD,
+            PERPLEXITY,
+            TOGETHER,
+            VLLM,
+            XAI,
+        )
+    }
+)
+"""The preset of every vendor whose builder is in this package, by the name of the vendor."""

@@ -1,0 +1,110 @@
+"""The vendors of this package as data, each on both wires, with the sources of their facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+from typing import Final, final
+
+from chat_completions import API_KEY_VARIABLE, DEFAULT_BASE_URL, Dialect, Preset, SizedEmbeddings, Source
+from chat_responses import ResponsesDialect
+
+CHECKED: Final = date(2026, 11, 22)
+"""The date on which the pages were last compared with the presets."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A vendor that is reached on either wire.
+
+    Attributes:
+        preset: Its address and key, on both wires, and its dialect of the Chat Completions wire.
+        responses: Its dialect of the Responses wire. The provider name differs from the preset's, because opaque
+            data of one wire means nothing to the other.
+    """
+
+    preset: Preset[SizedEmbeddings]
+    responses: ResponsesDialect
+
+
+OPENAI: Final = Vendor(
+    preset=Preset(
+        title="OpenAI",
+        dialect=Dialect(model="", provider="openai", files=("image", "audio", "document")),
+        base_url=DEFAULT_BASE_URL,
+        key_variables=(API_KEY_VARIABLE,),
+        embeddings=SizedEmbeddings(),
+        own_builder="OpenAIBuilder",
+        sources=(
+            Source(
+                "Developer quickstart", "https://developers.openai.com/api/docs/quickstart", CHECKED, ("key_variables",)
+            ),
+        ),
+    ),
+    responses=ResponsesDialect(model="", provider="openai-responses"),
+)
+
+AZURE: Final = Vendor(
+    preset=Preset(
+        title="Azure OpenAI",
+        dialect=Dialect(model="", provider="azure", files=("image", "audio", "document")),
+        base_url=None,
+        base_url_variable="AZURE_OPENAI_ENDPOINT",
+        own_server=True,
+        key_variables=("AZURE_OPENAI_API_KEY",),
+        key_header="api-key",
+        embeddings=SizedEmbeddings(),
+        own_builder="AzureBuilder",
+        notes=("the dated API has the deployment in the path and a version in every URL; the newer one has neither",),
+        sources=(
+            Source(
+                "Azure OpenAI Service REST API reference",
+                "https://learn.microsoft.com/azure/cognitive-services/openai/reference",
+                CHECKED,
+                ("key_header",),
+            ),
+            Source(
+                "Azure OpenAI API version lifecycle",
+                "https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle",
+                CHECKED,
+                ("key_variables", "notes"),
+            ),
+        ),
+    ),
+    responses=ResponsesDialect(model="", provider="azure-responses"),
+)
+
+OPENROUTER: Final = Vendor(
+    preset=Preset(
+        title="OpenRouter",
+        dialect=Dialect(model="", provider="openrouter", max_tokens_field="max_tokens", reasoning_style="object"),
+        base_url="https://openrouter.ai/api/v1",
+        key_variables=("OPENROUTER_API_KEY",),
+        embeddings=SizedEmbeddings(),
+        own_builder="OpenRouterBuilder",
+        notes=("an application names itself in headers: `.with_app(…)`",),
+        sources=(
+            Source(
+                "OpenAI SDK",
+                "https://openrouter.ai/docs/community/openai-sdk",
+                CHECKED,
+                ("base_url", "key_variables", "notes"),
+            ),
+            Source(
+                "Reasoning Tokens",
+                "https://openrouter.ai/docs/use-cases/reasoning-tokens",
+                CHECKED,
+                ("reasoning_style",),
+            ),
+        ),
+    ),
+    responses=ResponsesDialect(model="", provider="openrouter-responses", store=False, reasoning_budget=True),
+)
+
+VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
+    {vendor.preset.name: vendor for vendor in (AZURE, OPENAI, OPENROUTER)}
+)
+"""The vendors of this package, by the names of their presets."""

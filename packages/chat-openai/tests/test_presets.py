@@ -1,0 +1,31 @@
+"""The vendors as data: what each has on both wires, and the sources of its facts."""
+
+from __future__ import annotations
+
+import chat_openai
+import pytest
+from chat_openai.presets import CHECKED, VENDORS, Vendor
+
+
+def test_a_vendor_is_found_by_its_name_and_has_a_builder() -> None:
+    assert list(VENDORS) == ["azure", "openai", "openrouter"]
+    assert {name: vendor.preset.name for name, vendor in VENDORS.items()} == {name: name for name in VENDORS}
+    assert {vendor.preset.own_builder for vendor in VENDORS.values()} <= set(chat_openai.__all__)
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.preset.name)
+def test_a_vendor_is_whole(vendor: Vendor) -> None:
+    preset = vendor.preset
+    assert (preset.dialect.model, vendor.responses.model) == ("", "")
+    assert vendor.responses.provider == f"{preset.name}-responses"
+    assert (preset.base_url is None) is preset.own_server
+    assert preset.base_url or preset.base_url_variable
+    assert preset.key_variables
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.preset.name)
+def test_a_source_states_facts_that_the_vendor_has_and_no_other_source_states(vendor: Vendor) -> None:
+    cited = [fact for source in vendor.preset.sources for fact in source.facts]
+    assert len(cited) == len(set(cited))
+    assert set(cited) <= set(vendor.preset.facts)
+    assert {source.checked for source in vendor.preset.sources} == {CHECKED}
