@@ -9,24 +9,11 @@ import anyio
 import pytest
 from chat_completions import (
     PRESETS,
-    AzureBuilder,
-    CerebrasBuilder,
     CompletionsBuilder,
-    DeepSeekBuilder,
-    FireworksBuilder,
-    GroqBuilder,
     HuggingFaceBuilder,
-    LiteLLMBuilder,
-    LlamaCppServerBuilder,
-    MistralBuilder,
+    NoEmbeddings,
     OllamaBuilder,
-    OllamaCloudBuilder,
-    OpenAIBuilder,
-    OpenRouterBuilder,
-    PerplexityBuilder,
-    TogetherBuilder,
-    VLLMBuilder,
-    XAIBuilder,
+    vendor_builder,
 )
 from chat_core import CompletionProvider
 from chat_core.transport import Transport
@@ -68,43 +55,18 @@ class TestCompletionsWithReasoningByAnotherName(TestCompletions):
     tapes = tapes(reasoning_field="reasoning")
 
 
-def simple(builder: Any) -> Callable[[Transport], CompletionProvider]:
+OWN_BUILDERS: dict[str, Any] = {"huggingface": HuggingFaceBuilder, "ollama": OllamaBuilder}
+
+
+def maker(name: str) -> Callable[[Transport], CompletionProvider]:
     def make(transport: Transport) -> CompletionProvider:
-        ready = builder().with_model("a-model").with_api_key("sk-conformance")
+        preset = PRESETS[name]
+        builder: Any = OWN_BUILDERS[name]() if preset.own_builder else vendor_builder(preset)
+        ready = builder.with_model("a-model").with_api_key("sk-conformance")
         provider: CompletionProvider = ready.with_transport(transport).build()
         return provider
 
     return make
-
-
-def azure(transport: Transport) -> CompletionProvider:
-    builder = AzureBuilder().with_endpoint("https://us.azure.example").with_deployment("a-model")
-    return builder.with_api_key("sk-conformance").with_transport(transport).build()
-
-
-def ollama(transport: Transport) -> CompletionProvider:
-    return OllamaBuilder().with_model("a-model").with_transport(transport).build()
-
-
-MAKERS: dict[str, Callable[[Transport], CompletionProvider]] = {
-    "azure": azure,
-    "cerebras": simple(CerebrasBuilder),
-    "deepseek": simple(DeepSeekBuilder),
-    "fireworks": simple(FireworksBuilder),
-    "groq": simple(GroqBuilder),
-    "huggingface": simple(HuggingFaceBuilder),
-    "litellm": simple(LiteLLMBuilder),
-    "llamacpp": simple(LlamaCppServerBuilder),
-    "mistral": simple(MistralBuilder),
-    "ollama": ollama,
-    "ollama-cloud": simple(OllamaCloudBuilder),
-    "openai": simple(OpenAIBuilder),
-    "openrouter": simple(OpenRouterBuilder),
-    "perplexity": simple(PerplexityBuilder),
-    "together": simple(TogetherBuilder),
-    "vllm": simple(VLLMBuilder),
-    "xai": simple(XAIBuilder),
-}
 
 
 def subject(name: str) -> Subject:
@@ -116,14 +78,14 @@ def subject(name: str) -> Subject:
         **dict.fromkeys(EVERYTHING.claimed, True),
         **dict.fromkeys(("tools", "parallel_tools", "call_ids", "argument_text"), tools),
         "files": images,
-        "embeddings": preset.embeddings != "none",
+        "embeddings": preset.embeddings != NoEmbeddings(),
     }
     played = tapes(
         tools=tools,
         images=images,
-        embeddings=EMBEDDINGS if preset.embeddings != "none" else None,
+        embeddings=EMBEDDINGS if preset.embeddings != NoEmbeddings() else None,
     )
-    return Subject(MAKERS[name], Capabilities(**claims), played)
+    return Subject(maker(name), Capabilities(**claims), played)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -136,6 +98,6 @@ def test_a_vendor_keeps_what_it_claims(name: str) -> None:
 def test_what_a_vendor_does_not_have_is_not_claimed() -> None:
     missing = {name: set(subject(name).capabilities.claimed ^ EVERYTHING.claimed) for name in PRESETS}
 
-    assert missing["openai"] == set()
+    assert missing["mistral"] == set()
     assert missing["deepseek"] == {"files", "embeddings"}
     assert missing["perplexity"] == {"tools", "parallel_tools", "call_ids", "argument_text", "embeddings"}

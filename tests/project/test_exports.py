@@ -53,3 +53,16 @@ def test_every_public_name_says_what_it_promises(package: Package, module: Path)
     assert [name for name, value in own.items() if not (value.__doc__ or "").strip()] == []
     # A dataclass without a docstring is given its signature for one.
     assert [name for name, value in own.items() if (value.__doc__ or "").startswith(f"{name}(")] == []
+
+
+def test_a_builder_and_a_short_form_have_one_home() -> None:
+    """Two objects of one name would be taken for each other, and drift apart."""
+    homes: dict[str, set[int]] = {}
+    for package, module in PUBLIC:
+        front = importlib.import_module(dotted(package, module))
+        for name in front.__all__:
+            value = getattr(front, name)
+            if name.endswith("Builder") or inspect.isfunction(value):
+                homes.setdefault(name, set()).add(id(value))
+
+    assert [name for name, values in homes.items() if len(values) > 1] == []

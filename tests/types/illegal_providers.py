@@ -7,14 +7,14 @@ Each line that ends in `# E: <regex>` must be rejected, and by a message that ma
 from __future__ import annotations
 
 from chat_claude import ClaudeBuilder, WebSearch
-from chat_completions import AzureBuilder as DeploymentBuilder
 from chat_completions import (
+    GROQ,
+    PERPLEXITY,
+    TOGETHER,
     CompletionsBuilder,
-    GroqBuilder,
     HuggingFaceBuilder,
     OllamaBuilder,
-    PerplexityBuilder,
-    TogetherBuilder,
+    vendor_builder,
 )
 from chat_gemini import GeminiBuilder
 from chat_openai import AzureBuilder, OpenAIBuilder
@@ -25,7 +25,7 @@ from chat_core import ChatBuilder
 
 claude = ClaudeBuilder().with_model("m").with_api_key("k").build()
 gemini = GeminiBuilder().with_model("m").with_api_key("k").build()
-groq = GroqBuilder().with_model("m").with_api_key("k").build()
+groq = vendor_builder(GROQ).with_model("m").with_api_key("k").build()
 vectors = OpenAIBuilder().with_embeddings(model="m").with_api_key("k").build()
 gateway = ClaudeBuilder().with_base_url("https://one.example").with_model("m")
 
@@ -51,7 +51,7 @@ def p05_completions_without_a_model() -> None:  # R: AttributeError: build\(\) n
 
 
 def p06_a_vendor_without_a_model() -> None:  # R: AttributeError: build\(\) needs a model
-    GroqBuilder().with_api_key("k").build()  # E: attribute .?build
+    vendor_builder(GROQ).with_api_key("k").build()  # E: attribute .?build
 
 
 def p07_azure_without_an_endpoint() -> None:  # R: AttributeError: .*with_endpoint
@@ -75,7 +75,7 @@ def p11_embeddings_of_a_vendor_that_has_none() -> None:  # R: UsageError: .* can
 
 
 def p12_the_size_of_vectors_that_there_are_not() -> None:  # R: AttributeError: Perplexity has no embeddings
-    PerplexityBuilder().with_embeddings(dimensions=3)  # E: attribute .?with_embeddings
+    vendor_builder(PERPLEXITY).with_embeddings(dimensions=3)  # E: attribute .?with_embeddings
 
 
 def p13_native_tools_on_the_wire_that_has_none() -> None:  # R: AttributeError: .* has no native tools
@@ -99,7 +99,7 @@ def p17_vectors_do_not_answer() -> None:  # R: UsageError: build\(\) needs a mod
 
 
 def p18_a_second_model() -> None:  # R: AttributeError: it has its model
-    GroqBuilder().with_model("m").with_model("n")  # E: attribute .?with_model
+    vendor_builder(GROQ).with_model("m").with_model("n")  # E: attribute .?with_model
 
 
 async def p19_vectors_of_a_vendor_that_has_none() -> None:  # R: AttributeError: .*embed
@@ -107,11 +107,11 @@ async def p19_vectors_of_a_vendor_that_has_none() -> None:  # R: AttributeError:
 
 
 def p20_vectors_of_a_length_that_cannot_be_chosen() -> None:  # R: TypeError: .*dimensions
-    TogetherBuilder().with_embeddings(dimensions=8)  # E: dimensions
+    vendor_builder(TOGETHER).with_embeddings(dimensions=8)  # E: dimensions
 
 
 def p21_a_deployment_before_its_endpoint() -> None:  # R: AttributeError: with_deployment\(\) needs an endpoint
-    DeploymentBuilder().with_deployment("d")  # E: attribute .?with_deployment
+    AzureBuilder().with_deployment("d")  # E: attribute .?with_deployment
 
 
 def p22_the_address_of_a_daemon_by_another_name() -> None:  # R: AttributeError: .*with_base_url
@@ -120,3 +120,11 @@ def p22_the_address_of_a_daemon_by_another_name() -> None:  # R: AttributeError:
 
 def p23_a_routing_that_is_none() -> None:
     HuggingFaceBuilder().with_routing("quickest")  # E: quickest
+
+
+def p24_a_setting_of_the_other_wire() -> None:  # R: AttributeError: .*call with_completions\(\) first
+    OpenAIBuilder().with_strict(output=False)  # E: attribute .?with_strict
+
+
+def p25_a_builder_of_what_is_no_preset() -> None:
+    vendor_builder("groq")  # E: vendor_builder

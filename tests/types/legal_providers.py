@@ -6,17 +6,39 @@ from typing import Never, assert_type
 
 from chat_claude import ClaudeBuilder, ClaudeProvider, WebSearch, claude
 from chat_completions import (
-    AzureBuilder,
+    GROQ,
+    HUGGINGFACE,
+    MISTRAL,
+    PRESETS,
+    TOGETHER,
+    VLLM,
+    ChatVendorBuilder,
     CompletionsChatProvider,
     CompletionsProvider,
-    GroqBuilder,
-    MistralBuilder,
-    VLLMBuilder,
+    Dialect,
+    FixedEmbeddings,
+    FixedVendorBuilder,
+    NoEmbeddings,
+    Preset,
+    SizedEmbeddings,
+    SizedVendorBuilder,
     groq,
     mistral,
+    vendor_builder,
 )
 from chat_gemini import GeminiBuilder, GeminiEmbeddings, GeminiProvider
-from chat_openai import CodeInterpreter, OpenAIBuilder, OpenAIEmbeddings, OpenAIProvider, openai
+from chat_openai import (
+    AzureBuilder,
+    CodeInterpreter,
+    OpenAIBuilder,
+    OpenAICompletionsProvider,
+    OpenAIEmbeddings,
+    OpenAIProvider,
+    OpenRouterBuilder,
+    OpenRouterProvider,
+    azure,
+    openai,
+)
 from chat_openai import WebSearch as OpenAIWebSearch
 from chat_responses import ResponsesBuilder, ResponsesProvider
 
@@ -47,7 +69,7 @@ def l02_all_of_them_answer_and_stream() -> None:
     answers(ResponsesBuilder().with_model("m").with_api_key("k").build())
     answers(OpenAIBuilder().with_model("m").with_api_key("k").build())
     answers(OpenAIBuilder().with_completions().with_model("m").with_api_key("k").build())
-    answers(GroqBuilder().with_model("m").with_api_key("k").build())
+    answers(vendor_builder(GROQ).with_model("m").with_api_key("k").build())
 
 
 def l03_some_of_them_embed() -> None:
@@ -57,14 +79,17 @@ def l03_some_of_them_embed() -> None:
     google = GeminiBuilder().with_embedding_model("m").with_api_key("k").build()
     assert_type(google, GeminiEmbeddings)
     embeds(google)
-    embeds(MistralBuilder().with_model("m").with_api_key("k").build())
+    embeds(vendor_builder(MISTRAL).with_model("m").with_api_key("k").build())
 
 
 def l04_what_is_said_first_does_not_matter() -> None:
-    VLLMBuilder().with_base_url("http://one.example/v1").with_model("m").build()
-    VLLMBuilder().with_model("m").with_base_url("http://one.example/v1").build()
-    azure = AzureBuilder().with_endpoint("https://one.example").with_api_key("k").with_deployment("d").build()
-    assert_type(azure, CompletionsProvider)
+    vendor_builder(VLLM).with_base_url("http://one.example/v1").with_model("m").build()
+    vendor_builder(VLLM).with_model("m").with_base_url("http://one.example/v1").build()
+    dated = AzureBuilder().with_endpoint("https://one.example").with_api_key("k")
+    assert_type(dated.with_deployment("d", api_version="v").with_completions().build(), OpenAICompletionsProvider)
+    assert_type(azure("d", endpoint="https://one.example", api_key="k"), OpenAIProvider)
+    router = OpenRouterBuilder().with_completions().with_strict(output=False).with_model("m").with_api_key("k")
+    assert_type(router.build(), OpenRouterProvider)
 
 
 def l05_native_tools_where_the_api_has_them() -> None:
@@ -74,3 +99,20 @@ def l05_native_tools_where_the_api_has_them() -> None:
     assert_type(OpenAIBuilder().with_native_tools(*tools).with_model("m").with_api_key("k").build(), OpenAIProvider)
     google = GeminiBuilder().with_model("m").with_google_search().with_code_execution().with_api_key("k").build()
     assert_type(google, GeminiProvider)
+
+
+def l06_a_preset_carries_the_abilities_of_its_vendor() -> None:
+    assert_type(GROQ, Preset[NoEmbeddings])
+    assert_type(HUGGINGFACE, Preset[NoEmbeddings])
+    assert_type(TOGETHER, Preset[FixedEmbeddings])
+    assert_type(MISTRAL, Preset[SizedEmbeddings])
+    assert_type(vendor_builder(GROQ), ChatVendorBuilder)
+    assert_type(vendor_builder(TOGETHER), FixedVendorBuilder)
+    assert_type(vendor_builder(MISTRAL), SizedVendorBuilder)
+    assert_type(vendor_builder(MISTRAL).with_embeddings(dimensions=8), SizedVendorBuilder)
+    assert_type(vendor_builder(PRESETS["groq"]), ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder)
+
+
+def l07_a_preset_of_one_s_own_is_like_the_others() -> None:
+    mine = Preset(title="Mine", dialect=Dialect(model=""), base_url="https://one.example", embeddings=NoEmbeddings())
+    assert_type(vendor_builder(mine).with_model("m").with_api_key("k").build(), CompletionsChatProvider)

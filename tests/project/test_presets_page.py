@@ -1,0 +1,34 @@
+"""The page of presets is what the presets say, and each of their facts has a source or says that it has none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .presets_page import ALL, DIFFERENCES, FACTS, source_rows, vendor_rows
+from .workspace import ROOT
+
+PAGE: Final = ROOT / "docs" / "reference" / "presets.md"
+
+
+def found(columns: int, after: str) -> list[str]:
+    """Return the rows of the table with so many columns behind a heading row."""
+    lines = [*PAGE.read_text(encoding="utf-8").splitlines(), ""]
+    start = lines.index(after) + 2
+    assert lines[start - 1].count("|") == columns + 1
+    end = next(index for index in range(start, len(lines)) if not lines[index].startswith("|"))
+    return lines[start:end]
+
+
+def test_the_table_of_vendors_is_what_the_presets_say() -> None:
+    rows = vendor_rows()
+    assert found(7, "| vendor | name | base URL | key | embeddings | differences | recorded |") == rows, "\n".join(rows)
+
+
+def test_the_table_of_sources_is_what_the_presets_say() -> None:
+    rows = source_rows()
+    assert found(4, "| vendor | facts | source | checked |") == rows, "\n".join(rows)
+
+
+def test_every_difference_and_every_fact_that_a_preset_has_is_put_into_words() -> None:
+    assert {name for preset in ALL for name in preset.differences} == set(DIFFERENCES)
+    assert {fact for preset in ALL for fact in preset.facts} == set(FACTS)
