@@ -76,7 +76,7 @@ def source_rows() -> list[str]:
             page = f"[{source.title}]({source.url})"
             rows.append(f"| {preset.title} | {_names(list(source.facts))} | {page} | {source.checked} |")
         uncited = [fact for fact in preset.facts if preset.source_of(fact) is None]
-        hidden = NEVER_RECORDED | ({"base_url"} if preset.own_server else set())
+        hidden = {*NEVER_RECORDED, "base_url"} if preset.own_server else NEVER_RECORDED
         recorded = [fact for fact in uncited if preset.recorded and fact not in hidden]
         unknown = [fact for fact in uncited if fact not in recorded]
         if recorded:

@@ -131,12 +131,12 @@ def built(name: str, transport: Transport, model: str = "m", dimensions: int | N
 def built_for_azure(transport: Transport, model: str, dimensions: int | None, item: Any) -> Any:
     builder = AzureBuilder().with_api_key("k").with_transport(transport)
     endpoint = builder.with_endpoint(f"https://{item.host}" if item else "https://name.openai.azure.com")
-    dated = item is not None and "/deployments/" in item.path
-    version = (version_of(item) or "2024-10-21") if dated else None
-    deployment = item.path.split("/deployments/")[1].split("/")[0] if dated else model
+    version, deployment = None, model
+    if item is not None and "/deployments/" in item.path:
+        version, deployment = version_of(item) or "2024-10-21", item.path.split("/deployments/")[1].split("/")[0]
     if item is not None and item.path.endswith("/embeddings"):
         return endpoint.with_embeddings(model=deployment, dimensions=dimensions, api_version=version).build()
-    if dated:
+    if version is not None:
         return endpoint.with_deployment(deployment, api_version=version).with_completions().build()
     return endpoint.with_model(model).with_completions().build()
 
