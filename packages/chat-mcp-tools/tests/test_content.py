@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 from chat_core import File
-from chat_mcp_tools._content import value_of, words_of
+from chat_mcp_tools._content import error_text_of, value_of
 from mcp.types import CallToolResult
 
 DATA = b64encode(b"bytes").decode()
@@ -118,6 +118,6 @@ def test_a_file_that_is_not_base64_is_refused() -> None:
 
 
 def test_a_failure_has_words() -> None:
-    assert words_of(result(text("a"), text("b"))) == "a\nb"
-    assert words_of(result(structured={"code": 1})) == '{"code": 1}'
-    assert words_of(result()) == "it failed, and gave no reason"
+    assert error_text_of(result(text("a"), text("b"))) == "a\nb"
+    assert error_text_of(result(structured={"code": 1})) == '{"code": 1}'
+    assert error_text_of(result()) == "it failed, and gave no reason"

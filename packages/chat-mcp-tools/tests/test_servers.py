@@ -32,5 +32,5 @@ def test_what_cannot_be_a_server_is_refused() -> None:
             HttpServer(url)
         assert "secret" not in str(caught.value)
         assert caught.value.__context__ is None
-    with pytest.raises(UsageError, match="needs its arguments one by one"):
+    with pytest.raises(UsageError, match="needs a list of arguments"):
         StdioServer("python", "server.py")

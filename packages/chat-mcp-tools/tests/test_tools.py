@@ -80,7 +80,7 @@ async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_lef
         good={"type": "object", "properties": {"n": {"type": "integer"}}},
         bad={"type": "object", "properties": {"n": {"type": "intejer"}}},
     )
-    with pytest.raises(UsageError, match=r"tool 'bad' of the MCP server 'odd' cannot be taken: .*without=\['bad'\]"):
+    with pytest.raises(UsageError, match=r"tool 'bad' of the MCP server 'odd' cannot be used: .*without=\['bad'\]"):
         async with mcp_tools(server):
             pass
     async with mcp_tools(server, without=["bad"]) as tools:
@@ -96,7 +96,7 @@ async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_lef
 
 
 async def test_a_server_that_does_not_tell_its_tools_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(ServerUnavailableError, match="the MCP server 'odd' does not tell its tools: MCPError"):
+    with pytest.raises(ServerUnavailableError, match="the MCP server 'odd' does not list its tools: MCPError"):
         async with mcp_tools(odd(tmp_path, wrong={"type": "string"})):
             pass
 

@@ -1,4 +1,4 @@
-"""The tools of an MCP server as tools of chat-core, with their annotations for a policy to read."""
+"""Tools of an MCP server as tools of chat-core, with their annotations as metadata for policies."""
 
 from chat_mcp_tools.annotations import McpAnnotations
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError

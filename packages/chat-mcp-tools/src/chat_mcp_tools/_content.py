@@ -1,4 +1,4 @@
-"""What a tool of a server returned, as chat-core keeps it."""
+"""Conversion of MCP tool results to the values that chat-core stores."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from mcp import types
 
 
 def value_of(result: types.CallToolResult) -> object:
-    """Structured content as it is, and texts, files and links in order; one thing alone, where there is one.
+    """Return structured content followed by texts, files and links in order, or the item itself if there is only one.
 
-    Servers say structured content once more in blocks, for those who read nothing else. It is told once: texts that say
-    it, or a field of it, are left out; a value that was wrapped into an object, and that texts say without it, is
-    unwrapped; and structured content that is nothing but the blocks themselves is left to them.
+    Servers repeat structured content in text blocks for clients that read only those. The repetition is removed: texts
+    equal to the structured content or to one of its fields are dropped; a value that is wrapped in an object, but
+    repeated without it, is unwrapped; structured content that only lists the blocks is ignored.
 
     Raises:
-        ValueError: a file is not base64.
+        ValueError: a file is not valid base64.
     """
     structured: Any = result.structured_content
     if structured is None or _is_blocks(structured, result.content):
-        return _one_of([_item(block) for block in result.content])
+        return _unlisted([_convert_block(block) for block in result.content])
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
-    repeated = set(texts) if _piecewise(texts, _inner(structured)) else {t for t in texts if _says(t, structured)}
+    if _repeats_items(texts, _only_value(structured)):
+        repeated = set(texts)
+    else:
+        repeated = {text for text in texts if _repeats(text, structured)}
     others = [b for b in result.content if not (isinstance(b, types.TextContent) and b.text in repeated)]
-    return _one_of([_unwrapped(structured, repeated), *map(_item, others)])
+    return _unlisted([_unwrap(structured, repeated), *map(_convert_block, others)])
 
 
-def _one_of(items: list[object]) -> object:
+def _unlisted(items: list[object]) -> object:
     if not items:
         return None
     return items[0] if len(items) == 1 else items
 
 
-def words_of(result: types.CallToolResult) -> str:
-    """What a failed tool said, as text."""
+def error_text_of(result: types.CallToolResult) -> str:
+    """Return the text of a failed result."""
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
     if not texts and result.structured_content is not None:
         texts = [json.dumps(result.structured_content)]
@@ -46,87 +49,90 @@ def words_of(result: types.CallToolResult) -> str:
 
 
 def _is_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
-    """Whether it is the blocks as the protocol writes them: files in it would be base64, which nobody can read."""
+    """Return whether `structured` only lists the blocks in their wire form, in which files are base64 text."""
     written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
-    return bool(written) and _inner(structured) == written
+    return bool(written) and _only_value(structured) == written
 
 
-def _says(text: str, structured: object) -> bool:
-    """Whether a text says all of it, or one of its fields as it is."""
-    if _is(text, structured) or _is(text, _inner(structured)):
+def _repeats(text: str, structured: object) -> bool:
+    """Return whether `text` equals the structured content, its only value, or one of its fields."""
+    if _represents(text, structured) or _represents(text, _only_value(structured)):
         return True
     return isinstance(structured, dict) and text in cast("dict[str, object]", structured).values()
 
 
-def _is(text: str, value: object) -> bool:
-    """Whether it is the text of a value: the value's JSON, or its words."""
+def _represents(text: str, value: object) -> bool:
+    """Return whether `text` is `value` itself or its JSON."""
     try:
         return value in (text, json.loads(text))
     except (ValueError, RecursionError):
         return value == text
 
 
-def _piecewise(texts: list[str], value: object) -> bool:
-    """Whether each item of a list has its text, in order; some servers flatten lists, and leave out what is null."""
+def _repeats_items(texts: list[str], value: object) -> bool:
+    """Return whether the texts are the items of a list, in order. Some servers flatten lists and leave out nulls."""
     if not texts or not isinstance(value, list):
         return False
     items = cast("list[object]", value)
     return any(
-        len(texts) == len(pieces) and all(map(_is, texts, pieces)) for pieces in (items, list(_flattened(items)))
+        len(texts) == len(pieces) and all(map(_represents, texts, pieces)) for pieces in (items, list(_flatten(items)))
     )
 
 
-def _flattened(items: list[object]) -> Iterator[object]:
+def _flatten(items: list[object]) -> Iterator[object]:
     for item in items:
         if isinstance(item, list):
-            yield from _flattened(cast("list[object]", item))
+            yield from _flatten(cast("list[object]", item))
         elif item is not None:
             yield item
 
 
-def _inner(structured: Any) -> object:  # noqa: ANN401 - any JSON
-    """The value of the only field; of what is no object with one field, all of it."""
+def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
+    """Return the value of an object's only field; anything else unchanged."""
     if isinstance(structured, dict) and len(fields := cast("dict[str, object]", structured)) == 1:
         return next(iter(fields.values()))
     return cast("object", structured)
 
 
-def _unwrapped(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
-    """The value of `{"result": value}`, as SDKs wrap what is no object, and of `{"content": value}`, as servers do.
+def _unwrap(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
+    """Return the value of `{"result": value}` or `{"content": value}` if a text repeats the value without the object.
 
-    Only where a text repeats it; and `content` only where none says it as a field. Any other name tells something.
+    SDKs wrap values that are not objects in `result`; some servers use `content`, which is kept if a text repeats the
+    whole object. Any other field name has a meaning and is kept.
     """
     match structured:
         case {"result": _, **others} if repeated and not others:
-            return _inner(structured)
-        case {"content": _, **others} if repeated and not others and not any(_is(t, structured) for t in repeated):
-            return _inner(structured)
+            return _only_value(structured)
+        case {"content": _, **others} if (
+            repeated and not others and not any(_represents(t, structured) for t in repeated)
+        ):
+            return _only_value(structured)
         case _:
             return cast("object", structured)
 
 
-def _item(block: types.ContentBlock) -> object:
+def _convert_block(block: types.ContentBlock) -> object:
     match block:
         case types.TextContent():
             return block.text
         case types.ImageContent() | types.AudioContent():
-            return File(block.mime_type, data=_bytes(block.data))
+            return File(block.mime_type, data=_decode_base64(block.data))
         case types.ResourceLink():
-            # Its URI leads to something at the server, and is none that a provider could open.
-            told = {"resource": str(block.uri), "name": block.name, "mime": block.mime_type, "about": block.description}
-            return {key: value for key, value in told.items() if value is not None}
+            # Only the server can resolve the URI, so it is not sent to a provider as a file.
+            link = {"resource": str(block.uri), "name": block.name, "mime": block.mime_type, "about": block.description}
+            return {key: value for key, value in link.items() if value is not None}
         case types.EmbeddedResource():
-            return _resource(block.resource)
+            return _convert_resource(block.resource)
 
 
-def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> object:
+def _convert_resource(resource: types.TextResourceContents | types.BlobResourceContents) -> object:
     uri = str(resource.uri)
     if isinstance(resource, types.TextResourceContents):
         return {"resource": uri, "text": resource.text}
-    return File(resource.mime_type or "application/octet-stream", data=_bytes(resource.blob), name=uri)
+    return File(resource.mime_type or "application/octet-stream", data=_decode_base64(resource.blob), name=uri)
 
 
-def _bytes(data: str) -> bytes:
+def _decode_base64(data: str) -> bytes:
     try:
         return b64decode(data, validate=True)
     except binascii.Error as error:

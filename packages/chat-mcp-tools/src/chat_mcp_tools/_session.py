@@ -1,8 +1,7 @@
-"""A session with a server, in a task of its own.
+"""A session with an MCP server, in a task of its own.
 
-The SDK's transports are task groups: when one of them fails, it cancels whatever is inside. Inside, here, is nothing
-but a task that waits. A run that calls tools is never cancelled for the sake of a server: its call fails, and it goes
-on.
+The SDK's transports are task groups: a failing transport cancels everything in its group. The session's task only
+waits, so a failure does not cancel a run that is calling tools: the call fails and the run continues.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from anyio.abc import TaskStatus
 from chat_core import ToolContext
 from mcp import Client, MCPError, types
 
-from chat_mcp_tools._content import value_of, words_of
+from chat_mcp_tools._content import error_text_of, value_of
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
 from chat_mcp_tools.progress import McpProgress
 from chat_mcp_tools.servers import McpServer, connect
@@ -26,45 +25,48 @@ _LOG = logging.getLogger("chat_mcp_tools")
 
 @final
 class Session:
-    """A connection, which is made once: where it has ended, it has ended."""
+    """A connection to an MCP server. It is opened once and not reopened after it ends."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
         self._client: Client | None = None
         self._failure: Exception | None = None
-        self._leave = anyio.Event()
-        self._gone = False
+        self._close_requested = anyio.Event()
+        self._closed = False
 
     @property
     def label(self) -> str:
-        """Which server it is, in words."""
+        """The server's name for messages and metadata."""
         return self._server.label
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Be connected, until `leave()` is called or the connection fails. Started when it is known which."""
+        """Stay connected until `close()` is called or the connection fails.
+
+        The task counts as started as soon as the connection is open or has failed.
+        """
         try:
             async with Client(connect(self._server), cache=None) as client:
                 self._client = client
                 task_status.started()
-                await self._leave.wait()
-        except Exception as error:  # noqa: BLE001 - it is the session's end, and nobody else's
+                await self._close_requested.wait()
+        except Exception as error:  # noqa: BLE001 - a failure ends this session only
             self._failure = error
             if self._client is None:
                 task_status.started()
-            elif not self._leave.is_set():
+            elif not self._close_requested.is_set():
                 _LOG.warning("the connection to the MCP server %r is lost: %s", self.label, reason_of(error))
         finally:
-            self._gone = True
+            self._closed = True
 
-    def leave(self) -> None:
-        """End the connection."""
-        self._leave.set()
+    def close(self) -> None:
+        """End the connection. Returns at once; `run()` ends soon after."""
+        self._close_requested.set()
 
-    async def listed(self) -> list[types.Tool]:
-        """Every tool of the server.
+    async def list_tools(self) -> list[types.Tool]:
+        """Return every tool of the server.
 
         Raises:
-            ServerUnavailableError: it does not tell.
+            ServerUnavailableError: the server is not connected, or does not list its tools.
         """
         if self._client is None:
             msg = f"the MCP server {self.label!r} is not available: {reason_of(self._failure)}"
@@ -79,42 +81,47 @@ class Session:
                 if not cursor:
                     return found
         except Exception as error:
-            msg = f"the MCP server {self.label!r} does not tell its tools: {reason_of(error)}"
+            msg = f"the MCP server {self.label!r} does not list its tools: {reason_of(error)}"
             raise ServerUnavailableError(msg) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
-        """Call a tool. Where the caller is cancelled, the server is told so.
+        """Call a tool and return its result. If the caller is cancelled, the server is notified.
+
+        Args:
+            tool: the server's name for the tool.
+            arguments: JSON values by parameter name.
+            context: receives the progress that the server reports.
 
         Raises:
-            ToolRefusedError: the server says that it failed, or does not take the call.
-            ServerGoneError: there is no server any more.
+            ToolRefusedError: the tool failed, or the server rejected the call.
+            ServerGoneError: the connection has ended.
         """
         client = self._client
-        if client is None or self._gone:
+        if client is None or self._closed:
             msg = f"the MCP server {self.label!r} has gone away; this was not run, and nothing more can be run there"
             raise ServerGoneError(msg)
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             context.progress(McpProgress(progress, total, message))
 
         try:
-            result = await client.call_tool(tool, dict(arguments), progress_callback=told)
+            result = await client.call_tool(tool, dict(arguments), progress_callback=report)
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
-                raise self._lost() from error
+                raise self._connection_lost() from error
             raise ToolRefusedError(error.message) from error
         if result.is_error:
-            raise ToolRefusedError(words_of(result))
+            raise ToolRefusedError(error_text_of(result))
         return value_of(result)
 
-    def _lost(self) -> ServerGoneError:
-        # Known here before the session has come to its end.
-        self._gone = True
+    def _connection_lost(self) -> ServerGoneError:
+        # A call can notice the lost connection before the session's task does.
+        self._closed = True
         return ServerGoneError(f"the MCP server {self.label!r} went away during this call, which may have taken effect")
 
 
 def reason_of(error: BaseException | None) -> str:
-    """What it comes down to: the first of a group, the group of a group."""
+    """Return a text for the first error in a group, or for the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return "it went away" if error is None else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What a server says of a tool, for a policy to read."""
+"""Tool annotations of an MCP server, as metadata for policies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mcp import types
 @final
 @dataclass(frozen=True, slots=True)
 class McpAnnotations:
-    """What an MCP server says of one of its tools.
+    """Annotations that an MCP server declares for one of its tools.
 
-    Nobody has checked it: a server may call a tool harmless that is not. A policy that executes by what stands here
-    trusts the server. What a server leaves unsaid is what the protocol assumes then: the worst.
+    They are not verified: a server may declare a harmful tool harmless. A policy that relies on them trusts the server.
+    Missing annotations have the protocol's defaults, which assume the worst.
 
     Attributes:
-        server: which one it is.
-        tool: its own name for the tool, without a prefix.
-        title: a name for people.
-        read_only: it changes nothing.
-        destructive: it may overwrite or delete, and not only add. What is read only is not.
-        idempotent: a second call with the same arguments changes nothing more. What is read only is.
-        open_world: it deals with a world that is not the server's own, such as the web.
+        server: name of the server.
+        tool: the server's name for the tool, without a prefix.
+        title: display name.
+        read_only: whether the tool changes nothing.
+        destructive: whether the tool may overwrite or delete, not only add. False for read-only tools.
+        idempotent: whether a repeated call with the same arguments has no further effect. True for read-only tools.
+        open_world: whether the tool reaches outside the server, such as to the web.
     """
 
     server: str
@@ -36,7 +36,7 @@ class McpAnnotations:
 
 
 def annotations_of(server: str, tool: types.Tool) -> McpAnnotations:
-    """The annotations of a tool, with the protocol's defaults for what is not said."""
+    """Return the annotations of `tool` on the server named `server`, with the protocol's defaults for missing ones."""
     hints = tool.annotations or types.ToolAnnotations()
     read_only = bool(hints.read_only_hint)
     return McpAnnotations(

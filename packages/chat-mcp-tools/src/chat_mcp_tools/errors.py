@@ -1,10 +1,10 @@
-"""What goes wrong with a server.
+"""Errors of MCP servers.
 
 ChatError
-└── ServerUnavailableError     it does not start, does not answer, or does not speak the protocol
-Exception                 what a call ends in, for the model to read: the tool is `Failed`
-├── ServerGoneError            it went away
-└── ToolRefusedError           it says no, or its tool failed
+└── ServerUnavailableError     the server does not start, respond, or speak the protocol
+Exception                      raised inside a tool call: the call becomes `Failed`, the model reads the message
+├── ServerGoneError            the connection to the server is lost
+└── ToolRefusedError           the server rejected the call, or its tool failed
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from chat_core.errors import ChatError
 
 @final
 class ServerUnavailableError(ChatError):
-    """The server does not start, does not answer, or does not speak the protocol. No tool of it was called."""
+    """The server does not start, does not respond, or does not speak the protocol. No tool was called."""
 
 
 @final
 class ServerGoneError(Exception):
-    """The server went away. The model reads whether this call may have taken effect."""
+    """The connection to the server is lost. The message tells the model whether the call may have taken effect."""
 
 
 @final
 class ToolRefusedError(Exception):
-    """The server says that the tool failed, or does not take the call. The model reads the server's words."""
+    """The tool failed, or the server rejected the call. The model reads the server's message."""

@@ -1,4 +1,4 @@
-"""How far a tool is."""
+"""Progress of a tool call on an MCP server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class McpProgress:
-    """How far a tool is, as its server tells it: the value of a `ToolProgress`."""
+    """Progress that a server reports for a call; the value of a `ToolProgress` event."""
 
     progress: float
     total: float | None = None

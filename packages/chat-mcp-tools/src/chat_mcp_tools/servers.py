@@ -1,4 +1,4 @@
-"""Where an MCP server is, and how to get to it."""
+"""Addresses of MCP servers, and connections to them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from chat_core.errors import UsageError
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-# What makes a client with the limits that the protocol's authors recommend: this package names no HTTP library.
+# Creates a client with the limits recommended by the SDK, without naming an HTTP library here.
 from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams  # pyright: ignore[reportPrivateUsage] - what a client takes
+    from mcp.client._transport import TransportStreams  # pyright: ignore[reportPrivateUsage] - the type that Client accepts
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A server that is started as a process of its own, and ends with the block. What it says on stderr is shown there.
+    """A server that runs as a child process for the duration of the block. Its stderr goes to this process's stderr.
 
     Args:
-        command: the program.
+        command: program to run.
         args: its arguments.
-        env: variables for it, beside `HOME`, `PATH` and the like. It does not get the environment of this process,
-            which may hold secrets.
-        cwd: where it runs.
-        name: what it is called in metadata and errors; the program and its arguments unless given.
+        env: environment variables in addition to `HOME`, `PATH` and similar ones. The server does not inherit the
+            environment of this process, which may contain secrets.
+        cwd: working directory.
+        name: name in metadata and errors. Default: the command line.
     """
 
     command: str
@@ -44,24 +44,24 @@ class StdioServer:
 
     def __post_init__(self) -> None:
         if isinstance(self.args, str):
-            msg = f"StdioServer() needs its arguments one by one, [{self.args!r}], not {self.args!r}"
+            msg = f"StdioServer() needs a list of arguments, such as [{self.args!r}], not {self.args!r}"
             raise UsageError(msg)
 
     @property
     def label(self) -> str:
-        """Which server it is, in words."""
+        """The server's name for messages and metadata."""
         return self.name or " ".join([self.command, *self.args])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that is reached by streamable HTTP.
+    """A server that is reached over streamable HTTP.
 
     Args:
-        url: its endpoint.
-        headers: sent with every request, such as `Authorization`. No error and no `repr()` shows them.
-        name: what it is called in metadata and errors; its URL, without what may be secret in it, unless given.
+        url: URL of the endpoint.
+        headers: sent with every request, such as `Authorization`. Errors and `repr()` do not contain them.
+        name: name in metadata and errors. Default: the URL without credentials and query.
     """
 
     url: str = field(repr=False)
@@ -69,21 +69,21 @@ class HttpServer:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not _leads_somewhere(self.url):
-            # Not which one came: there may be a secret in it.
-            msg = "HttpServer() needs the URL of an endpoint, http://host… or https://host…, and got another text"
+        if not _is_http_url(self.url):
+            # The message does not contain the value, which may hold a secret.
+            msg = "HttpServer() needs the URL of an endpoint, http://host… or https://host…"
             raise UsageError(msg)
 
     @property
     def label(self) -> str:
-        """Which server it is, in words."""
+        """The server's name for messages and metadata."""
         if self.name:
             return self.name
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _leads_somewhere(url: str) -> bool:
+def _is_http_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -95,26 +95,26 @@ McpServer: TypeAlias = StdioServer | HttpServer
 
 
 def connect(server: McpServer) -> AbstractAsyncContextManager[TransportStreams]:
-    """The transport to a server, to be entered once."""
-    return _started(server) if isinstance(server, StdioServer) else _reached(server)
+    """Return a context manager that opens the transport to `server`. It can be entered once."""
+    return _start_process(server) if isinstance(server, StdioServer) else _open_http(server)
 
 
 @asynccontextmanager
-async def _started(server: StdioServer) -> AsyncGenerator[TransportStreams]:
+async def _start_process(server: StdioServer) -> AsyncGenerator[TransportStreams]:
     parameters = StdioServerParameters(
         command=server.command,
         args=list(server.args),
         env=None if server.env is None else dict(server.env),
         cwd=server.cwd,
     )
-    # Not `sys.stderr`, which a notebook or a test puts something without a file in the place of.
+    # Not `sys.stderr`: notebooks and tests replace it with objects that have no file descriptor.
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123 - opened at once
         async with stdio_client(parameters, errlog=sys.__stderr__ or nowhere) as streams:
             yield streams
 
 
 @asynccontextmanager
-async def _reached(server: HttpServer) -> AsyncGenerator[TransportStreams]:
+async def _open_http(server: HttpServer) -> AsyncGenerator[TransportStreams]:
     headers = None if server.headers is None else dict(server.headers)
     async with (
         create_mcp_http_client(headers=headers) as client,

@@ -1,4 +1,4 @@
-"""What was said, in the JSON of the conventions. It is only made where `record_content` asks for it."""
+"""Messages and tool values as JSON attributes of the semantic conventions, used when `record_content` is on."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from chat_core import Content, File, Messages, Part, Reasoning, Structured, Text
 JsonObject: TypeAlias = dict[str, object]
 
 
-def said_to(messages: Messages) -> tuple[str, str]:
-    """What a model is told: the conversation, and its system instructions apart."""
-    said: list[JsonObject] = []
+def input_of(messages: Messages) -> tuple[str, str]:
+    """Return the conversation and its system instructions as two JSON texts."""
+    conversation: list[JsonObject] = []
     for content in messages.contents:
         if content.role != "system":
-            said.extend(_messages(content))
+            conversation.extend(_messages(content))
     system = [part for content in messages.contents if content.role == "system" for part in _parts(content.parts)]
-    return _json(said), _json(system)
+    return _json(conversation), _json(system)
 
 
-def said_by(turn: Turn) -> str:
-    """What a model said."""
+def output_of(turn: Turn) -> str:
+    """Return the model's turn as JSON text."""
     return _json([{"role": "assistant", "parts": _parts(turn.parts), "finish_reason": turn.finish_reason}])
 
 
 def as_json(value: object) -> str:
-    """A value as an attribute."""
+    """Return `value` as an attribute: a text unchanged, anything else as JSON."""
     return _encodable(value) if isinstance(value, str) else _json(value)
 
 
-def said_of(error: BaseException) -> str:
-    """What an error says of itself; its class, where it cannot say it."""
+def message_of(error: BaseException) -> str:
+    """Return the error's message, or its class name if `str(error)` fails."""
     try:
         return _encodable(str(error))
-    except Exception:  # noqa: BLE001 - a class of somebody else's
+    except Exception:  # noqa: BLE001 - a foreign exception class may raise anything
         return type(error).__qualname__
 
 
@@ -43,9 +43,9 @@ def _messages(content: Content) -> Iterable[JsonObject]:
     role = "assistant" if content.role == "model" else "user"
     for turn in content.turns:
         yield {"role": role, "parts": _parts(turn.parts)}
-        answers = [_answer(tool) for tool in turn.tools if tool.resolved]
-        if answers:
-            yield {"role": "tool", "parts": answers}
+        results = [_tool_result(tool) for tool in turn.tools if tool.resolved]
+        if results:
+            yield {"role": "tool", "parts": results}
 
 
 def _parts(parts: Iterable[Part]) -> list[JsonObject]:
@@ -71,7 +71,7 @@ def _part(part: Part) -> JsonObject:
             return {"type": type(part).__name__.lower()}
 
 
-def _answer(tool: Tool) -> JsonObject:
+def _tool_result(tool: Tool) -> JsonObject:
     return {"type": "tool_call_response", "id": tool.id, "response": tool.result_text()}
 
 
@@ -80,5 +80,5 @@ def _json(value: object) -> str:
 
 
 def _encodable(text: str) -> str:
-    """The text without half a character: an exporter would lose all the spans that it sends with this one."""
+    """Replace lone surrogates: an exporter would drop the whole batch of spans that contains one."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The metrics: what they are called, what they count, and in which buckets."""
+"""The metrics: names, units, descriptions and histogram buckets."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ Facts: TypeAlias = Mapping[str, str | bool | int | float]
 SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 FIRST_SECONDS: Final = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 TOKENS: Final = tuple([4**power for power in range(14)])
-# Minutes, hours, days and weeks: people are asked.
+# Up to weeks: approvers take their time.
 WAITS: Final = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 259_200, 604_800, 2_592_000)
 
 
 @final
 class Instruments:
-    """The histograms of an observer."""
+    """The histograms that an observer records to."""
 
     def __init__(self, meter: Meter) -> None:
         def seconds(name: str, description: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
             return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=buckets)
 
-        self.call = seconds("gen_ai.client.operation.duration", "How long a model call took, with all its attempts")
+        self.call = seconds("gen_ai.client.operation.duration", "Duration of a model call, including all attempts")
         self.first = seconds(
-            "gen_ai.client.operation.time_to_first_chunk", "How long the first of a stream took", FIRST_SECONDS
+            "gen_ai.client.operation.time_to_first_chunk", "Time until the first chunk of a stream", FIRST_SECONDS
         )
-        self.tool = seconds("gen_ai.execute_tool.duration", "How long a tool's body took")
-        self.run = seconds("gen_ai.invoke_agent.duration", "How long a run of a chat took")
-        self.wait = seconds("chat.wait.duration", "How long a call waited for a person or a time", WAITS)
+        self.tool = seconds("gen_ai.execute_tool.duration", "Duration of a tool's body")
+        self.run = seconds("gen_ai.invoke_agent.duration", "Duration of a run of a chat")
+        self.wait = seconds("chat.wait.duration", "Time that a tool call waited for an approval or a schedule", WAITS)
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
             "{token}",
-            "Tokens that were paid for",
+            "Tokens used",
             explicit_bucket_boundaries_advisory=TOKENS,
         )
 
-    def tokens(self, usage: Usage, facts: Facts) -> None:
-        """Count tokens, where anybody has: a count that nobody reported is none."""
+    def record_tokens(self, usage: Usage, facts: Facts) -> None:
+        """Record input and output tokens with the attributes `facts`, if the provider reported a `usage`."""
         if usage:
             self._tokens.record(usage.input_tokens, {**facts, names.TOKEN_TYPE: "input"})
             self._tokens.record(usage.output_tokens, {**facts, names.TOKEN_TYPE: "output"})

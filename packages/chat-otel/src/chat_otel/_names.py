@@ -1,8 +1,7 @@
-"""The names of the semantic conventions for generative AI, and those of what they have no name for.
+"""Attribute names of the OpenTelemetry semantic conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai: they are in development. What is used here is as of
-version 1.42 of the conventions, with `gen_ai.client.operation.duration` and its companions. Names that begin with
-`chat.` are ours.
+Source: https://github.com/open-telemetry/semantic-conventions-genai, version 1.42 (in development). Names that begin
+with `chat.` are not part of the conventions.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ _PROVIDERS: Final = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""Providers that the conventions have another name for."""
+"""Provider names that differ in the conventions."""
 
 _RESPONSES: Final = "-responses"
 
 
 def provider_name(meta: ProviderMeta) -> str:
-    """The provider as the conventions name it."""
+    """Return the conventions' name for the provider."""
     return _PROVIDERS.get(meta.name) or meta.name.removesuffix(_RESPONSES)

@@ -1,10 +1,10 @@
 """Spans and metrics of runs, model calls, tools and waits.
 
 invoke_agent                   a run
-├── chat gpt-5-mini            a model call, with all its attempts
-├── await_approval transfer    a wait, from the question to the decision
+├── chat gpt-5-mini            a model call, including all attempts
+├── await_approval transfer    a wait, from the request for approval to the decision
 ├── execute_tool transfer      a tool's body
-│   └── invoke_agent …         a chat that the tool is
+│   └── invoke_agent …         a chat that is used as a tool
 └── chat gpt-5-mini
 """
 
@@ -23,7 +23,7 @@ from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
 
 from chat_otel import _names as names
-from chat_otel._content import as_json, said_by, said_of, said_to
+from chat_otel._content import as_json, input_of, message_of, output_of
 from chat_otel._instruments import Instruments
 
 if TYPE_CHECKING:
@@ -39,18 +39,17 @@ SCHEMA: Final = "https://opentelemetry.io/schemas/1.42.0"
 
 @final
 class OpenTelemetry:
-    """An observer that makes spans and metrics by the conventions for generative AI.
+    """An observer that records spans and metrics by the semantic conventions for generative AI.
 
-    They go where the application's OpenTelemetry sends them; without an SDK they go nowhere. Nothing of what was said
-    is recorded: no message, no argument, no result, no text of an error, nor who decided.
+    The application's OpenTelemetry SDK exports them; without an SDK nothing is recorded. By default they contain no
+    content: no messages, arguments, results or error texts, and not who decided.
 
     Args:
-        agent_name: what the chat is called, in the names and attributes of its runs. A chat inside another one has the
-            name of its tool.
-        record_content: also record messages, arguments, results and the texts of errors. They may be personal.
-        record_who: also record who decided, as `approve(by=…)` and its like were told.
-        tracer_provider: where spans go; the global one unless given.
-        meter_provider: where metrics go; the global one unless given.
+        agent_name: name of the chat in the span names and attributes of its runs. A nested chat uses its tool's name.
+        record_content: whether to record messages, arguments, results and error texts. They may be personal data.
+        record_who: whether to record who decided, from `approve(by=…)` and similar methods.
+        tracer_provider: destination of spans. Default: the global provider.
+        meter_provider: destination of metrics. Default: the global provider.
     """
 
     def __init__(
@@ -70,34 +69,34 @@ class OpenTelemetry:
         self._runs: dict[RunRecord, Context] = {}
 
     def run(self, record: RunRecord, /) -> _Run:
-        """A span `invoke_agent` around the run."""
-        facts = _asked("invoke_agent", record.provider)
+        """Start the span `invoke_agent` for the run described by `record`."""
+        facts = _provider_facts("invoke_agent", record.provider)
         name = record.name or self._agent_name
         if name is not None:
             facts[names.AGENT] = name
         more: Attributes = {**facts, **_conversation(record), names.RUN_GOES_ON: record.goes_on}
-        span = self._tracer.start_span(_name("invoke_agent", name), attributes=more)
+        span = self._tracer.start_span(_span_name("invoke_agent", name), attributes=more)
         context = self._runs[record] = set_span_in_context(span)
         return _Run(self, record, _Timed(span, context), facts)
 
     def model_call(self, record: CallRecord, /) -> _Call:
-        """A span `chat` or `embeddings` around the call, of kind client."""
+        """Start the client span `chat` or `embeddings` for the model call described by `record`."""
         meta = record.provider
-        facts = _asked(record.operation, meta)
-        more: Attributes = {**facts, **_requested(record.options), names.REQUEST_STREAM: record.streamed}
+        facts = _provider_facts(record.operation, meta)
+        more: Attributes = {**facts, **_option_facts(record.options), names.REQUEST_STREAM: record.streamed}
         if record.run is not None:
             more |= _conversation(record.run)
         if record.structured:
             more[names.OUTPUT_TYPE] = "json"
-        name = _name(record.operation, meta.model)
+        name = _span_name(record.operation, meta.model)
         span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=more)
         if self._content and record.run is not None and span.is_recording():
-            said, system = said_to(record.run.messages)
-            span.set_attributes({names.INPUT_MESSAGES: said, names.SYSTEM_INSTRUCTIONS: system})
+            conversation, system = input_of(record.run.messages)
+            span.set_attributes({names.INPUT_MESSAGES: conversation, names.SYSTEM_INSTRUCTIONS: system})
         return _Call(self, record, _Timed(span), facts)
 
     def tool(self, record: ToolRecord, /) -> _Tool:
-        """A span `execute_tool` around the tool's body."""
+        """Start the span `execute_tool` for the tool body described by `record`."""
         tool = record.tool
         facts: Attributes = {names.OPERATION: "execute_tool", names.TOOL_NAME: tool.name, names.TOOL_TYPE: "function"}
         more: Attributes = {
@@ -109,11 +108,11 @@ class OpenTelemetry:
         }
         if self._content:
             more[names.TOOL_ARGUMENTS] = as_json(dict(tool.effective_arguments))
-        span = self._tracer.start_span(_name("execute_tool", tool.name), attributes=more)
+        span = self._tracer.start_span(_span_name("execute_tool", tool.name), attributes=more)
         return _Tool(self, record, _Timed(span), facts)
 
     def decided(self, record: WaitRecord, /) -> None:
-        """A span from the question to the decision, in the run that goes on behind it."""
+        """Record a span from the request to the decision, in the run that resumes after it."""
         tool = record.tool
         facts: Attributes = {
             names.TOOL_NAME: tool.name,
@@ -125,31 +124,33 @@ class OpenTelemetry:
         if self._who and tool.decisions and tool.decisions[-1].by is not None:
             more[names.WAIT_BY] = tool.decisions[-1].by
         parent = self._runs.get(record.run)
-        name = _name(f"await_{record.kind}", tool.name)
+        name = _span_name(f"await_{record.kind}", tool.name)
         span = self._tracer.start_span(name, parent, attributes=more, start_time=_nanoseconds(record.asked_at))
-        # The two moments may be of two machines, whose clocks differ.
+        # The two times may come from two machines, whose clocks differ.
         ended_at = max(record.asked_at, record.ended_at)
         span.end(_nanoseconds(ended_at))
-        self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _only_words(facts))
-
-    # What its observations do at the end
+        self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _metric_attributes(facts))
 
     def end_run(self, record: RunRecord, timed: _Timed, facts: Attributes) -> None:
-        """The run is over."""
+        """End the span `timed` of the run `record`, and record its metrics with the attributes `facts`."""
         self._runs.pop(record, None)
-        more: Attributes = {names.RUN_OUTCOME: record.outcome, names.RUN_STEPS: record.steps, **_cost(record.usage)}
+        more: Attributes = {
+            names.RUN_OUTCOME: record.outcome,
+            names.RUN_STEPS: record.steps,
+            **_usage_facts(record.usage),
+        }
         if record.finish_reason is not None:
             more[names.RESPONSE_FINISH_REASONS] = (record.finish_reason,)
         if record.pause is not None:
             more[names.RUN_PAUSE] = record.pause.reason
             more[names.RUN_WAITING] = tuple(["/".join(wait.path) for wait in record.pause.waiting])
         facts = {**facts, **self._fail(timed.span, record.error), names.RUN_OUTCOME: record.outcome}
-        self._instruments.run.record(timed.end(more), _only_words(facts))
+        self._instruments.run.record(timed.end(more), _metric_attributes(facts))
 
     def end_call(self, record: CallRecord, timed: _Timed, facts: Attributes) -> None:
-        """The model has answered, or will not."""
-        tried_again = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
-        more: Attributes = {**_cost(record.usage), names.CALL_ATTEMPTS: tried_again + 1}
+        """End the span `timed` of the model call `record`, and record its metrics with the attributes `facts`."""
+        retries = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
+        more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
         if record.first_after is not None:
             more[names.RESPONSE_FIRST_CHUNK] = record.first_after
         facts = {**facts, **self._fail(timed.span, record.error)}
@@ -162,17 +163,17 @@ class OpenTelemetry:
             if turn.metadata is not None and turn.metadata.id is not None:
                 more[names.RESPONSE_ID] = turn.metadata.id
             if self._content:
-                more[names.OUTPUT_MESSAGES] = said_by(turn)
-        # The metrics belong to the span: an SDK that keeps examples finds it in the context.
+                more[names.OUTPUT_MESSAGES] = output_of(turn)
+        # With the span as the current one, an SDK can attach exemplars to the metrics.
         with timed.inside():
-            words = _only_words(facts)
-            self._instruments.tokens(record.usage, words)
+            attributes = _metric_attributes(facts)
+            self._instruments.record_tokens(record.usage, attributes)
             if record.first_after is not None:
-                self._instruments.first.record(record.first_after, words)
-            self._instruments.call.record(timed.end(more), words)
+                self._instruments.first.record(record.first_after, attributes)
+            self._instruments.call.record(timed.end(more), attributes)
 
     def end_tool(self, record: ToolRecord, timed: _Timed, facts: Attributes) -> None:
-        """The tool's body is over."""
+        """End the span `timed` of the tool body `record`, and record its metrics with the attributes `facts`."""
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
         error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResultError()
@@ -180,28 +181,28 @@ class OpenTelemetry:
         facts = {**facts, **self._fail(timed.span, error if failed else None)}
         if self._content and isinstance(status, Completed):
             more[names.TOOL_RESULT] = as_json(status.result)
-        self._instruments.tool.record(timed.end(more), _only_words(facts))
+        self._instruments.tool.record(timed.end(more), _metric_attributes(facts))
 
     def _fail(self, span: Span, error: BaseException | None) -> Attributes:
-        """Say what went wrong, by its class: its text may quote what was said, or a key."""
+        """Mark the span as failed with the error's class name. The message may quote content or a key."""
         if error is None:
             return {}
         kind = type(error)
         name = kind.__qualname__
         if kind.__module__.partition(".")[0] not in {"builtins", "chat_core", SCOPE}:
             name = f"{kind.__module__}.{name}"
-        span.set_status(Status(StatusCode.ERROR, said_of(error) if self._content else None))
+        span.set_status(Status(StatusCode.ERROR, message_of(error) if self._content else None))
         span.set_attribute(names.ERROR, name)
         return {names.ERROR: name}
 
 
 class InvalidResultError(Exception):
-    """The tool returned what cannot be told to a model. It is never raised: its name is an `error.type`."""
+    """A tool returned a value that has no JSON form. Never raised: its name is used as `error.type`."""
 
 
 @final
 class _Timed:
-    """A span that has begun, and since when."""
+    """A started span and its start time."""
 
     __slots__ = ("_begun", "context", "span")
 
@@ -211,11 +212,11 @@ class _Timed:
         self._begun = perf_counter()
 
     def inside(self) -> _Current:
-        """Where the span is the current one."""
+        """Return a context manager in which the span is the current one."""
         return _Current(self.context)
 
     def end(self, attributes: Attributes) -> float:
-        """End the span. Returns the seconds that it took."""
+        """Set `attributes`, end the span and return its duration in seconds."""
         seconds = perf_counter() - self._begun
         self.span.set_attributes(attributes)
         self.span.end()
@@ -224,7 +225,7 @@ class _Timed:
 
 @final
 class _Current:
-    """A context in which another one of OpenTelemetry is current."""
+    """A context manager that attaches an OpenTelemetry context."""
 
     __slots__ = ("_context", "_token")
 
@@ -242,7 +243,7 @@ class _Current:
 
 @final
 class _Run:
-    """A run that is observed."""
+    """An observed run."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -258,7 +259,7 @@ class _Run:
 
 @final
 class _Call:
-    """A model call that is observed."""
+    """An observed model call."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -274,7 +275,7 @@ class _Call:
 
 @final
 class _Tool:
-    """A tool's body that is observed."""
+    """An observed tool body."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -288,11 +289,11 @@ class _Tool:
         self._observer.end_tool(self._record, self._timed, self._facts)
 
 
-def _name(operation: str, of: str | None) -> str:
-    return f"{operation} {of}" if of else operation
+def _span_name(operation: str, subject: str | None) -> str:
+    return f"{operation} {subject}" if subject else operation
 
 
-def _asked(operation: str, meta: ProviderMeta) -> Attributes:
+def _provider_facts(operation: str, meta: ProviderMeta) -> Attributes:
     facts: Attributes = {names.OPERATION: operation, names.PROVIDER: names.provider_name(meta)}
     return {**facts, names.REQUEST_MODEL: meta.model} if meta.model else facts
 
@@ -301,17 +302,17 @@ def _conversation(run: RunRecord) -> Attributes:
     return {names.CONVERSATION: run.conversation_id} if run.conversation_id is not None else {}
 
 
-def _requested(options: ChatOptions) -> Attributes:
-    asked: dict[str, float | int | None] = {
+def _option_facts(options: ChatOptions) -> Attributes:
+    options_set: dict[str, float | int | None] = {
         names.REQUEST_TEMPERATURE: options.temperature,
         names.REQUEST_TOP_P: options.top_p,
         names.REQUEST_MAX_TOKENS: options.max_tokens,
         names.REQUEST_SEED: options.seed,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in options_set.items() if value is not None}
 
 
-def _cost(usage: Usage) -> Attributes:
+def _usage_facts(usage: Usage) -> Attributes:
     if not usage:
         return {}
     parts = {
@@ -319,11 +320,11 @@ def _cost(usage: Usage) -> Attributes:
         names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
         names.REASONING_TOKENS: usage.reasoning_tokens,
     }
-    told: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
-    return {**told, **{name: count for name, count in parts.items() if count}}
+    totals: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
+    return {**totals, **{name: count for name, count in parts.items() if count}}
 
 
-def _only_words(facts: Attributes) -> dict[str, str | bool | int | float]:
+def _metric_attributes(facts: Attributes) -> dict[str, str | bool | int | float]:
     return {name: value for name, value in facts.items() if not isinstance(value, tuple)}
 
 

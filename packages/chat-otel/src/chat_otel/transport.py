@@ -1,4 +1,4 @@
-"""A middleware that makes a span of each request, by the conventions for HTTP clients, and passes its trace on."""
+"""A transport middleware that records a span per request by the semantic conventions for HTTP clients."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ FIRST_ERROR: Final = 400
 
 @final
 class TracingTransport(TransportMiddleware):
-    """Makes a span of each exchange, and tells the server of it in `traceparent`.
+    """Record a span for each exchange and send its trace context in `traceparent`.
 
-    A span ends with its exchange: a stream's when its block has been left. It holds no header, no body, and of the URL
-    neither a query nor a name before the host: some servers take a key there.
+    A span ends with its exchange; for a stream that is when its block is exited. The span contains no header, no
+    body, and the URL without query and user info, because some servers accept a key there.
 
     Args:
-        inner: the transport that does the work.
-        tracer_provider: where spans go; the global one unless given.
-        meter_provider: where metrics go; the global one unless given.
-        clock: tells seconds.
+        inner: the transport that sends the requests.
+        tracer_provider: destination of spans. Default: the global provider.
+        meter_provider: destination of metrics. Default: the global provider.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -61,17 +61,19 @@ class TracingTransport(TransportMiddleware):
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
-        """Begin the span and pass it on; end it when the exchange is over."""
+        """Start a span, add its trace context to the request, and end it with the exchange."""
         request = exchange.request
-        facts = _asked(request)
+        facts = _request_facts(request)
         method = str(facts["http.request.method"])
         name = "HTTP" if method == "_OTHER" else method
-        span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes={**facts, "url.full": _open_url(request)})
-        exchange.request = _passing_on(request, span)
+        span = self._tracer.start_span(
+            name, kind=SpanKind.CLIENT, attributes={**facts, "url.full": _redacted_url(request)}
+        )
+        exchange.request = _with_trace_context(request, span)
         try:
             yield
         finally:
-            facts |= _answered(exchange)
+            facts |= _response_facts(exchange)
             if "error.type" in facts:
                 span.set_status(Status(StatusCode.ERROR))
             span.set_attributes(facts)
@@ -79,7 +81,7 @@ class TracingTransport(TransportMiddleware):
             self._seconds.record(exchange.seconds or 0.0, facts)
 
 
-def _asked(request: Request) -> Attributes:
+def _request_facts(request: Request) -> Attributes:
     host, port = _address(request)
     method = request.method if request.method in METHODS else "_OTHER"
     return {
@@ -98,20 +100,20 @@ def _address(request: Request) -> tuple[str, int]:
     return host.strip("[]"), PORTS[request.scheme]
 
 
-def _open_url(request: Request) -> str:
+def _redacted_url(request: Request) -> str:
     return f"{request.scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
 
 
-def _passing_on(request: Request, span: Span) -> Request:
-    """The request, with the headers of the propagator that the application has chosen."""
-    told: dict[str, str] = {}
-    inject(told, set_span_in_context(span))
-    names = {name.lower() for name in told}
-    kept = [item for item in request.headers if item[0].lower() not in names]
-    return replace(request, headers=(*kept, *told.items()))
+def _with_trace_context(request: Request, span: Span) -> Request:
+    """Return the request with the trace headers of the application's propagator."""
+    trace: dict[str, str] = {}
+    inject(trace, set_span_in_context(span))
+    names = {name.lower() for name in trace}
+    others = [item for item in request.headers if item[0].lower() not in names]
+    return replace(request, headers=(*others, *trace.items()))
 
 
-def _answered(exchange: TransportExchange) -> Attributes:
+def _response_facts(exchange: TransportExchange) -> Attributes:
     facts: Attributes = {}
     if exchange.status is not None:
         facts["http.response.status_code"] = exchange.status
