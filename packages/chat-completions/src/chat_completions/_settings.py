@@ -39,7 +39,7 @@ class Settings:
         """The settings that a vendor's builder begins with."""
         return cls(preset, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
-    def speaking(self, dialect: Dialect) -> Settings:
+    def with_dialect(self, dialect: Dialect) -> Settings:
         """The same in another dialect."""
         return replace(self, dialect=dialect)
 
@@ -52,9 +52,9 @@ class Settings:
         if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"with_model() needs the name of a model, not {model!r}"
             raise UsageError(msg)
-        return self.speaking(replace(self.dialect, model=model))
+        return self.with_dialect(replace(self.dialect, model=model))
 
-    def embedding(self, dimensions: int | None, max_batch: int | None) -> Settings:
+    def with_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
         """The same for vectors of this length, so many at once.
 
         Raises:
@@ -117,14 +117,14 @@ class Adjustable(Connectable):
         """Say how reasoning is asked for, whether it goes back, and where reasoning goes that no provider owns."""
         settings = self._settings
         dialect = settings.dialect.with_reasoning(settings.preset.dialect, style=style, replay=replay, field=field)
-        return self._with(settings.speaking(dialect))
+        return self._with(settings.with_dialect(dialect))
 
     def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
         """Say which schemas the server enforces, and whether they are rewritten for it or sent as they are written."""
         settings = self._settings
         usual = settings.preset.dialect
         dialect = settings.dialect.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
-        return self._with(settings.speaking(dialect))
+        return self._with(settings.with_dialect(dialect))
 
 
 class Addressable(Connectable):

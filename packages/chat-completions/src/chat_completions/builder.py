@@ -44,23 +44,23 @@ class _Configurable(Adjustable, Addressable):
 
     def with_developer_role(self) -> Self:
         """Send instructions as `developer`, not as `system`."""
-        return self._with(self._settings.speaking(replace(self._settings.dialect, system_role="developer")))
+        return self._with(self._settings.with_dialect(replace(self._settings.dialect, system_role="developer")))
 
     def without_stream_usage(self) -> Self:
         """Do not ask streams for their usage: for servers that refuse `stream_options`."""
-        return self._with(self._settings.speaking(replace(self._settings.dialect, stream_usage=False)))
+        return self._with(self._settings.with_dialect(replace(self._settings.dialect, stream_usage=False)))
 
     def with_short_call_ids(self) -> Self:
         """Shorten ids of calls to nine letters and digits where they are anything else: for Mistral's models."""
-        return self._with(self._settings.speaking(replace(self._settings.dialect, short_call_ids=True)))
+        return self._with(self._settings.with_dialect(replace(self._settings.dialect, short_call_ids=True)))
 
     def without_null_content(self) -> Self:
         """Send an empty text as the content of messages that hold calls alone: for servers that refuse null."""
-        return self._with(self._settings.speaking(replace(self._settings.dialect, null_content=False)))
+        return self._with(self._settings.with_dialect(replace(self._settings.dialect, null_content=False)))
 
     def with_embeddings(self, *, dimensions: int | None = None, max_batch: int = 2048) -> Self:
         """Say how long the vectors of `embed()` are, and how many texts one request may hold."""
-        return self._with(self._settings.embedding(dimensions, max_batch))
+        return self._with(self._settings.with_embeddings(dimensions, max_batch))
 
 
 @final
@@ -108,4 +108,4 @@ class ReadyCompletionsBuilder(_Configurable):
         # OpenAI's reasoning models refuse the old name, and many other servers do not know the new one.
         usual: MaxTokensField = "max_completion_tokens" if settings.base_url is None else "max_tokens"
         dialect = replace(settings.dialect, max_tokens_field=settings.max_tokens_field or usual)
-        return CompletionsProvider(**provider_arguments(settings.speaking(dialect)))
+        return CompletionsProvider(**provider_arguments(settings.with_dialect(dialect)))

@@ -31,10 +31,10 @@ from chat_completions.vendor_builders import WithSizedEmbeddings
 from chat_completions.vendors import OLLAMA
 
 PORT: Final = 11434
-EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what a daemon listens on, and nobody can ask
-PATIENCE: Final = 10.0
+WILDCARD_ADDRESSES: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what a daemon listens on, and nobody can ask
+PING_TIMEOUT: Final = 10.0
 """Seconds that a ping waits: a daemon that runs answers at once."""
-DONE: Final = "success"
+SUCCESS_STATUS: Final = "success"
 """The status of a pull that is over."""
 
 
@@ -48,13 +48,13 @@ def host_url(host: str) -> str:
     scheme, found, rest = given.rpartition("://")
     name = port = url = None
     with suppress(ValueError):
-        url = urlsplit(f"{scheme or 'http'}://{_bracketed(rest)}")
+        url = urlsplit(f"{scheme or 'http'}://{_bracket_ipv6(rest)}")
         name, port = url.hostname, url.port
     if url is None or scheme not in {"", "http", "https"} or (not name and port is None) or "@" in given:
         shown = given.rpartition("@")[2]  # what stands before it is a secret
         msg = f"a host is like 'localhost', 'gpu:11434' or 'https://host/path', not {shown!r}"
         raise UsageError(msg)
-    if not name or name in EVERYWHERE:
+    if not name or name in WILDCARD_ADDRESSES:
         name = "127.0.0.1"
     name = f"[{name}]" if ":" in name else name
     # Behind a scheme the port is the one of the scheme, as Ollama's own clients have it.
@@ -63,7 +63,7 @@ def host_url(host: str) -> str:
     return f"{url.scheme}://{place}{url.path.rstrip('/').removesuffix('/v1')}"
 
 
-def _bracketed(rest: str) -> str:
+def _bracket_ipv6(rest: str) -> str:
     """An address of IPv6 alone, as a URL wants it."""
     place, slash, path = rest.partition("/")
     return f"[{place}]{slash}{path}" if place.count(":") > 1 and not place.startswith("[") else rest
@@ -103,7 +103,7 @@ class Pull:
     the connection is closed on leaving, and Ollama stops downloading. What has been downloaded is kept.
     """
 
-    __slots__ = ("_batches", "_ended", "_endpoint", "_held", "_here", "_model", "_stack", "_transport")
+    __slots__ = ("_batches", "_ended", "_endpoint", "_model", "_pending_events", "_pulled", "_stack", "_transport")
 
     def __init__(self, model: str, endpoint: Endpoint, transport: Transport | None) -> None:
         self._model = model
@@ -111,15 +111,15 @@ class Pull:
         self._transport = transport
         self._stack = AsyncExitStack()
         self._batches: AsyncIterator[Sequence[Event]] | None = None
-        self._held: list[Event] = []
+        self._pending_events: list[Event] = []
         self._ended = False
-        self._here = False
+        self._pulled = False
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._finish().__await__()
 
     async def _finish(self) -> None:
-        if self._ended and not self._here:
+        if self._ended and not self._pulled:
             msg = "this pull was left or has failed, and the model is not here: call .pull() again, and it goes on"
             raise UsageError(msg)
         async with self:
@@ -152,14 +152,14 @@ class Pull:
         if self._ended:
             raise StopAsyncIteration
         try:
-            while not self._held:
-                self._held = list(reversed(await self._next()))
-            step = self._step(self._held.pop())
+            while not self._pending_events:
+                self._pending_events = list(reversed(await self._next()))
+            step = self._step(self._pending_events.pop())
         except BaseException:
             await self.aclose()
             raise
-        if step.status == DONE:
-            self._here = True
+        if step.status == SUCCESS_STATUS:
+            self._pulled = True
             await self.aclose()
         return step
 
@@ -186,7 +186,7 @@ class Pull:
         return (await self._stack.enter_async_context(transport.stream(request))).batches()
 
     def _step(self, event: Event) -> PullProgress:
-        said = _object(event.data)
+        said = _parse_object(event.data)
         if said.get("error"):
             failure = error_from_object(said, OLLAMA.name)
             if "file does not exist" in str(failure):
@@ -197,21 +197,21 @@ class Pull:
         return PullProgress(
             status if isinstance(status, str) else "",
             digest if isinstance(digest, str) else None,
-            _size(said.get("total")),
-            _size(said.get("completed")),
+            _byte_count(said.get("total")),
+            _byte_count(said.get("completed")),
         )
 
 
 def _is_last(event: Event) -> bool:
     # A download has thousands of steps, and this tells most of them from the last one without parsing.
-    return DONE.encode() in event.data and _object(event.data).get("status") == DONE
+    return SUCCESS_STATUS.encode() in event.data and _parse_object(event.data).get("status") == SUCCESS_STATUS
 
 
-def _size(value: object) -> int | None:
+def _byte_count(value: object) -> int | None:
     return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
-def _object(data: bytes) -> dict[str, object]:
+def _parse_object(data: bytes) -> dict[str, object]:
     """A JSON object.
 
     Raises:
@@ -246,7 +246,9 @@ class _Daemon(WithSizedEmbeddings):
             NetworkError: nobody answers; the message says how Ollama is started.
             InvalidResponseError: something else answers.
         """
-        request = _root(self._settings).request("/api/version", b"", PATIENCE, stream=False, method="GET")
+        request = _daemon_endpoint(self._settings).request(
+            "/api/version", b"", PING_TIMEOUT, stream=False, method="GET"
+        )
         transport = self._settings.transport
         if transport is not None:
             return await _version(transport, request)
@@ -264,14 +266,14 @@ async def _version(transport: Transport, request: Request) -> str:
         raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
     if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
         raise error_from_response(response.status, response.headers, response.body, OLLAMA.name)
-    version = _object(response.body).get("version")
+    version = _parse_object(response.body).get("version")
     if not isinstance(version, str):
         msg = f"{OLLAMA.name}: what answers tells no version; does Ollama listen there?"
         raise InvalidResponseError(msg, path="version", raw=response.body)
     return version
 
 
-def _addressed(settings: Settings) -> Settings:
+def _with_host_from_environment(settings: Settings) -> Settings:
     """The settings with their host, which `OLLAMA_HOST` says in its own way."""
     if settings.base_url is not None:
         return settings
@@ -283,9 +285,9 @@ def _addressed(settings: Settings) -> Settings:
         return replace(settings, base_url=f"{host_url(host)}/v1")
 
 
-def _root(settings: Settings) -> Endpoint:
+def _daemon_endpoint(settings: Settings) -> Endpoint:
     """Where the daemon itself is, above the part that speaks this wire."""
-    addressed = _addressed(settings)
+    addressed = _with_host_from_environment(settings)
     return endpoint_of(replace(addressed, base_url=(addressed.base_url or "").removesuffix("/v1")))
 
 
@@ -317,7 +319,7 @@ class ReadyOllamaBuilder(_Daemon):
     def pull(self) -> Pull:
         """Download the model, where it is not there yet: `await builder.pull()`, or iterate to see how far it is."""
         settings = self._settings
-        return Pull(settings.dialect.model, _root(settings), settings.transport)
+        return Pull(settings.dialect.model, _daemon_endpoint(settings), settings.transport)
 
     def build(self) -> CompletionsProvider:
         """The provider. Nothing is asked of the daemon yet.
@@ -325,4 +327,4 @@ class ReadyOllamaBuilder(_Daemon):
         Raises:
             UsageError: the host is none, or there is no transport.
         """
-        return CompletionsProvider(**provider_arguments(_addressed(self._settings)))
+        return CompletionsProvider(**provider_arguments(_with_host_from_environment(self._settings)))

@@ -61,7 +61,7 @@ class WithSizedEmbeddings(VendorState):
 
     def with_embeddings(self, *, dimensions: int | None = None, max_batch: int | None = None) -> Self:
         """Set the length of the vectors of `embed()`, and the largest number of texts in one request."""
-        return self._with(self._settings.embedding(dimensions, max_batch))
+        return self._with(self._settings.with_embeddings(dimensions, max_batch))
 
 
 class WithFixedEmbeddings(VendorState):
@@ -71,7 +71,7 @@ class WithFixedEmbeddings(VendorState):
 
     def with_embeddings(self, *, max_batch: int | None = None) -> Self:
         """Set the largest number of texts in one request of `embed()`."""
-        return self._with(self._settings.embedding(None, max_batch))
+        return self._with(self._settings.with_embeddings(None, max_batch))
 
 
 # --- Vendors that differ in their presets alone ----------------------------------------------------------
