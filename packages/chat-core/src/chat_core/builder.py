@@ -76,7 +76,7 @@ class _Configurable:
     def with_options(self, options: ChatOptions) -> Self:
         """Ask the model with these options, over what was set before. A run's own options go over them again."""
         require_options(options, "with_options()")
-        return self._set(options=options.over(self._settings.options))
+        return self._with_settings(options=options.over(self._settings.options))
 
     def with_retry(self, times: int | Retry) -> Self:
         """Repeat each failed provider call up to `times` times, or as a `Retry` says. The default is 2."""
@@ -84,16 +84,21 @@ class _Configurable:
         if not isinstance(retry, Retry):
             require_number(retry, "with_retry()", least=0)
             retry = replace(self._settings.retry, times=retry)
-        return self._set(retry=retry)
+        return self._with_settings(retry=retry)
 
     def with_observer(self, observer: Observer) -> Self:
         """Tell `observer` of every run, model call and tool, and of the waits between them; several see all alike."""
         require_observer(observer)
-        return self._set(observers=(*self._settings.observers, observer))
+        return self._with_settings(observers=(*self._settings.observers, observer))
 
-    def _set(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
+    def _with_settings(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
+        return self._with_attributes(_settings=replace(self._settings, **changes))
+
+    def _with_attributes(self, **attributes: Any) -> Self:  # noqa: ANN401 - the attributes of any builder
+        """Return a copy of this builder with other values of these attributes."""
         clone = copy(self)
-        clone._settings = replace(self._settings, **changes)  # noqa: SLF001 - its own copy
+        for name, value in attributes.items():
+            setattr(clone, name, value)
         return clone
 
 
@@ -112,39 +117,37 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
     def with_tools(self, tools: ToolCollection[Any]) -> Self:
         """Add tools that run whenever the model calls them: they cannot pause the chat."""
         require_collection(tools, "with_tools()")
-        clone = copy(self)
-        clone._scopes = (*self._scopes, ScopedCollection(tools, execute_all))  # noqa: SLF001 - its own copy
-        return clone
+        return self._with_attributes(_scopes=(*self._scopes, ScopedCollection(tools, execute_all)))
 
     def with_max_steps(self, steps: int) -> Self:
         """Ask the model at most so many times in one run, corrections included. The default is 16."""
         require_number(steps, "with_max_steps()", least=1)
-        return self._set(max_steps=steps)
+        return self._with_settings(max_steps=steps)
 
     def with_tool_concurrency(self, limit: int) -> Self:
         """Run at most so many tools at once. The default is 8."""
         require_number(limit, "with_tool_concurrency()", least=1)
-        return self._set(concurrency=limit)
+        return self._with_settings(concurrency=limit)
 
     def with_tool_timeout(self, seconds: float) -> Self:
         """Let a tool that sets no limit of its own run so long. There is none by default."""
         require_number(seconds, "with_tool_timeout()", above=0)
-        return self._set(tool_timeout=seconds)
+        return self._with_settings(tool_timeout=seconds)
 
     def with_before(self, hook: Hook) -> Self:
         """Call `hook` with the conversation before a run's first provider call. Hooks run in the order added."""
         require_hook(hook, "with_before()")
-        return self._set(before=(*self._settings.before, hook))
+        return self._with_settings(before=(*self._settings.before, hook))
 
     def with_after(self, hook: Hook) -> Self:
         """Call `hook` with the conversation after a run's answer; hooks are called in the order added."""
         require_hook(hook, "with_after()")
-        return self._set(after=(*self._settings.after, hook))
+        return self._with_settings(after=(*self._settings.after, hook))
 
     def with_clock(self, now: Callable[[], datetime]) -> Self:
         """Tell by `now`, which returns times with a zone, whether a wait has expired or a schedule is due."""
         require_clock(now, "with_clock()")
-        return self._set(now=now)
+        return self._with_settings(now=now)
 
 
 @final

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 from urllib.parse import urlsplit
 
 from chat_core.errors import UsageError
@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams  # pyright: ignore[reportPrivateUsage] - the type that Client accepts
+    from mcp.client import Transport
 
 
 @final
@@ -94,13 +94,13 @@ def _is_http_url(url: str) -> bool:
 McpServer: TypeAlias = StdioServer | HttpServer
 
 
-def connect(server: McpServer) -> AbstractAsyncContextManager[TransportStreams]:
+def connect(server: McpServer) -> Transport:
     """Return a context manager that opens the transport to `server`. It can be entered once."""
     return _start_process(server) if isinstance(server, StdioServer) else _open_http(server)
 
 
 @asynccontextmanager
-async def _start_process(server: StdioServer) -> AsyncGenerator[TransportStreams]:
+async def _start_process(server: StdioServer) -> AsyncGenerator[Any]:
     parameters = StdioServerParameters(
         command=server.command,
         args=list(server.args),
@@ -114,7 +114,7 @@ async def _start_process(server: StdioServer) -> AsyncGenerator[TransportStreams
 
 
 @asynccontextmanager
-async def _open_http(server: HttpServer) -> AsyncGenerator[TransportStreams]:
+async def _open_http(server: HttpServer) -> AsyncGenerator[Any]:
     headers = None if server.headers is None else dict(server.headers)
     async with (
         create_mcp_http_client(headers=headers) as client,

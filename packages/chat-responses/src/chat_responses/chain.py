@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, Self
 
 from chat_core.json import dump_bytes
 from chat_core.messages import Role, Turn
@@ -19,14 +19,27 @@ from chat_core.messages import Role, Turn
 from chat_responses.options import ResponsesDialect
 from chat_responses.parts import model_items, wire_ids
 
-if TYPE_CHECKING:
-    from hashlib import _Hash  # pyright: ignore[reportPrivateUsage] - it has no other name
-
 SEAL: Final = "seal"
 """Where in a turn's metadata its seal is."""
 
 Encoded = tuple[Role, Turn, bytes]
 """A turn of the history, and its items."""
+
+
+class Digest(Protocol):
+    """A hash object of `hashlib`, whose own type has no public name."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
+        ...
+
+    def copy(self) -> Self:
+        """Return a copy, to which other bytes can be added."""
+        ...
+
+    def hexdigest(self) -> str:
+        """Return the hash of all bytes, in hexadecimal digits."""
+        ...
 
 
 def chains(dialect: ResponsesDialect) -> bool:
@@ -36,7 +49,7 @@ def chains(dialect: ResponsesDialect) -> bool:
 
 def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | None:
     """The place of the last turn that the server has, together with everything before it."""
-    candidates: list[tuple[int, str, _Hash]] = []
+    candidates: list[tuple[int, str, Digest]] = []
     so_far = sha256()
     for place, (role, turn, items) in enumerate(history):
         if role == "model" and (given := _given(turn, dialect)) is not None:
@@ -72,12 +85,12 @@ def _given(turn: Turn, dialect: ResponsesDialect) -> str | None:
     return seal if isinstance(seal, str) and known else None
 
 
-def _with(so_far: _Hash, turn: Turn, dialect: ResponsesDialect) -> str:
+def _with(so_far: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
     whole = so_far.copy()
     whole.update(dump_bytes(model_items(turn, dialect)))
     return whole.hexdigest()[:32]
 
 
-def _add(so_far: _Hash, items: bytes) -> None:
+def _add(so_far: Digest, items: bytes) -> None:
     so_far.update(items)
     so_far.update(b",")

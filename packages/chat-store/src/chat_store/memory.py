@@ -27,6 +27,9 @@ class MemoryStore(BackedStore):
         lease_seconds: how long a run may stand still before it can be overtaken.
         now: the clock, with a zone.
         beside: another one, whose conversations this one shares: what another process would be to a database.
+
+    Attributes:
+        memory: the conversations, shared by the stores that were made beside each other.
     """
 
     def __init__(
@@ -36,8 +39,8 @@ class MemoryStore(BackedStore):
         now: Callable[[], datetime] = utc_now,
         beside: MemoryStore | None = None,
     ) -> None:
-        self._memory: MemoryBackend = MemoryBackend() if beside is None else beside._memory  # noqa: SLF001 - of this very class
-        super().__init__(self._memory, lease_seconds, now)
+        self.memory: MemoryBackend = MemoryBackend() if beside is None else beside.memory
+        super().__init__(self.memory, lease_seconds, now)
 
 
 @final

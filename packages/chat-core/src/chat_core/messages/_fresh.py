@@ -99,6 +99,6 @@ def turn(parts: tuple[Part, ...], at: datetime, reason: FinishReason | None, met
     made.finish_reason = reason
     made.metadata = metadata
     made.created_at = at
-    made.by = made.extra = made._encodings = None  # noqa: SLF001 - as `Turn.__init__` does
+    made.by = made.extra = made.encodings = None  # as `Turn.__init__` does
     done: Turn = made
     return done

@@ -34,9 +34,10 @@ class Turn:
         finish_reason: `None` for what no model said.
         by: `"engine"` for a turn that the library wrote itself (a correction of a structured answer), else `None`.
         created_at: when it was closed.
+        encodings: the cache of `encoded()`, by its keys; `None` while it is empty.
     """
 
-    __slots__ = ("_encodings", "by", "created_at", "extra", "finish_reason", "metadata", "parts")
+    __slots__ = ("by", "created_at", "encodings", "extra", "finish_reason", "metadata", "parts")
 
     def __init__(
         self,
@@ -57,14 +58,14 @@ class Turn:
         self.created_at = created_at or datetime.now(UTC)
         self.by = by
         self.extra = extra
-        self._encodings: dict[Hashable, bytes] | None = None
+        self.encodings: dict[Hashable, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"Turn({list(self.parts)!r}, finish_reason={self.finish_reason!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Turn) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "_encodings"
+            getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "encodings"
         )
 
     __hash__ = object.__hash__
@@ -94,13 +95,13 @@ class Turn:
 
         `key` stands for everything the encoding depends on besides the turn: the codec and its configuration.
         """
-        cache = self._encodings
+        cache = self.encodings
         if cache is not None and (data := cache.get(key)) is not None:
             return data
         data = encode(self)
         if self.settled:
             if cache is None:
-                cache = self._encodings = {}
+                cache = self.encodings = {}
             cache[key] = data
         return data
 
@@ -115,7 +116,7 @@ class Turn:
         # A history of thousands of turns passes here: one that has been encoded costs two look-ups.
         found: list[bytes] = []
         for role, turn in islice(turns, first, None):
-            cache = turn._encodings  # noqa: SLF001 - its own class
+            cache = turn.encodings
             data = cache.get(key) if cache is not None else None
             if data is None:
                 if not turn.settled:
