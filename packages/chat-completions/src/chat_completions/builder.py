@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, final
 
 from chat_core.errors import UsageError
 
-from chat_completions._settings import (
+from chat_completions.settings import (
     Addressable,
     Adjustable,
     Settings,

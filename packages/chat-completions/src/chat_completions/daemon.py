@@ -17,7 +17,7 @@ from chat_core.transport.values import Event, Request
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.shapes import is_object
 
-from chat_completions._settings import (
+from chat_completions.settings import (
     Settings,
     default_transport,
     endpoint_of,

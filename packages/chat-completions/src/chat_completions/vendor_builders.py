@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeAlias, final, ove
 
 from chat_core.errors import UsageError
 
-from chat_completions._settings import (
+from chat_completions.settings import (
     Addressable,
     Adjustable,
     Settings,

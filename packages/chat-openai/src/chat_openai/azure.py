@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from chat_core.errors import UsageError
 
-from chat_openai._settings import Connectable, Settings, environment, require_secret, require_url
+from chat_openai.settings import Connectable, Settings, environment, require_secret, require_url
 from chat_openai.builder import (
     RESPONSES_CHOSEN_HINTS,
     RESPONSES_ONLY_HINTS,

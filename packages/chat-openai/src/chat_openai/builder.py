@@ -30,7 +30,7 @@ from chat_core.transport.protocol import Transport
 from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_responses.options import DEFAULT_PROVIDER as RESPONSES
 
-from chat_openai._settings import Connectable, Settings, Wire, endpoint_for, require_text, require_url
+from chat_openai.settings import Connectable, Settings, Wire, endpoint_for, require_text, require_url
 from chat_openai.client import OpenAICompletionsProvider, OpenAIEmbeddings, OpenAIProvider
 from chat_openai.native import NativeTool
 from chat_openai.presets import OPENAI

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, final
 
 from chat_core.errors import UsageError
 
-from chat_openai._settings import Settings, require_text
+from chat_openai.settings import Settings, require_text
 from chat_openai.builder import (
     COMPLETIONS_ONLY_HINTS,
     RESPONSES_ONLY_HINTS,
