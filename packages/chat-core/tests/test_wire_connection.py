@@ -97,6 +97,11 @@ def test_a_missing_secret_is_refused(value: str | None) -> None:
         require_secret("with_api_key", cast("str", value), "a key")
 
 
+def test_what_is_no_secret_is_refused_without_showing_it() -> None:
+    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key; it got bytes$"):
+        require_secret("with_api_key", cast("str", b"s3cret"), "a key")
+
+
 def test_a_missing_name_is_refused() -> None:
     assert require_model("with_model", "m") == "m"
     assert require_provider_name("p") == "p"

@@ -6,20 +6,14 @@ Both are immutable: every `with_…` returns a new one. What the types forbid fa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, Self, final
+from typing import Self, final
 
-from chat_core.errors import UsageError
+from chat_core.wire.connection import require_provider_name
 
-from chat_completions.settings import (
-    Addressable,
-    Adjustable,
-    Settings,
-    provider_arguments,
-    raise_missing_attribute,
-)
 from chat_completions.client import CompletionsProvider
 from chat_completions.options import MaxTokensField
 from chat_completions.presets import ANY_SERVER
+from chat_completions.settings import Addressable, Adjustable, Settings, provider_arguments
 
 
 class _Configurable(Adjustable, Addressable):
@@ -32,10 +26,7 @@ class _Configurable(Adjustable, Addressable):
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
         """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
-        if not name:
-            msg = "with_provider_name() needs a name, not an empty text"
-            raise UsageError(msg)
-        dialect = replace(self._settings.dialect, provider=name)
+        dialect = replace(self._settings.dialect, provider=require_provider_name(name))
         return self._with(replace(self._settings, dialect=dialect, description=description))
 
     def with_max_tokens_field(self, name: MaxTokensField) -> Self:
@@ -76,11 +67,8 @@ class CompletionsBuilder(_Configurable):
         """Ask for `model`, by the server's name for it."""
         return ReadyCompletionsBuilder(self._settings.for_model(model))
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            hint = "build() needs a model: call .with_model('…') first" if name == "build" else None
-            raise_missing_attribute(self, name, hint)
+    def _missing_method_hint(self, name: str) -> str | None:
+        return "build() needs a model: call .with_model('…') first" if name == "build" else None
 
 
 @final
@@ -89,14 +77,10 @@ class ReadyCompletionsBuilder(_Configurable):
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            hint = None
-            if name == "with_model":
-                model = self._settings.dialect.model
-                hint = f"it has its model, {model!r}: begin with CompletionsBuilder() for another one"
-            raise_missing_attribute(self, name, hint)
+    def _missing_method_hint(self, name: str) -> str | None:
+        if name != "with_model":
+            return None
+        return f"it has its model, {self._settings.dialect.model!r}: begin with CompletionsBuilder() for another one"
 
     def build(self) -> CompletionsProvider:
         """The provider.

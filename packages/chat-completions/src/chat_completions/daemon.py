@@ -14,19 +14,13 @@ from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncate
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Event, Request
+from chat_core.wire.connection import default_transport, naming_variable, read_environment
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.shapes import is_object
 
-from chat_completions.settings import (
-    Settings,
-    default_transport,
-    endpoint_of,
-    environment,
-    in_variable,
-    provider_arguments,
-)
 from chat_completions.client import CompletionsProvider
 from chat_completions.errors import error_from_object, error_from_response, error_without_response
+from chat_completions.settings import Settings, endpoint_for, provider_arguments
 from chat_completions.vendor_builders import WithSizedEmbeddings
 from chat_completions.vendors import OLLAMA
 
@@ -278,17 +272,17 @@ def _with_host_from_environment(settings: Settings) -> Settings:
     if settings.base_url is not None:
         return settings
     variable = OLLAMA.base_url_variable or ""
-    host = environment(variable)
+    host = read_environment(variable)
     if host is None:
         return replace(settings, base_url=OLLAMA.base_url)
-    with in_variable(variable):
+    with naming_variable(variable):
         return replace(settings, base_url=f"{host_url(host)}/v1")
 
 
 def _daemon_endpoint(settings: Settings) -> Endpoint:
     """Where the daemon itself is, above the part that speaks this wire."""
     addressed = _with_host_from_environment(settings)
-    return endpoint_of(replace(addressed, base_url=(addressed.base_url or "").removesuffix("/v1")))
+    return endpoint_for(replace(addressed, base_url=(addressed.base_url or "").removesuffix("/v1")))
 
 
 @final

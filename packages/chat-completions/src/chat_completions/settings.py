@@ -1,15 +1,21 @@
-"""What builders of this wire have in common: what they have been told, and what comes of it when they build."""
+"""The settings and methods that the builders of this wire share, and the arguments of a provider they lead to."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Literal, NoReturn, Self, TypedDict, final
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypedDict, final
 
 from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
+from chat_core.wire.connection import (
+    AddressBuilder,
+    Connection,
+    ConnectionBuilder,
+    credentials_for,
+    naming_variable,
+    read_environment,
+    require_model,
+)
 from chat_core.wire.endpoint import Endpoint
 
 from chat_completions.errors import ErrorPatterns
@@ -19,20 +25,24 @@ from chat_completions.presets import AnyPreset
 
 @final
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a builder has been told. `None` is decided when it builds."""
+class Settings(Connection):
+    """The settings of a builder. `None` is decided when it builds.
+
+    Attributes:
+        suffix: appended to the name of the model.
+    """
 
     preset: AnyPreset
     dialect: Dialect
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    transport: Transport | None = None
     description: str = ""
     max_tokens_field: MaxTokensField | None = None
     max_embedding_batch: int = 2048
     suffix: str = ""
-    """Said behind the name of the model."""
+
+    @property
+    def key_header(self) -> str:
+        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        return self.preset.key_header
 
     @classmethod
     def of(cls, preset: AnyPreset) -> Self:
@@ -49,10 +59,7 @@ class Settings:
         Raises:
             UsageError: it has no name.
         """
-        if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_model() needs the name of a model, not {model!r}"
-            raise UsageError(msg)
-        return self.with_dialect(replace(self.dialect, model=model))
+        return self.with_dialect(replace(self.dialect, model=require_model("with_model", model)))
 
     def with_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
         """The same for vectors of this length, so many at once.
@@ -68,44 +75,13 @@ class Settings:
         return replace(self, dialect=replace(self.dialect, dimensions=dimensions), max_embedding_batch=batch)
 
 
-class Connectable:
-    """What can be said to every builder, in every state."""
+class Adjustable(ConnectionBuilder[Settings]):
+    """A builder of this wire, with the methods for what depends on the model."""
 
-    __slots__ = ("_settings",)
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.preset.title}, model={self._settings.dialect.model!r})"
-
-    def _with(self, settings: Settings) -> Self:
-        return type(self)(settings)
-
-    def with_api_key(self, key: str) -> Self:
-        """Send `key`. Without it, the server's own address gets the key in its variable of the environment."""
-        if not isinstance(key, str) or not key.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = "with_api_key() needs a key, and it got nothing: is its environment variable set?"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, api_key=key.strip()))
-
-    def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Send these headers too; one of the same name replaces the earlier one."""
-        merged = {name.lower(): value for name, value in (*self._settings.headers, *headers.items())}
-        return self._with(replace(self._settings, headers=tuple(merged.items())))
-
-    def with_transport(self, transport: Transport) -> Self:
-        """Travel by `transport`, which stays open when the provider closes. Without it, the httpx transport is used."""
-        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
-            raise UsageError(msg)
-        return self._with(replace(self._settings, transport=transport))
-
-
-class Adjustable(Connectable):
-    """What depends on the model, and not on the server alone."""
-
-    __slots__ = ()
 
     def with_reasoning(
         self,
@@ -127,36 +103,10 @@ class Adjustable(Connectable):
         return self._with(settings.with_dialect(dialect))
 
 
-class Addressable(Connectable):
-    """What can be said to a builder whose server may be elsewhere."""
+class Addressable(AddressBuilder[Settings]):
+    """A builder whose server may be anywhere."""
 
     __slots__ = ()
-
-    def with_base_url(self, url: str) -> Self:
-        """Ask the server at `url`, the part before `/chat/completions`; a query in it goes with every request."""
-        return self._with(replace(self._settings, base_url=checked_url("with_base_url", url)))
-
-
-def checked_url(method: str, url: str) -> str:
-    """A URL as a caller gave it.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-        shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{method}() needs a URL like 'http://localhost:8080/v1', not {shown!r}"
-        raise UsageError(msg)
-    return url
-
-
-def raise_missing_attribute(owner: object, name: str, hint: str | None) -> NoReturn:
-    """Raise the error for an attribute that the builder `owner` does not have.
-
-    Raises:
-        AttributeError: Always, with `hint` as its message where there is one.
-    """
-    raise AttributeError(hint or f"{type(owner).__name__!r} object has no attribute {name!r}")
 
 
 # --- What comes of it ----------------------------------------------------------------------------------
@@ -183,8 +133,8 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
     """
     return {
         "dialect": replace(settings.dialect, model=f"{settings.dialect.model}{settings.suffix}"),
-        "endpoint": endpoint_of(settings),
-        "transport": settings.transport if settings.transport is not None else default_transport(),
+        "endpoint": endpoint_for(settings),
+        "transport": settings.transport_or_default(),
         "owns_transport": settings.transport is None,
         "description": settings.description,
         "max_embedding_batch": settings.max_embedding_batch,
@@ -193,7 +143,7 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
     }
 
 
-def endpoint_of(settings: Settings) -> Endpoint:
+def endpoint_for(settings: Settings) -> Endpoint:
     """Where the requests go, with the key.
 
     Raises:
@@ -201,59 +151,28 @@ def endpoint_of(settings: Settings) -> Endpoint:
     """
     preset, headers = settings.preset, _headers(settings)
     variable = preset.base_url_variable
-    if settings.base_url is None and variable is not None and (url := environment(variable)) is not None:
-        with in_variable(variable):
+    if settings.base_url is None and variable is not None and (url := read_environment(variable)) is not None:
+        with naming_variable(variable):
             return Endpoint(url, headers)
     return Endpoint(settings.base_url or preset.base_url or "", headers)
 
 
-def environment(name: str) -> str | None:
-    """What a variable of the environment says; `None` where it says nothing."""
-    return os.environ.get(name, "").strip() or None
-
-
-@contextmanager
-def in_variable(name: str) -> Generator[None, None, None]:
-    """Tell where a mistake stands, that is in a variable of the environment."""
-    try:
-        yield
-    except UsageError as error:
-        msg = f"{name}: {error}"
-        raise UsageError(msg) from None
-
-
 def _headers(settings: Settings) -> dict[str, str]:
-    headers, preset = dict(settings.headers), settings.preset
-    key = settings.api_key or _key(settings, headers)
-    if key is None:
+    headers = dict(settings.headers)
+    if settings.has_credentials or (key := _key_from_environment(settings)) is None:
         return headers
-    return {preset.key_header: f"Bearer {key}" if preset.key_header == "authorization" else key} | headers
+    return {settings.key_header: credentials_for(settings.key_header, key)} | headers
 
 
-def _key(settings: Settings, headers: Mapping[str, str]) -> str | None:
-    """The key in the environment. It is the one of the vendor, and goes to no other server."""
+def _key_from_environment(settings: Settings) -> str | None:
+    """Return the vendor's key in the environment. It is never sent to another server."""
     preset = settings.preset
-    elsewhere = settings.base_url is not None and not preset.own_server
-    if elsewhere or preset.key_header in headers or "authorization" in headers:
+    if settings.base_url is not None and not preset.own_server:
         return None
-    key = next((found for name in preset.key_variables if (found := environment(name))), None)
+    key = read_environment(*preset.key_variables)
     if key is None and preset.key_needed and settings.transport is None:
         msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
         if not preset.own_server:
             msg += "; a server that needs none is named with .with_base_url('…')"
         raise UsageError(msg)
     return key
-
-
-def default_transport() -> Transport:
-    """A transport of the provider's own.
-
-    Raises:
-        UsageError: it is not installed.
-    """
-    try:
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
-    except ImportError as error:
-        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
-        raise UsageError(msg) from error
-    return HttpxTransport()

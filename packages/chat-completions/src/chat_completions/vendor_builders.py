@@ -8,19 +8,13 @@ says what is missing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeAlias, final, overload
+from typing import Literal, Self, TypeAlias, final, overload
 
 from chat_core.errors import UsageError
 
-from chat_completions.settings import (
-    Addressable,
-    Adjustable,
-    Settings,
-    provider_arguments,
-    raise_missing_attribute,
-)
 from chat_completions.client import CompletionsChatProvider, CompletionsProvider
 from chat_completions.presets import AnyPreset, Embeddings, FixedEmbeddings, NoEmbeddings, Preset, SizedEmbeddings
+from chat_completions.settings import Addressable, Adjustable, Settings, provider_arguments
 from chat_completions.vendors import HUGGINGFACE
 
 Routing: TypeAlias = Literal["fastest", "cheapest", "preferred"]
@@ -47,11 +41,6 @@ class VendorState(Adjustable):
         if name == "with_embeddings":
             return f"{title} has no embeddings on this wire: build a model of another vendor for them"
         return None
-
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise_missing_attribute(self, name, None if name.startswith("_") else self._missing_method_hint(name))
 
 
 class WithSizedEmbeddings(VendorState):

@@ -15,8 +15,8 @@ from typing import Final, Self, final
 from urllib.parse import quote, unquote
 
 from chat_core.errors import UsageError
+from chat_core.wire.connection import AUTHORIZATION, read_environment, require_secret
 
-from chat_openai.settings import Connectable, Settings, environment, require_secret, require_url
 from chat_openai.builder import (
     RESPONSES_CHOSEN_HINTS,
     RESPONSES_ONLY_HINTS,
@@ -28,6 +28,7 @@ from chat_openai.builder import (
 )
 from chat_openai.client import OpenAICompletionsProvider, OpenAIProvider
 from chat_openai.presets import AZURE
+from chat_openai.settings import Connectable, Settings, require_url
 
 ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"
 API_VERSION_VARIABLE: Final = "OPENAI_API_VERSION"
@@ -50,8 +51,8 @@ class _Azure(Connectable):
 
     def with_bearer_token(self, token: str) -> Self:
         """Send a token of Entra ID, and no key. It expires; a transport of your own can send a new one each time."""
-        given = require_secret(token, "with_bearer_token", "a token")
-        return self._with(api_key=None).with_headers({"authorization": f"Bearer {given}"})
+        secret = require_secret("with_bearer_token", token, "a token")
+        return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
 
 @final
@@ -69,7 +70,7 @@ class AzureBuilder(_Azure):
         Raises:
             UsageError: It is no URL, or the URL of a request, or there is none.
         """
-        url = environment(ENDPOINT_VARIABLE) if url is None else url
+        url = read_environment(ENDPOINT_VARIABLE) if url is None else url
         if url is None:
             msg = f"there is no endpoint: with_endpoint('https://NAME.openai.azure.com'), or set {ENDPOINT_VARIABLE}"
             raise UsageError(msg)
@@ -132,7 +133,7 @@ class AzureEndpointBuilder(_Azure):
 
     def _by_version(self, method: str, name: str, api_version: str | None) -> Settings:
         settings = self._settings.for_model(name, method, "a deployment")
-        version = api_version or environment(API_VERSION_VARIABLE)
+        version = api_version or read_environment(API_VERSION_VARIABLE)
         if version is None:
             msg = (
                 f"{method}() needs a version of the API: {method}({name!r}, api_version='2025-04-01-preview'), or set "

@@ -26,14 +26,13 @@ from chat_completions import (
 from chat_completions.options import DEFAULT_PROVIDER as COMPLETIONS
 from chat_completions.options import ReasoningReplay, ReasoningStyle
 from chat_core.errors import UsageError
-from chat_core.transport.protocol import Transport
 from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_responses.options import DEFAULT_PROVIDER as RESPONSES
 
-from chat_openai.settings import Connectable, Settings, Wire, endpoint_for, require_text, require_url
 from chat_openai.client import OpenAICompletionsProvider, OpenAIEmbeddings, OpenAIProvider
 from chat_openai.native import NativeTool
 from chat_openai.presets import OPENAI
+from chat_openai.settings import Connectable, Settings, Wire, endpoint_for, require_text, require_url
 
 NextT = TypeVar("NextT")
 
@@ -54,7 +53,7 @@ def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOpt
     wire = ResponsesProvider(
         replace(settings.responses, model=settings.model),
         endpoint_for(settings, "responses"),
-        transport_for(settings),
+        settings.transport_or_default(),
         owns_transport=settings.transport is None,
         description=settings.description,
     )
@@ -96,27 +95,11 @@ def _completions(settings: Settings, wire: Wire, dialect: Dialect) -> Completion
     return CompletionsProvider(
         dialect,
         endpoint_for(settings, wire),
-        transport_for(settings),
+        settings.transport_or_default(),
         owns_transport=settings.transport is None,
         description=settings.description,
         max_embedding_batch=settings.max_embedding_batch,
     )
-
-
-def transport_for(settings: Settings) -> Transport:
-    """The transport that was given, or one of the provider's own.
-
-    Raises:
-        UsageError: none was given, and the default one is not installed.
-    """
-    if settings.transport is not None:
-        return settings.transport
-    try:
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the default is imported late
-    except ImportError as error:
-        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
-        raise UsageError(msg) from error
-    return HttpxTransport()
 
 
 # --- What one wire alone has ---------------------------------------------------------------------------
@@ -207,7 +190,7 @@ class OnCompletions(Connectable):
         """
         usual = self._settings.vendor.preset.dialect
         dialect = self._settings.completions.with_reasoning(usual, style=style, replay=replay, field=field)
-        return self._with(completions=dialect)
+        return self._with(replace(self._settings, completions=dialect))
 
     def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
         """Set which schemas the server enforces.
@@ -219,7 +202,7 @@ class OnCompletions(Connectable):
         """
         usual = self._settings.vendor.preset.dialect
         dialect = self._settings.completions.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
-        return self._with(completions=dialect)
+        return self._with(replace(self._settings, completions=dialect))
 
 
 class ThroughGateway(Connectable):
@@ -450,8 +433,6 @@ def _completions_at(url: str, settings: Settings) -> CompletionsBuilder:
 
 def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
     """The builder of a wire with what was said so far, but for what OpenAI alone is told."""
-    if settings.api_key is not None:
-        builder = builder.with_api_key(settings.api_key)
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
     return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAI_HEADERS})

@@ -7,12 +7,11 @@ and tools of its own (`openrouter:web_search`), which a run declares by the `too
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, Self, TypeAlias, final
 
 from chat_core.errors import UsageError
 
-from chat_openai.settings import Settings, require_text
 from chat_openai.builder import (
     COMPLETIONS_ONLY_HINTS,
     RESPONSES_ONLY_HINTS,
@@ -25,6 +24,7 @@ from chat_openai.builder import (
 from chat_openai.client import OpenRouterProvider
 from chat_openai.native import require_range, require_texts, without_none
 from chat_openai.presets import OPENROUTER
+from chat_openai.settings import Settings, require_text
 
 _SEVERAL: Final = ("order", "only", "ignore", "quantizations")
 """What `Routing` has several of."""
@@ -226,7 +226,7 @@ class _Routed(_OpenRouter):
         return self._with_body({"session_id": require_text(session, "with_session", "a name")})
 
     def _with_body(self, changes: Mapping[str, object]) -> Self:
-        return self._with(body=tuple({**dict(self._settings.body), **changes}.items()))
+        return self._with(replace(self._settings, body=tuple({**dict(self._settings.body), **changes}.items())))
 
 
 class _Transformed(_Routed, OnCompletions):

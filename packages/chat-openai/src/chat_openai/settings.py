@@ -1,15 +1,14 @@
-"""What the builders of this package have in common: what they have been told, and where it leads."""
+"""The settings and methods that the builders of this package share, and the endpoint they lead to."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, final
+from dataclasses import dataclass, replace
+from typing import Literal, Self, final
 
 from chat_completions import Dialect
 from chat_core.errors import UsageError
-from chat_core.transport.protocol import Transport
+from chat_core.wire import connection
+from chat_core.wire.connection import Connection, ConnectionBuilder, credentials_for, read_environment
 from chat_core.wire.endpoint import Endpoint
 from chat_responses import ResponsesDialect
 
@@ -21,8 +20,8 @@ Wire = Literal["responses", "completions", "embeddings"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a builder has been told.
+class Settings(Connection):
+    """The settings of a builder.
 
     Attributes:
         bases: the URLs to ask at, by wire, where they are not the vendor's own.
@@ -36,15 +35,17 @@ class Settings:
     completions: Dialect
     model: str = ""
     bases: tuple[tuple[Wire, str], ...] = ()
-    api_key: str | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    transport: Transport | None = None
     description: str = ""
     tools: tuple[NativeTool, ...] = ()
     body: tuple[tuple[str, object], ...] = ()
     summary: Literal["auto", "concise", "detailed"] | None = None
     dimensions: int | None = None
     max_embedding_batch: int = 2048
+
+    @property
+    def key_header(self) -> str:
+        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        return self.vendor.preset.key_header
 
     @classmethod
     def of(cls, vendor: Vendor) -> Self:
@@ -78,42 +79,17 @@ class Settings:
         return replace(self, dimensions=dimensions, max_embedding_batch=batch)
 
 
-class Connectable:
-    """What can be said to every builder, in every state."""
+class Connectable(ConnectionBuilder[Settings]):
+    """A builder of this package, in any state."""
 
-    __slots__ = ("_settings",)
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.vendor.preset.title}, model={self._settings.model!r})"
 
-    def _with(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of Settings
-        return type(self)(replace(self._settings, **changes))
-
-    def with_api_key(self, key: str) -> Self:
-        """Send `key`, whatever the environment says, or an earlier header."""
-        given = require_secret(key, "with_api_key", "a key: is its environment variable set?")
-        taken = {"authorization", self._settings.vendor.preset.key_header}
-        headers = tuple([header for header in self._settings.headers if header[0] not in taken])
-        return self._with(api_key=given, headers=headers)
-
-    def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Send these headers too; one of the same name replaces the earlier one."""
-        merged = {name.lower(): value for name, value in (*self._settings.headers, *headers.items())}
-        return self._with(headers=tuple(merged.items()))
-
-    def with_transport(self, transport: Transport) -> Self:
-        """Travel by `transport`, which stays open when the provider closes. Without it, the httpx transport is used."""
-        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
-            raise UsageError(msg)
-        return self._with(transport=transport)
-
     def with_description(self, description: str) -> Self:
         """Describe the provider in words of your own, for a router or a log."""
-        return self._with(description=description)
+        return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
         """Return why `name` is unavailable in this state, or None if no state has it."""
@@ -123,12 +99,6 @@ class Connectable:
         if name in {"with_model", "with_deployment"}:
             return f"it has its model, {self._settings.model!r}: begin anew for another one"
         return None
-
-    if not TYPE_CHECKING:  # pragma: no branch
-
-        def __getattr__(self, name: str) -> NoReturn:
-            reason = None if name.startswith("_") else self._missing_method_hint(name)
-            raise AttributeError(reason or f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def require_text(value: str, method: str, what: str) -> str:
@@ -143,37 +113,13 @@ def require_text(value: str, method: str, what: str) -> str:
     return value
 
 
-def require_secret(value: str, method: str, what: str) -> str:
-    """The same of what no error may show.
-
-    Raises:
-        UsageError: it is none, or empty.
-    """
-    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{method}() needs {what}; it got {type(value).__name__}"
-        raise UsageError(msg)
-    if not value.strip():
-        msg = f"{method}() needs {what}; it got nothing"
-        raise UsageError(msg)
-    return value.strip()
-
-
 def require_url(method: str, url: str) -> str:
-    """A URL as a caller gave it.
+    """Return a URL that a caller passed, without the slash at its end.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it has no scheme, or is not text.
     """
-    if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-        shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{method}() needs a URL like 'https://example.org/v1', not {shown!r}"
-        raise UsageError(msg)
-    return url.rstrip("/")
-
-
-def environment(name: str) -> str | None:
-    """What a variable of the environment says; `None` where it says nothing."""
-    return os.environ.get(name, "").strip() or None
+    return connection.require_url(method, url, "https://example.org/v1").rstrip("/")
 
 
 def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
@@ -186,13 +132,12 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
 
 
 def _headers(settings: Settings) -> dict[str, str]:
-    headers, preset = dict(settings.headers), settings.vendor.preset
-    if settings.api_key is None and headers.keys() & {preset.key_header, "authorization"}:
+    headers, variables = dict(settings.headers), settings.vendor.preset.key_variables
+    if settings.has_credentials:
         return headers
-    key = settings.api_key or next((found for name in preset.key_variables if (found := environment(name))), None)
-    if key is None:
-        if settings.transport is None:
-            msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
-            raise UsageError(msg)
-        return headers
-    return {preset.key_header: f"Bearer {key}" if preset.key_header == "authorization" else key} | headers
+    if (key := read_environment(*variables)) is not None:
+        return {settings.key_header: credentials_for(settings.key_header, key)} | headers
+    if settings.transport is None:
+        msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(variables)}"
+        raise UsageError(msg)
+    return headers

@@ -128,8 +128,11 @@ def require_secret(method: str, value: str, what: str) -> str:
     Raises:
         UsageError: it is empty, or not text.
     """
-    if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+    if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
         msg = f"{method}() needs {what}, and it got nothing: is its environment variable set?"
+        raise UsageError(msg)
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"{method}() needs {what}; it got {type(value).__name__}"
         raise UsageError(msg)
     return value.strip()
 
