@@ -15,7 +15,7 @@ from .workspace import PACKAGES, ROOT
 WRONG_ARROWS = [
     ("chat_core/usage.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
     ("chat_transport_httpx/wrong.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
-    ("chat_completions/wrong.py", "import chat_transport_httpx", "Only a builder's default names a transport"),
+    ("chat_completions/wrong.py", "import chat_transport_httpx", "No transport is imported outside the transports"),
     ("chat_store/wrong.py", "import chat_testing", "A wire knows the core, the core knows nobody"),
     ("chat_testing/wrong.py", "import chat_store", "The test suites know the core alone"),
     ("chat_core/usage.py", "import httpx", "No HTTP library outside a transport"),
