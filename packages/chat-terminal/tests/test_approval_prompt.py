@@ -24,7 +24,7 @@ from chat_core import (
     Wait,
 )
 from chat_core.testing import ScriptedProvider
-from chat_terminal.approval_prompt import apply, ask
+from chat_terminal.approval_prompt import apply_decisions, prompt_decisions
 from chat_terminal.screen import Screen
 from click.testing import CliRunner
 
@@ -55,7 +55,7 @@ def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bo
     @click.command()
     def command() -> None:
         screen = Screen(quiet=quiet)
-        apply(ask(waiting, screen, "ana"), messages, screen)
+        apply_decisions(prompt_decisions(waiting, screen, "ana"), messages, screen)
 
     ended = CliRunner().invoke(command, input=typed, catch_exceptions=False)
     return ended.output

@@ -170,7 +170,7 @@ def test_the_file_of_the_sessions_is_said_before_or_behind_a_command(chat: Any, 
 
 
 def test_a_session_that_came_to_nothing_can_be_forgotten(chat: Any, desk: Any) -> None:
-    Sessions(desk.folder / "state" / "chats.db").use("ghost", "nothing", {})
+    Sessions(desk.folder / "state" / "chats.db").record_use("ghost", "nothing", {})
 
     assert chat("show", "ghost").code == FAILED
     assert chat("forget", "ghost").code == ANSWERED
@@ -330,7 +330,7 @@ def test_the_model_that_comes_with_it_chooses_its_words_no_more_freely_than_it_i
     def chosen(_name: str, _base_url: str | None) -> object:
         return importlib.import_module("watched").model
 
-    monkeypatch.setattr(commands, "choose", chosen)
+    monkeypatch.setattr(commands, "build_model", chosen)
     chat("Pay Bo.", "--tools", "mine:tools", "--model", *model.split())
 
     assert [asked for asked, _ in watched] == [temperature]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, ToolCollection
 from chat_core.testing import ScriptedProvider
-from chat_terminal.forced_choice import Freed
+from chat_terminal.forced_choice import FirstStepToolChoice
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def test_a_choice_holds_until_the_model_has_called(*, streaming: bool) -> 
     model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.", "You are welcome.")
     chat = (
         ChatBuilder()
-        .with_model(Freed(model))
+        .with_model(FirstStepToolChoice(model))
         .with_tools(tools())
         .with_options(ChatOptions(tool_choice="required"))
         .build()
@@ -50,7 +50,7 @@ async def test_a_choice_holds_until_the_model_has_called(*, streaming: bool) -> 
 async def test_another_choice_stays_what_it_is(choice: str | None) -> None:
     model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.")
     options = ChatOptions() if choice is None else ChatOptions(tool_choice="none" if choice == "none" else "auto")
-    chat = ChatBuilder().with_model(Freed(model)).with_tools(tools()).with_options(options).build()
+    chat = ChatBuilder().with_model(FirstStepToolChoice(model)).with_tools(tools()).with_options(options).build()
     await chat.complete(Messages.from_user("Pay Bo."))
 
     assert [call.options.tool_choice for call in model.asked] == [choice, choice]
@@ -64,15 +64,15 @@ async def test_it_says_what_the_model_is_and_closes_it() -> None:
 
     metadata = ScriptedProvider("Hello.").metadata
     model: Any = SimpleNamespace(metadata=metadata, aclose=close)
-    assert Freed(model).metadata is metadata
-    await Freed(model).aclose()
+    assert FirstStepToolChoice(model).metadata is metadata
+    await FirstStepToolChoice(model).aclose()
     assert closed == [True]
 
 
 async def test_a_model_that_has_nothing_to_close_is_left_alone() -> None:
     model = ScriptedProvider("Hello.")
     assert not hasattr(model, "aclose")
-    freed = Freed(model)
+    freed = FirstStepToolChoice(model)
     await freed.aclose()
 
     answer = await ChatBuilder().with_model(freed).build().complete(Messages.from_user("Hi."))

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 import pytest
 from chat_core import File
-from chat_terminal.inputs import parts, piped_in
+from chat_terminal.inputs import build_parts, read_piped_input
 
 
 def test_what_was_piped_in_and_files_come_before_the_question(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
 
-    assert parts(["What", "is it?"], "piped", [tmp_path / "notes.txt"]) == [
+    assert build_parts(["What", "is it?"], "piped", [tmp_path / "notes.txt"]) == [
         "piped",
         "notes.txt:\n```\none\ntwo\n```",
         "What is it?",
@@ -24,7 +24,7 @@ def test_what_was_piped_in_and_files_come_before_the_question(tmp_path: Path) ->
 def test_the_fence_around_a_file_is_longer_than_any_inside_it(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("````\ncode\n````\n")
 
-    (part,) = parts([], None, [tmp_path / "page.md"])
+    (part,) = build_parts([], None, [tmp_path / "page.md"])
     assert isinstance(part, str)
     assert part.splitlines()[1] == "`````"
 
@@ -32,7 +32,7 @@ def test_the_fence_around_a_file_is_longer_than_any_inside_it(tmp_path: Path) ->
 def test_a_file_that_is_no_text_is_attached_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\xff\xfe")
 
-    assert parts(["What is it?"], "  \n", [tmp_path / "dot.png"]) == [
+    assert build_parts(["What is it?"], "  \n", [tmp_path / "dot.png"]) == [
         File("image/png", data=b"\x89PNG\xff\xfe", name="dot.png"),
         "What is it?",
     ]
@@ -42,17 +42,17 @@ def test_files_that_cannot_be_sent_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "thing.qqq").write_bytes(b"\xff\xfe\xfd")
 
     with pytest.raises(click.UsageError, match=r"thing\.qqq cannot be attached"):
-        parts(["What?"], None, [tmp_path / "thing.qqq"])
+        build_parts(["What?"], None, [tmp_path / "thing.qqq"])
     with pytest.raises(click.UsageError, match=r"missing\.txt cannot be read"):
-        parts(["What?"], None, [tmp_path / "missing.txt"])
+        build_parts(["What?"], None, [tmp_path / "missing.txt"])
 
 
 def test_bytes_that_are_no_text_are_refused_in_words() -> None:
     with pytest.raises(click.UsageError, match="no text in UTF-8"):
-        parts([b"caf\xe9".decode("utf-8", "surrogateescape")], None, [])
+        build_parts([b"caf\xe9".decode("utf-8", "surrogateescape")], None, [])
     with pytest.raises(click.UsageError, match="attached with --file"):
-        piped_in(io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="ascii", errors="surrogateescape"))
-    assert piped_in(io.TextIOWrapper(io.BytesIO("café".encode()), encoding="ascii")) == "café"
+        read_piped_input(io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="ascii", errors="surrogateescape"))
+    assert read_piped_input(io.TextIOWrapper(io.BytesIO("café".encode()), encoding="ascii")) == "café"
 
 
 def test_nothing_is_read_where_a_person_sits() -> None:
@@ -60,5 +60,5 @@ def test_nothing_is_read_where_a_person_sits() -> None:
         def isatty(self) -> bool:
             return True
 
-    assert piped_in(Terminal("not for us")) is None
-    assert piped_in(io.StringIO("for us")) == "for us"
+    assert read_piped_input(Terminal("not for us")) is None
+    assert read_piped_input(io.StringIO("for us")) == "for us"

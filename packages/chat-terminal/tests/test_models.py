@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from chat_terminal.models import choose, from_anywhere, load
+from chat_terminal.models import build_model, load_module, make_absolute
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,20 @@ def test_a_provider_is_named_before_its_model(
     name: str, variable: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "sk-test")
-    model = choose(name)
+    model = build_model(name)
 
     assert type(model).__name__ == kind
     assert model.metadata.model == name.partition(":")[2]
 
 
 def test_any_server_of_the_chat_completions_wire_is_named_by_its_address() -> None:
-    model = choose("completions:qwen3", "http://localhost:11434/v1")
+    model = build_model("completions:qwen3", "http://localhost:11434/v1")
 
     assert model.metadata.model == "qwen3"
 
 
 def test_an_object_of_the_user_s_own_is_a_model(desk: Any) -> None:
-    assert choose(f"python:{desk.module}:talker").metadata.name == "scripted"
+    assert build_model(f"python:{desk.module}:talker").metadata.name == "scripted"
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_an_object_of_the_user_s_own_is_a_model(desk: Any) -> None:
 )
 def test_what_makes_no_model_is_refused_in_words(name: str, base_url: str | None, told: str) -> None:
     with pytest.raises(click.UsageError, match=told):
-        choose(name, base_url)
+        build_model(name, base_url)
 
 
 def test_a_file_that_is_not_there_is_told(desk: Any) -> None:
     with pytest.raises(click.UsageError, match="there is no file"):
-        load(str(desk.folder / "missing.py"))
+        load_module(str(desk.folder / "missing.py"))
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_module_that_fails_is_refused_with_what_it_said_and_where(desk: Any, t
 
     for _ in range(2):  # what has failed once is not half a module then
         with pytest.raises(click.UsageError, match=told):
-            load(str(desk.folder / "broken.py"))
+            load_module(str(desk.folder / "broken.py"))
 
 
 @pytest.mark.parametrize("place", ["", "..x"])
 def test_what_can_be_no_module_is_refused_too(place: str) -> None:
     with pytest.raises(click.UsageError, match="cannot be imported"):
-        load(place)
+        load_module(place)
 
 
 def test_a_file_is_one_module_in_which_dataclasses_work_and_its_neighbours_are_found(desk: Any) -> None:
@@ -95,17 +95,17 @@ def test_a_file_is_one_module_in_which_dataclasses_work_and_its_neighbours_are_f
         "    x: int\n"
         "    count: ClassVar[int] = number\n"
     )
-    module = load(str(desk.folder / "whole.py"))
+    module = load_module(str(desk.folder / "whole.py"))
 
     assert module.Point(1).count == 4
-    assert load(str(desk.folder / "whole.py")) is module
+    assert load_module(str(desk.folder / "whole.py")) is module
 
 
 def test_a_module_of_the_folder_that_the_command_runs_in_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (desk.folder / "module_of_the_folder.py").write_text("number = 5\n")
     monkeypatch.chdir(desk.folder)
 
-    assert load("module_of_the_folder").number == 5
+    assert load_module("module_of_the_folder").number == 5
 
 
 def test_files_are_named_so_that_they_are_found_from_anywhere(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +114,9 @@ def test_files_are_named_so_that_they_are_found_from_anywhere(desk: Any, monkeyp
     (desk.folder / "openai").write_text("")
     mine = str(desk.module.resolve())
 
-    assert from_anywhere("mine.py") == mine
-    assert from_anywhere("mine.py:tools") == f"{mine}:tools"
-    assert from_anywhere("python:mine.py:talker") == f"python:{mine}:talker"
-    assert from_anywhere("local:model.gguf") == f"local:{mine.removesuffix('mine.py')}model.gguf"
+    assert make_absolute("mine.py") == mine
+    assert make_absolute("mine.py:tools") == f"{mine}:tools"
+    assert make_absolute("python:mine.py:talker") == f"python:{mine}:talker"
+    assert make_absolute("local:model.gguf") == f"local:{mine.removesuffix('mine.py')}model.gguf"
     for place in ("local", "openai:x", "json:tools", "missing.py:tools", "python:json:loads"):
-        assert from_anywhere(place) == place
+        assert make_absolute(place) == place

@@ -10,7 +10,7 @@ import pytest
 from chat_core import ChatError, ChatOptions, ChatResponse, Messages, NetworkError, Paused, UsageError
 from chat_core.testing import ScriptedProvider
 from chat_store import UnknownConversationError
-from chat_terminal.runner import Runner, report
+from chat_terminal.runner import Runner, format_outcome
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Sessions
 
@@ -41,14 +41,14 @@ def test_a_run_that_fails_leaves_the_question_to_be_answered(tmp_path: Path) -> 
     with pytest.raises(NetworkError):
         failing.ask("a", ["Name a river."], None)
 
-    assert isinstance(runner(tmp_path, "The Loire.").go_on("a"), ChatResponse)
+    assert isinstance(runner(tmp_path, "The Loire.").resume("a"), ChatResponse)
     assert [content.text for content in stored(failing.sessions, "a")] == ["Name a river.", "The Loire."]
 
 
 def test_a_report_is_one_line_of_json(tmp_path: Path) -> None:
     outcome = runner(tmp_path, "The\nLoire.").ask("a", ["Name a river."], None)
 
-    line = report("a", outcome)
+    line = format_outcome("a", outcome)
     assert "\n" not in line
     assert json.loads(line)["text"] == "The\nLoire."
     assert not isinstance(outcome, Paused)
@@ -58,6 +58,6 @@ def test_a_session_that_is_gone_is_not_begun_again(tmp_path: Path) -> None:
     desk = runner(tmp_path, "The Loire.")
 
     with pytest.raises(UsageError, match="there is nothing in the session 'a'"):
-        desk.go_on("a")
+        desk.resume("a")
     with pytest.raises(UnknownConversationError):
         stored(desk.sessions, "a")

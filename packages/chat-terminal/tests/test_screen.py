@@ -8,7 +8,7 @@ import re
 
 import pytest
 from chat_core import FunctionCall, TextDelta, Tool, ToolStarted
-from chat_terminal.screen import Screen, call, finished
+from chat_terminal.screen import Screen, format_call, split_finished
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,17 +17,17 @@ PAGE = "# Rivers\n\nOne *and* two.\n\n```\na\n\nb\n```\n\nlast"
 
 
 def test_finished_paragraphs_are_cut_off_and_a_block_of_code_stays_whole() -> None:
-    assert finished("a\n\nb") == ("a\n\n", "b")
-    assert finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
-    assert finished(PAGE)[1] == "last"
+    assert split_finished("a\n\nb") == ("a\n\n", "b")
+    assert split_finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
+    assert split_finished(PAGE)[1] == "last"
     for inner in ("```", "~~~", "```` python"):
-        assert finished(f"````\n{inner}\na\n\nb")[0] == ""
-    assert finished("````\n```\n\n````\n\nb")[1] == "b"
+        assert split_finished(f"````\n{inner}\na\n\nb")[0] == ""
+    assert split_finished("````\n```\n\n````\n\nb")[1] == "b"
 
 
 @given(st.text(alphabet="ab`~# \n", max_size=60))
 def test_nothing_is_lost_by_the_cut(text: str) -> None:
-    done, rest = finished(text)
+    done, rest = split_finished(text)
 
     assert done + rest == text
 
@@ -38,8 +38,8 @@ def test_through_a_pipe_the_text_comes_as_it_is(pieces: list[str]) -> None:
     with contextlib.redirect_stdout(out):
         screen = Screen()
         for piece in pieces:
-            screen.show(TextDelta(piece))
-        screen.end()
+            screen.show_event(TextDelta(piece))
+        screen.finish_text()
 
     assert out.getvalue() == "".join(pieces) + ("\n" if pieces else "")
 
@@ -53,11 +53,11 @@ def test_a_terminal_shows_markdown_and_draws_no_finished_paragraph_again(monkeyp
     monkeypatch.setenv("TERM", "xterm")
     with contextlib.redirect_stdout(Terminal()) as out:
         screen = Screen()
-        screen.show(TextDelta("# Rivers\n\n"))
+        screen.show_event(TextDelta("# Rivers\n\n"))
         heading = len(out.getvalue())
         for piece in ("One *and*", " two.\n\nThe", " last"):
-            screen.show(TextDelta(piece))
-        screen.end()
+            screen.show_event(TextDelta(piece))
+        screen.finish_text()
 
     first, then = out.getvalue()[:heading], ESCAPES.sub("", out.getvalue()[heading:])
     assert "Rivers" in first
@@ -71,12 +71,12 @@ def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: p
     monkeypatch.setenv("TERM", "dumb")
     with contextlib.redirect_stdout(Terminal()) as out:
         screen = Screen()
-        screen.show(TextDelta("\n\n"))
+        screen.show_event(TextDelta("\n\n"))
         for block in ("One.", "Two.", "1. three", "- four", "## Five", "Six."):
-            screen.show(TextDelta(f"{block}\n\n"))
-        screen.end()
-        screen.show(TextDelta("Seven.\n\n"))
-        screen.end()
+            screen.show_event(TextDelta(f"{block}\n\n"))
+        screen.finish_text()
+        screen.show_event(TextDelta("Seven.\n\n"))
+        screen.finish_text()
 
     shown = [line.strip() for line in ESCAPES.sub("", out.getvalue()).splitlines()]
     assert shown == ["One.", "", "Two.", "", "1 three", "", "• four", "", "Five", "", "Six.", "Seven."]
@@ -84,15 +84,15 @@ def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: p
 
 def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(quiet=True)
-    screen.show(TextDelta("hello"))
-    screen.show(ToolStarted(Tool(FunctionCall("pay", {}, id="call_1"))))
-    screen.end()
+    screen.show_event(TextDelta("hello"))
+    screen.show_event(ToolStarted(Tool(FunctionCall("pay", {}, id="call_1"))))
+    screen.finish_text()
 
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_call_is_a_line_of_code_in_any_script() -> None:
-    assert call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
+    assert format_call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
 
 
 BELL = "a\x1b]0;title\x07b\x9b31mc\rd"
@@ -102,8 +102,8 @@ def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: 
     monkeypatch.setenv("TERM", "xterm")
     with contextlib.redirect_stdout(Terminal()) as out, contextlib.redirect_stderr(Terminal()) as err:
         screen = Screen()
-        screen.show(TextDelta(BELL))
-        screen.note(BELL)
+        screen.show_event(TextDelta(BELL))
+        screen.print_progress(BELL)
 
     assert "a�]0;title�b�31mcd" in out.getvalue()
     assert "a�]0;title�b�31mcd" in err.getvalue()
@@ -112,16 +112,16 @@ def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: 
 def test_a_call_shows_what_cannot_be_seen() -> None:
     arguments = {"to\x1b": "Bo\u202egnp\x9b\u200b", "many": ["\U000e0041"]}
 
-    assert call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
+    assert format_call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
 
 
 def test_what_is_told_is_told_by_a_quiet_screen_too(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen(quiet=True).tell("decide")
+    Screen(quiet=True).print_line("decide")
 
     assert capsys.readouterr() == ("", "decide\n")
 
 
 def test_a_line_beside_the_answer_is_not_broken_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen().note("word " * 60)
+    Screen().print_progress("word " * 60)
 
     assert capsys.readouterr().err == "word " * 60 + "\n"

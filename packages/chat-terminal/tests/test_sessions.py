@@ -15,11 +15,11 @@ from chat_terminal.sessions import Sessions
 
 def test_the_last_used_session_comes_first_and_keeps_its_title(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
-    sessions.use("a", "about rivers", {"model": "local"})
-    sessions.use("b", "about hills", {})
-    sessions.use("a", "another question", {"model": "openai:x"})
+    sessions.record_use("a", "about rivers", {"model": "local"})
+    sessions.record_use("b", "about hills", {})
+    sessions.record_use("a", "another question", {"model": "openai:x"})
 
-    assert [(one.id, one.title, one.settings) for one in sessions.all()] == [
+    assert [(one.id, one.title, one.settings) for one in sessions.list_all()] == [
         ("a", "about rivers", {"model": "openai:x"}),
         ("b", "about hills", {}),
     ]
@@ -29,21 +29,21 @@ def test_the_last_used_session_comes_first_and_keeps_its_title(tmp_path: Path) -
 def test_a_session_without_a_name_gets_one_of_its_own(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
 
-    assert len({sessions.use(None, "x", {}) for _ in range(20)}) == 20
+    assert len({sessions.record_use(None, "x", {}) for _ in range(20)}) == 20
 
 
 def test_a_long_title_is_cut_and_stands_on_one_line(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
-    sessions.use("a", "word\n" * 100, {})
+    sessions.record_use("a", "word\n" * 100, {})
 
-    (session,) = sessions.all()
+    (session,) = sessions.list_all()
     assert len(session.title) == 60
     assert "\n" not in session.title
 
 
 def test_the_list_stands_beside_the_conversations_in_one_file(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "state" / "chats.db")
-    sessions.use("a", "x", {})
+    sessions.record_use("a", "x", {})
 
     async def stored() -> int:
         async with sessions.store() as store:
@@ -51,14 +51,14 @@ def test_the_list_stands_beside_the_conversations_in_one_file(tmp_path: Path) ->
             return len(await store.due())
 
     assert anyio.run(stored) == 1
-    assert [one.id for one in sessions.all()] == ["a"]
+    assert [one.id for one in sessions.list_all()] == ["a"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no such modes there")
 def test_the_folder_of_the_sessions_is_for_this_user_alone(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "state" / "chats.db")
     assert not (tmp_path / "state").exists()
-    sessions.use("a", "x", {})
+    sessions.record_use("a", "x", {})
 
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
@@ -67,8 +67,8 @@ def test_a_session_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None
     sessions = Sessions(tmp_path / "chats.db")
     with pytest.raises(click.UsageError, match="there is no session yet"):
         sessions.last()
-    sessions.use("a", "x", {})
+    sessions.record_use("a", "x", {})
     with pytest.raises(click.UsageError, match="there is no session 'b'"):
-        sessions.require("b")
-    sessions.forget("a")
-    assert sessions.all() == []
+        sessions.get("b")
+    sessions.remove("a")
+    assert sessions.list_all() == []

@@ -10,7 +10,7 @@ import click
 import pytest
 from chat_core import ChatBuilder, FunctionCall, Messages, Paused
 from chat_core.testing import ScriptedProvider
-from chat_terminal.tool_options import scopes
+from chat_terminal.tool_options import load_scopes
 
 MODULE = """
 from chat_core import Execute, FunctionCall, Reject, ScopedCollection, ToolCollection
@@ -38,7 +38,7 @@ scope = ScopedCollection(guarded, policy)
 
 def outcome(place: str, tool: str, approve: Literal["ask", "all", "none"]) -> str:
     model = ScriptedProvider(FunctionCall(tool, {}, id="call_1"), "over")
-    first, *others = scopes([place], approve)
+    first, *others = load_scopes([place], approve)
     builder = ChatBuilder().with_model(model).with_scoped_tools(first)
     for scope in others:
         builder = builder.with_scoped_tools(scope)
@@ -81,11 +81,11 @@ def test_a_module_is_named_by_its_dots_too(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "tools_of_a_test.py").write_text(MODULE)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
-    assert len(scopes(["tools_of_a_test"], "ask")) == 2
-    assert len(scopes(["tools_of_a_test:bare"], "ask")) == 1
+    assert len(load_scopes(["tools_of_a_test"], "ask")) == 2
+    assert len(load_scopes(["tools_of_a_test:bare"], "ask")) == 1
 
 
 @pytest.mark.parametrize(("place", "told"), [("json", "there are no tools in json"), ("json:nothing", "there is no")])
 def test_a_module_without_tools_is_refused(place: str, told: str) -> None:
     with pytest.raises(click.UsageError, match=told):
-        scopes([place], "ask")
+        load_scopes([place], "ask")

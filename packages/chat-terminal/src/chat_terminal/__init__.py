@@ -1,4 +1,4 @@
-"""`chat`: ask a model from a terminal, with files, tools, approvals and sessions."""
+"""The `chat` command: ask a model from a terminal, with files, tools, approvals and sessions."""
 
 from chat_terminal.program import main
 

@@ -1,4 +1,4 @@
-"""`python -m chat_terminal`: the same as `chat`."""
+"""Entry point of `python -m chat_terminal`, the same as `chat`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person says to a call that waits, asked in a terminal."""
+"""Terminal prompts for decisions about waiting tool calls."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final, cast
 import click
 from chat_core import IllegalTransitionError, Messages, UsageError, Wait
 
-from chat_terminal.screen import Screen, call, seen
+from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
-"""Makes a decision on a conversation."""
+"""Applies one decision of the user to a conversation."""
 
 _VERBS: Final = {
     "approval": ("approve", "edit", "reject", "later"),
@@ -22,87 +22,101 @@ _VERBS: Final = {
 _QUESTIONS: Final = {"reject": "  why", "fail": "  why", "complete": "  what came of it"}
 
 
-def ask(waiting: Sequence[Wait], screen: Screen, person: str) -> list[Decision]:
-    """Ask about each call that waits for a person. None where everything is left for later.
+def prompt_decisions(waiting: Sequence[Wait], screen: Screen, person: str) -> list[Decision]:
+    """Prompt for a decision about each waiting call.
+
+    Args:
+        waiting: Waiting calls. Scheduled calls are shown without a prompt.
+        screen: Screen that shows the calls.
+        person: Name under which decisions are recorded.
+
+    Returns:
+        The decisions. The list is empty if the user postponed every call.
 
     Raises:
-        click.Abort: ctrl-C, or the end of the input: nothing is decided.
+        click.Abort: The user pressed ctrl-C, or the input ended. Nothing is decided.
     """
     decisions: list[Decision] = []
     for wait in waiting:
-        decision = _ask(wait, screen, person)
+        decision = _prompt_decision(wait, screen, person)
         if decision is not None:
             decisions.append(decision)
     return decisions
 
 
-def _ask(wait: Wait, screen: Screen, person: str) -> Decision | None:
-    # A screen that is quiet tells this all the same: nobody decides about what they have not seen.
-    screen.tell(f"⏸ {call(wait.name, wait.arguments)}", "bold yellow")
+def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None:
+    # This is printed even on a quiet screen: users must see what they decide.
+    screen.print_line(f"⏸ {format_call(wait.name, wait.arguments)}", "bold yellow")
     if wait.kind == "schedule":
-        screen.tell(f"  waits until {wait.at:%Y-%m-%d %H:%M:%S %Z}", "dim")
+        screen.print_line(f"  waits until {wait.at:%Y-%m-%d %H:%M:%S %Z}", "dim")
         return None
     if wait.error:
-        screen.tell(f"  {wait.error}", "red")
+        screen.print_line(f"  {wait.error}", "red")
     if wait.expires_at is not None:
-        screen.tell(f"  can be approved until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
+        screen.print_line(f"  can be approved until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
     verbs = _VERBS[wait.kind]
-    verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_Verb(verbs), err=True)
-    return _decision(verb, wait, person)
+    verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_VerbType(verbs), err=True)
+    return _build_decision(verb, wait, person)
 
 
-def _decision(verb: str, wait: Wait, person: str) -> Decision | None:
+def _build_decision(verb: str, wait: Wait, person: str) -> Decision | None:
     if verb == "later":
         return None
-    words: dict[str, object] = {"by": person}
+    options: dict[str, object] = {"by": person}
     if verb == "edit":
-        verb, words["arguments"] = "approve", _edited(wait)
-    text = [_line(_QUESTIONS[verb])] if verb in _QUESTIONS else []
+        verb, options["arguments"] = "approve", _prompt_arguments(wait)
+    text = [_prompt_line(_QUESTIONS[verb])] if verb in _QUESTIONS else []
 
     def decide(messages: Messages) -> None:
-        getattr(messages.tool(*wait.path), verb)(*text, **words)
+        getattr(messages.tool(*wait.path), verb)(*text, **options)
 
     return decide
 
 
-def apply(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> None:
-    """Make decisions. One that comes too late is told of, and makes nothing else fail."""
+def apply_decisions(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> None:
+    """Apply decisions to a conversation. A decision that came too late is reported, and the others still apply.
+
+    Args:
+        decisions: Decisions to apply.
+        messages: Conversation to modify.
+        screen: Screen that shows the errors.
+    """
     for decision in decisions:
         try:
             decision(messages)
         except (IllegalTransitionError, UsageError) as error:
-            screen.tell(f"  {error}", "red")
+            screen.print_line(f"  {error}", "red")
         except KeyError as error:
-            screen.tell(f"  {error.args[0]}", "red")  # the call is not in the session any more
+            screen.print_line(f"  {error.args[0]}", "red")  # the call was removed from the session
 
 
-def _edited(wait: Wait) -> dict[str, object]:
+def _prompt_arguments(wait: Wait) -> dict[str, object]:
     arguments = dict(wait.arguments)
     for name, value in wait.arguments.items():
-        # A text is typed as it is. One with line ends or signs that cannot be seen in it is shown as JSON.
-        plainly = isinstance(value, str) and value.isprintable()
-        shown = str(value) if plainly else seen(value)
-        said: str = click.prompt(f"  {seen(name)[1:-1]}", default=shown, err=True)
-        if said != shown:
-            arguments[name] = said if plainly else _value(said, text=isinstance(value, str))
+        # Printable text is edited as it is. Text with line breaks or invisible characters is edited as JSON.
+        is_plain = isinstance(value, str) and value.isprintable()
+        shown = str(value) if is_plain else format_value(value)
+        typed: str = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, err=True)
+        if typed != shown:
+            arguments[name] = typed if is_plain else _parse_value(typed, text=isinstance(value, str))
     return arguments
 
 
-def _value(said: str, *, text: bool) -> object:
+def _parse_value(typed: str, *, text: bool) -> object:
     try:
-        value = cast("object", json.loads(said))
+        value = cast("object", json.loads(typed))
     except ValueError:
-        return said
-    return said if text and not isinstance(value, str) else value
+        return typed
+    return typed if text and not isinstance(value, str) else value
 
 
-def _line(question: str) -> str:
+def _prompt_line(question: str) -> str:
     answer: str = click.prompt(question, default="", show_default=False, err=True)
     return answer
 
 
-class _Verb(click.ParamType[str]):
-    """One of some words, or as much of it as tells it from the others."""
+class _VerbType(click.ParamType[str]):
+    """Click parameter type for one of several verbs, or an unambiguous prefix of one."""
 
     name = "verb"
 

@@ -1,4 +1,4 @@
-"""The command line: `chat "question"`, and what is done with sessions."""
+"""Command line interface: `chat "question"` and the commands for sessions."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ from chat_core.messages import Content
 from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
-from chat_terminal.controlling_terminal import person_here
-from chat_terminal.forced_choice import Freed
-from chat_terminal.inputs import parts, piped_in
-from chat_terminal.models import COMPLETIONS, LOCAL, choose, from_anywhere
-from chat_terminal.runner import Outcome, Runner, failure, report
-from chat_terminal.screen import Screen, call, plain
+from chat_terminal.controlling_terminal import find_approver
+from chat_terminal.forced_choice import FirstStepToolChoice
+from chat_terminal.inputs import build_parts, read_piped_input
+from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
+from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome
+from chat_terminal.screen import Screen, format_call, replace_control_characters
 from chat_terminal.sessions import Session, Sessions
-from chat_terminal.tool_options import Approve, chosen, scopes
+from chat_terminal.tool_options import Approve, load_scopes, parse_tool_choice
 
 ANSWERED, FAILED, WAITS, INTERRUPTED = 0, 1, 3, 130
-"""How a process ends: with the answer, with an error, at a call that nobody decided, by ctrl-C. 2 is click's."""
+"""Exit codes: answered, run failed, a call waits for a decision, ctrl-C. Click uses 2 for usage errors."""
 
 _LOCAL_TOKENS: Final = 400
 _LOCAL_TEMPERATURE: Final = 0.0
 _LOCAL_SYSTEM: Final = "You are a helpful assistant."
-"""A small model may never stop, rambles where it may choose its words, and does better when it is told who it is.
+"""Defaults for small local models, which may never stop, ramble at higher temperatures and need a system prompt.
 
-Said where nothing else is; the temperature only to the model that comes with the command.
+The token limit and the system prompt apply to every local model, the temperature only to the bundled one.
 """
 
-_WORDS: Final = "chat_terminal.words"
+_ARGUMENTS: Final = "chat_terminal.words"
 _SESSION: Final = "chat_terminal.session"
-"""Where a context keeps what was said and the name of the session, for those who tell of a failure."""
+"""Keys of `Context.meta` for the command line and the name of the session, which failure reports need."""
 
-_REMEMBERED: Final = ("model", "base_url", "tools")
-"""What a session goes on with, unless something else is said."""
+_SESSION_SETTINGS: Final = ("model", "base_url", "tools")
+"""Options that a session remembers for later questions."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Questions(click.Group):
-    """A group in which what is no command is a question: `chat "why is the sky blue?"`."""
+class QuestionGroup(click.Group):
+    """Command group that treats anything but a command as a question: `chat "why is the sky blue?"`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The named command; `ask`, with all the words, where the first one names none."""
+        """Implement `click.Group.resolve_command`: return the named command, or `ask` with all arguments."""
         if args and args[0] in self.commands:
             return super().resolve_command(ctx, args)
         return "ask", self.commands["ask"], args
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options may come first, as in `chat --model … "question"`: they are those of `ask`, but for `--store`."""
-        own, rest = _of_the_group(args)
+        """Implement `click.Command.parse_args`: let options of `ask` come first, as in `chat --model … "question"`."""
+        own, rest = _split_group_options(args)
         if not rest and not sys.stdin.isatty():
-            rest = ["ask"]  # what is piped in is the question
+            rest = ["ask"]  # the piped input is the question
         elif rest and rest[0].startswith("-") and rest[0] not in {"--help", "--version", "-h"}:
             rest = ["ask", *rest]
-        ctx.meta[_WORDS] = rest
-        with _reported(ctx, rest):
+        ctx.meta[_ARGUMENTS] = rest
+        with _report_failures_as_json(ctx, rest):
             return super().parse_args(ctx, [*own, *rest])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command. Where its words are wrong, they may have been a question."""
-        words: Sequence[str] = ctx.meta[_WORDS]
-        with _reported(ctx, words):
+        """Implement `click.Command.invoke`: add a hint to usage errors that may have been meant as a question."""
+        words: Sequence[str] = ctx.meta[_ARGUMENTS]
+        with _report_failures_as_json(ctx, words):
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
@@ -82,20 +82,20 @@ class Questions(click.Group):
                 raise click.UsageError(msg, error.ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the group and its commands, and those of a question, which most people look for."""
-        asking = self.commands["ask"]
-        within = click.Context(asking, parent=ctx, info_name="ask")
+        """Implement `click.Command.format_options`: list the options of `ask` before those of the group."""
+        ask_command = self.commands["ask"]
+        ask_context = click.Context(ask_command, parent=ctx, info_name="ask")
         own = {param.name for param in self.get_params(ctx)}
-        options = [param for param in asking.params if isinstance(param, click.Option) and param.name not in own]
-        records = [option.get_help_record(within) for option in options]
+        options = [param for param in ask_command.params if isinstance(param, click.Option) and param.name not in own]
+        records = [option.get_help_record(ask_context) for option in options]
         with formatter.section("Options of a question"):
             formatter.write_dl([record for record in records if record is not None])
         super().format_options(ctx, formatter)
 
 
 @contextmanager
-def _reported(ctx: click.Context, words: Sequence[str]) -> Generator[None]:
-    """Where one JSON object was asked for, a failure is one, too."""
+def _report_failures_as_json(ctx: click.Context, words: Sequence[str]) -> Generator[None]:
+    """Print an error as one JSON object if `--json` was given, and re-raise it."""
     try:
         yield
     except (click.Abort, click.exceptions.Exit, BrokenPipeError):
@@ -103,11 +103,12 @@ def _reported(ctx: click.Context, words: Sequence[str]) -> Generator[None]:
     except Exception as error:
         options = words[: words.index("--")] if "--" in words else words
         if "--json" in options:
-            click.echo(failure(ctx.meta.get(_SESSION), error))
+            click.echo(format_failure(ctx.meta.get(_SESSION), error))
         raise
 
 
-def _of_the_group(args: list[str]) -> tuple[list[str], list[str]]:
+def _split_group_options(args: list[str]) -> tuple[list[str], list[str]]:
+    """Split the leading `--store` options, which belong to the group, from the remaining arguments."""
     count = 0
     while count < len(args) and args[count].partition("=")[0] == "--store":
         count += 1 if "=" in args[count] else 2
@@ -115,6 +116,7 @@ def _of_the_group(args: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _use_store(ctx: click.Context, _param: click.Parameter, store: Path | None) -> None:
+    """Click callback of `--store`: use this session file."""
     if store is not None:
         ctx.obj = Sessions(store)
 
@@ -126,11 +128,11 @@ _STORE: Final = click.option(
     callback=_use_store,
     help="The file of the sessions.",
 )
-"""Said to any command, before or behind its name."""
+"""Lets every command accept `--store` after its name as well."""
 
 
-def _asking(command: F) -> F:
-    """The options of whatever asks a model."""
+def _model_options(command: F) -> F:
+    """Add the options of the commands that ask a model."""
     options = [
         click.option("--model", "-m", default=LOCAL, envvar="CHAT_MODEL", show_default=True, help="PROVIDER:NAME."),
         click.option("--base-url", envvar="CHAT_BASE_URL", help="Of a server, for --model completions:NAME."),
@@ -159,7 +161,11 @@ def _asking(command: F) -> F:
 
 
 @click.group(
-    cls=Questions,
+    cls=QuestionGroup,
+    help="""Ask a model: `chat "a question"`, with files, pipes, tools and sessions.
+
+    Without --model, the answer comes from a small model in this process: no key, no network.
+    """,
     subcommand_metavar='"A QUESTION" | COMMAND [ARGS]...',
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -172,21 +178,23 @@ def _asking(command: F) -> F:
 )
 @click.pass_context
 def chat(ctx: click.Context, store: Path | None) -> None:
-    """Ask a model: `chat "a question"`, with files, pipes, tools and sessions.
+    """Set the session file that the commands use.
 
-    Without --model, the answer comes from a small model in this process: no key, no network.
+    Args:
+        ctx: Click context, whose `obj` becomes the `Sessions`.
+        store: Session file; None selects the file in the application directory of the user.
     """
     ctx.obj = Sessions(store or Path(click.get_app_dir("chat-core")) / "chats.db")
 
 
-@chat.command()
+@chat.command(help="Ask a question. What is piped in, and files, come before it.")
 @_STORE
 @click.argument("words", nargs=-1)
 @click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), help="Attach a file.")
 @click.option("--system", "-s", help="What the model is told first, in a new session.")
 @click.option("--session", help="The session to go on with, or to begin under this name.")
-@click.option("--continue", "-c", "go_on", is_flag=True, help="Go on with the last session.")
-@_asking
+@click.option("--continue", "-c", "resume_last", is_flag=True, help="Go on with the last session.")
+@_model_options
 @click.pass_obj
 def ask(
     sessions: Sessions,
@@ -196,113 +204,153 @@ def ask(
     files: tuple[Path, ...],
     system: str | None,
     session: str | None,
-    go_on: bool,
-    **asking: object,
+    resume_last: bool,
+    **model_options: object,
 ) -> int:
-    """Ask a question. What is piped in, and files, come before it."""
-    if go_on and session is not None:
+    """Ask a question in a session, and return the exit code.
+
+    Args:
+        sessions: Session file.
+        words: Words of the question.
+        files: Files to attach.
+        system: System prompt of a new session.
+        session: Name of the session; it is created if it does not exist.
+        resume_last: Whether to use the last session.
+        **model_options: Values of the options from `_model_options`.
+    """
+    if resume_last and session is not None:
         msg = f"--continue is for the last session, and --session for {session!r}: say one of them"
         raise click.UsageError(msg)
     if session is not None and not (session.strip() and session.isprintable()):
         msg = f"the name of a session is a text that can be seen, not {session!r}"
         raise click.UsageError(msg)
-    given = parts(words, piped_in(sys.stdin), files)
-    known = sessions.last() if go_on else next((one for one in sessions.all() if one.id == session), None)
-    settings = _settings(known, asking)
+    parts = build_parts(words, read_piped_input(sys.stdin), files)
+    known = sessions.last() if resume_last else next((one for one in sessions.list_all() if one.id == session), None)
+    settings = _resolve_settings(known, model_options)
     if system is None and str(settings["model"]).startswith(LOCAL):
         system = _LOCAL_SYSTEM
-    runner = _runner(sessions, **cast("Any", asking | settings))
-    name = sessions.use(known.id if known else session, " ".join(words) or "piped in", settings)
+    runner = _build_runner(sessions, **cast("Any", model_options | settings))
+    name = sessions.record_use(known.id if known else session, " ".join(words) or "piped in", settings)
     click.get_current_context().meta[_SESSION] = name
     try:
-        outcome = runner.ask(name, given, system)
+        outcome = runner.ask(name, parts, system)
     except PendingToolsError as error:
         msg = f"something waits in this session; decide about it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
-    return _finish(name, outcome, as_json=bool(asking["as_json"]))
+    return _print_outcome(name, outcome, as_json=bool(model_options["as_json"]))
 
 
-@chat.command()
+@chat.command(help="Go on with what waits in a session, the last one unless named.")
 @_STORE
 @click.argument("session", required=False)
-@_asking
+@_model_options
 @click.pass_obj
-def resume(sessions: Sessions, /, session: str | None, **asking: object) -> int:
-    """Go on with what waits in a session, the last one unless named."""
-    known = sessions.require(session) if session else sessions.last()
-    settings = _settings(known, asking)
-    runner = _runner(sessions, **cast("Any", asking | settings))
-    sessions.use(known.id, known.title, settings)
+def resume(sessions: Sessions, /, session: str | None, **model_options: object) -> int:
+    """Resume a session, and return the exit code.
+
+    Args:
+        sessions: Session file.
+        session: Name of the session; None selects the last one.
+        **model_options: Values of the options from `_model_options`.
+    """
+    known = sessions.get(session) if session else sessions.last()
+    settings = _resolve_settings(known, model_options)
+    runner = _build_runner(sessions, **cast("Any", model_options | settings))
+    sessions.record_use(known.id, known.title, settings)
     click.get_current_context().meta[_SESSION] = known.id
-    return _finish(known.id, runner.go_on(known.id), as_json=bool(asking["as_json"]))
+    return _print_outcome(known.id, runner.resume(known.id), as_json=bool(model_options["as_json"]))
 
 
-@chat.command("sessions")
+@chat.command("sessions", help="List the sessions, the last used one first, and what waits in them.")
 @_STORE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
 def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
-    """List the sessions, the last used one first, and what waits in them."""
-    waiting = anyio.run(_waiting, sessions)
-    for session in sessions.all():
+    """Print the sessions with their number of waiting calls, and return the exit code.
+
+    Args:
+        sessions: Session file.
+        as_json: Whether to print one JSON object per session.
+    """
+    waiting = anyio.run(_count_waiting, sessions)
+    for session in sessions.list_all():
         count = waiting.get(session.id, 0)
         if as_json:
-            row = {"id": session.id, "title": session.title, "used": session.used.isoformat(), "waiting": count}
+            row = {"id": session.id, "title": session.title, "used": session.last_used.isoformat(), "waiting": count}
             click.echo(json.dumps(row, ensure_ascii=False))
         else:
             mark = f"  ⏸ {count}" if count else ""
-            click.echo(plain(f"{session.id:10} {session.used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"))
+            click.echo(
+                replace_control_characters(
+                    f"{session.id:10} {session.last_used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"
+                )
+            )
     return ANSWERED
 
 
-@chat.command()
+@chat.command(help="Show a session, the last one unless named.")
 @_STORE
 @click.argument("session", required=False)
 @click.option("--json", "as_json", is_flag=True, help="The whole document, as it is stored.")
 @click.pass_obj
 def show(sessions: Sessions, /, session: str | None, *, as_json: bool) -> int:
-    """Show a session, the last one unless named."""
-    name = (sessions.require(session) if session else sessions.last()).id
-    document, contents = anyio.run(_read, sessions, name)
+    """Print the conversation of a session, and return the exit code.
+
+    Args:
+        sessions: Session file.
+        session: Name of the session; None selects the last one.
+        as_json: Whether to print the stored document.
+    """
+    name = (sessions.get(session) if session else sessions.last()).id
+    document, contents = anyio.run(_load_session, sessions, name)
     if as_json:
         click.echo(document)
     for content in [] if as_json else contents:
         click.echo(f"{content.role}:")
-        for line in _lines(content):
-            click.echo(f"  {plain(line)}")
+        for line in _format_content(content):
+            click.echo(f"  {replace_control_characters(line)}")
     return ANSWERED
 
 
-@chat.command()
+@chat.command(help="Delete a session and its history.")
 @_STORE
 @click.argument("session")
 @click.pass_obj
 def forget(sessions: Sessions, /, session: str) -> int:
-    """Delete a session and its history."""
-    name = sessions.require(session).id
-    anyio.run(_delete, sessions, name)
-    sessions.forget(name)
+    """Delete a session and its conversation, and return the exit code.
+
+    Args:
+        sessions: Session file.
+        session: Name of the session.
+    """
+    name = sessions.get(session).id
+    anyio.run(_delete_conversation, sessions, name)
+    sessions.remove(name)
     return ANSWERED
 
 
-# --- Below ------------------------------------------------------------------------------------------------------------
+# --- Helpers ----------------------------------------------------------------------------------------------------------
 
 
-def _settings(session: Session | None, asking: Mapping[str, object]) -> dict[str, object]:
-    """What is said now; else what is remembered of a session; else what the environment says."""
-    said = {name: asking[name] for name in _REMEMBERED}
-    said["model"] = from_anywhere(str(said["model"]))
-    said["tools"] = [from_anywhere(place) for place in cast("Sequence[str]", said["tools"])]
+def _resolve_settings(session: Session | None, options: Mapping[str, object]) -> dict[str, object]:
+    """Return the model, base URL and tools to use: from the command line, else the session, else the environment."""
+    given = {name: options[name] for name in _SESSION_SETTINGS}
+    given["model"] = make_absolute(str(given["model"]))
+    given["tools"] = [make_absolute(place) for place in cast("Sequence[str]", given["tools"])]
     source = click.get_current_context().get_parameter_source
-    told = {name for name in said if source(name) is ParameterSource.COMMANDLINE}
-    kept = {} if session is None else {name: session.settings[name] for name in _REMEMBERED if name in session.settings}
-    settings = said | kept | {name: said[name] for name in told}
-    if "base_url" not in told and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
-        return settings | {"base_url": None}  # an address that was said for another model
-    return settings | {"base_url": settings["base_url"] or said["base_url"]}
+    explicit = {name for name in given if source(name) is ParameterSource.COMMANDLINE}
+    remembered = (
+        {}
+        if session is None
+        else {name: session.settings[name] for name in _SESSION_SETTINGS if name in session.settings}
+    )
+    settings = given | remembered | {name: given[name] for name in explicit}
+    if "base_url" not in explicit and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
+        return settings | {"base_url": None}  # the remembered URL belongs to another model
+    return settings | {"base_url": settings["base_url"] or given["base_url"]}
 
 
-def _runner(
+def _build_runner(
     sessions: Sessions,
     *,
     model: str,
@@ -314,50 +362,52 @@ def _runner(
     max_tokens: int | None,
     as_json: bool,
 ) -> Runner:
-    found = scopes(tools, approve)
-    choice = chosen(tool_choice, found)
+    scopes = load_scopes(tools, approve)
+    choice = parse_tool_choice(tool_choice, scopes)
     if max_tokens is None and model.startswith(LOCAL):
         max_tokens = _LOCAL_TOKENS
     if temperature is None and model == LOCAL:
         temperature = _LOCAL_TEMPERATURE
     options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
-    person = person_here() if approve == "ask" else None
-    return Runner(Freed(choose(model, base_url)), options, found, sessions, Screen(quiet=as_json), person)
+    person = find_approver() if approve == "ask" else None
+    return Runner(
+        FirstStepToolChoice(build_model(model, base_url)), options, scopes, sessions, Screen(quiet=as_json), person
+    )
 
 
-def _finish(session: str, outcome: Outcome, *, as_json: bool) -> int:
+def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if as_json:
-        click.echo(report(session, outcome))
+        click.echo(format_outcome(session, outcome))
     if isinstance(outcome, ChatResponse):
         return ANSWERED
     if not as_json:
         for wait in outcome.waiting:
-            click.echo(f"⏸ {call(wait.name, wait.arguments)} waits", err=True)
+            click.echo(f"⏸ {format_call(wait.name, wait.arguments)} waits", err=True)
         click.echo(f"stored; go on with: chat resume {shlex.quote(session)}", err=True)
     return WAITS
 
 
-async def _waiting(sessions: Sessions) -> dict[str, int]:
+async def _count_waiting(sessions: Sessions) -> dict[str, int]:
     async with sessions.store() as store:
         found = [waiting.conversation for waiting in await store.waiting()]
     return {session: found.count(session) for session in set(found)}
 
 
-async def _read(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
+async def _load_session(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
     async with sessions.store() as store:
         messages = (await store.load(session)).messages
         return messages.to_json(), list(messages)
 
 
-async def _delete(sessions: Sessions, session: str) -> None:
-    # A session that came to nothing is in the list alone.
+async def _delete_conversation(sessions: Sessions, session: str) -> None:
+    # A session whose first run failed early has no stored conversation.
     async with sessions.store() as store:
         with suppress(UnknownConversationError):
             await store.delete(session)
 
 
-def _lines(content: Content) -> list[str]:
+def _format_content(content: Content) -> list[str]:
     lines = content.text.splitlines()
     for tool in content.tools:
-        lines.append(f"{call(tool.name, tool.effective_arguments)}: {type(tool.status).__name__.lower()}")
+        lines.append(f"{format_call(tool.name, tool.effective_arguments)}: {type(tool.status).__name__.lower()}")
     return lines

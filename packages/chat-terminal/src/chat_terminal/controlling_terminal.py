@@ -1,4 +1,4 @@
-"""The person at the terminal, also where the standard streams lead elsewhere: `git diff | chat …`."""
+"""Access to the user at the terminal, even if the standard streams are redirected: `git diff | chat …`."""
 
 from __future__ import annotations
 
@@ -10,48 +10,54 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from typing import Final, TextIO
 
 TERMINAL: Final = "/dev/tty"
-"""The terminal of a process, whatever its streams are. POSIX has it."""
+"""Device file of the controlling terminal on POSIX systems."""
 
 
-def person_here() -> str | None:
-    """Who decides at this terminal; `None` where nobody can be asked."""
-    with facing() as reachable:
+def find_approver() -> str | None:
+    """Return the name of the user at the terminal, or None if the terminal cannot be used."""
+    with redirect_to_terminal() as reachable:
         if not reachable:
             return None
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):
-        return "somebody at a terminal"  # in a container, a user may have no name
+        return "somebody at a terminal"  # users of a container may have no name
 
 
 @contextmanager
-def facing() -> Generator[bool]:
-    """Let what is asked be shown, and answered, at the terminal; whether there is a person at it.
+def redirect_to_terminal() -> Generator[bool]:
+    """Make the standard streams refer to the terminal until the context exits.
 
-    The standard streams are used where they lead to it. Where one does not, the terminal takes their place.
+    Nothing is replaced if all three streams are terminals, or if the terminal cannot be opened.
+
+    Yields:
+        Whether a user can be prompted.
     """
-    terminal = None if sys.stdin.isatty() and sys.stderr.isatty() and sys.stdout.isatty() else _terminal()
+    terminal = None if sys.stdin.isatty() and sys.stderr.isatty() and sys.stdout.isatty() else _open_terminal()
     if terminal is None:
         yield sys.stdin.isatty()
         return
-    stdin, (reads, writes) = sys.stdin, terminal
-    with reads, writes, redirect_stdout(writes), redirect_stderr(writes):
-        sys.stdin = reads
+    stdin, (reader, writer) = sys.stdin, terminal
+    with reader, writer, redirect_stdout(writer), redirect_stderr(writer):
+        sys.stdin = reader
         try:
             yield True
         finally:
             sys.stdin = stdin
 
 
-def _terminal() -> tuple[TextIO, TextIO] | None:
-    """The terminal to read from and to write to. None for a process in the background, which it would stop."""
+def _open_terminal() -> tuple[TextIO, TextIO] | None:
+    """Open the terminal for reading and writing.
+
+    Returns None for a background process: the operating system would stop a background process that reads from it.
+    """
     encoding = sys.stderr.encoding or "utf-8"
     with suppress(OSError):
         descriptor = os.open(TERMINAL, os.O_RDWR)
         if sys.platform == "win32" or os.tcgetpgrp(descriptor) != os.getpgrp():
             os.close(descriptor)
             return None
-        reads = open(descriptor, encoding=encoding)  # noqa: SIM115, PTH123 - whoever asks closes it
-        writes = open(os.dup(descriptor), "w", encoding=encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
-        return reads, writes
+        reader = open(descriptor, encoding=encoding)  # noqa: SIM115, PTH123 - the caller closes it
+        writer = open(os.dup(descriptor), "w", encoding=encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
+        return reader, writer
     return None

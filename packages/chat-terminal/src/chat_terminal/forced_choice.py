@@ -1,4 +1,4 @@
-"""A model that must call a tool, but not for ever."""
+"""Provider wrapper that forces a tool call in the first step of a run only."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from chat_core.provider import OutputSchema, ProviderMeta, ProviderStream, ToolD
 
 @final
 @dataclass(frozen=True)
-class Freed:
-    """A model that is asked for a call in the first step of an answer alone, and is free from then on.
+class FirstStepToolChoice:
+    """Provider that relaxes a forced tool choice to `auto` after the first tool call.
 
-    The options of a chat hold for each step of a run: a model that must call would do so until the steps are used up.
+    The options of a chat apply to every step of a run. A model that must call a tool would do so until the step limit.
     """
 
     model: ChatProvider
 
     @property
     def metadata(self) -> ProviderMeta:
-        """That of the model."""
+        """The metadata of the wrapped provider."""
         return self.model.metadata
 
     async def complete(
@@ -33,8 +33,8 @@ class Freed:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask the model."""
-        return await self.model.complete(messages, tools, _freed(options, messages), structured_output)
+        """Implement `ChatProvider.complete`."""
+        return await self.model.complete(messages, tools, _relax_tool_choice(options, messages), structured_output)
 
     def stream(
         self,
@@ -43,17 +43,18 @@ class Freed:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Ask the model, and listen."""
-        return self.model.stream(messages, tools, _freed(options, messages), structured_output)
+        """Implement `StreamProvider.stream`."""
+        return self.model.stream(messages, tools, _relax_tool_choice(options, messages), structured_output)
 
     async def aclose(self) -> None:
-        """Close the model, where there is something to close."""
+        """Close the wrapped provider, if it can be closed."""
         close = getattr(self.model, "aclose", None)
         if close is not None:
             await close()
 
 
-def _freed(options: ChatOptions, messages: Messages) -> ChatOptions:
+def _relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
+    """Return the options, without a forced tool choice if the last turn is a model turn with tool calls."""
     last = messages.last
     called = last is not None and last.role == "model" and bool(last.tools)
     return replace(options, tool_choice="auto") if called and options.tool_choice not in {None, "none"} else options

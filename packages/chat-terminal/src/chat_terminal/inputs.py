@@ -1,4 +1,4 @@
-"""What is asked: the words of the command line, what is piped in, and files."""
+"""Parts of a question: command line arguments, piped input and attached files."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ import click
 from chat_core import File, UsageError
 
 
-def parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) -> list[str | File]:
-    """The parts of one turn: what was piped in and the files come first, the question last.
+def build_parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) -> list[str | File]:
+    """Build the parts of a user turn: piped input first, then files, then the question.
 
-    A file of text is quoted in words, which every model can read; any other goes as it is.
+    Text files are quoted as text, which every model can read. Other files are attached.
+
+    Args:
+        words: Words of the question.
+        piped: Piped input, if there is any.
+        files: Paths of the files.
 
     Raises:
-        click.UsageError: there is nothing to ask, or a file cannot be sent.
+        click.UsageError: There is nothing to ask, or a file cannot be read or attached.
     """
     question = " ".join(words).strip()
     given: list[str | File] = [piped] if piped and piped.strip() else []
-    given += [_attached(path) for path in files]
+    given += [_attach_file(path) for path in files]
     if question:
         given.append(question)
     if not given:
         msg = 'there is nothing to ask: chat "a question", or pipe something in'
         raise click.UsageError(msg)
-    if not question.isascii() and any("\ud800" <= sign <= "\udfff" for sign in question):
+    if not question.isascii() and any("\ud800" <= char <= "\udfff" for char in question):
         msg = f"the question is no text in UTF-8: {question!r}"
         raise click.UsageError(msg)
     return given
 
 
-def piped_in(stdin: TextIO) -> str | None:
-    """What came through a pipe; nothing where a person sits.
+def read_piped_input(stdin: TextIO) -> str | None:
+    """Read the piped input, or return None if the input is a terminal.
 
     Raises:
-        click.UsageError: it is no text in UTF-8.
+        click.UsageError: The input is not valid UTF-8.
     """
     if stdin.isatty():
         return None
@@ -50,7 +55,7 @@ def piped_in(stdin: TextIO) -> str | None:
         raise click.UsageError(msg) from error
 
 
-def _attached(path: Path) -> str | File:
+def _attach_file(path: Path) -> str | File:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -62,14 +67,14 @@ def _attached(path: Path) -> str | File:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise click.UsageError(msg) from error
-    fence = "`" * (max(_longest_run(text), 2) + 1)
+    fence = "`" * (max(_longest_backtick_run(text), 2) + 1)
     return f"{path.name}:\n{fence}\n{text.rstrip()}\n{fence}"
 
 
-def _longest_run(text: str) -> int:
-    """The longest run of backticks: a fence must be longer than any inside it."""
+def _longest_backtick_run(text: str) -> int:
+    """Return the length of the longest run of backticks. The fence around a file must be longer."""
     longest = run = 0
-    for sign in text:
-        run = run + 1 if sign == "`" else 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
         longest = max(longest, run)
     return longest

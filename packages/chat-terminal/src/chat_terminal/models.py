@@ -1,4 +1,4 @@
-"""Which model answers: `provider:name`, or the one in this process."""
+"""Models named on the command line: `provider:name`, or the local model."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ import click
 from chat_core import ChatProvider, StreamProvider
 
 KEY_VARIABLE: Final = "CHAT_API_KEY"
-"""Where the key for `--base-url` stands."""
+"""Environment variable with the API key for `--base-url`."""
 
 COMPLETIONS: Final = "completions"
-"""A server of this wire, at the base URL."""
+"""Provider prefix for any Chat Completions server, which needs a base URL."""
 
 LOCAL: Final = "local"
-"""The model that is asked unless another one is named."""
+"""The default model: a small bundled model that runs in this process."""
 
 
-def choose(name: str, base_url: str | None = None) -> ChatProvider:
-    """The model of a name.
+def build_model(name: str, base_url: str | None = None) -> ChatProvider:
+    """Build the provider that a model name refers to.
 
     Args:
-        name: `local`, `local:model.gguf`, `openai:…`, `claude:…`, `gemini:…`, `groq:…` and the other vendors of the
-            Chat Completions wire, `completions:…` with a base URL, or `python:module:name` for an object of yours.
-        base_url: of a server that speaks Chat Completions, for `completions:…`.
+        name: `local`, `local:model.gguf`, `openai:…`, `claude:…`, `gemini:…`, a preset such as `groq:…`,
+            `completions:…` with a base URL, or `python:module:name` for a provider object of the user.
+        base_url: URL of a Chat Completions server; only for `completions:…`.
 
     Raises:
-        click.UsageError: there is no such provider, or something that it needs was not said.
+        click.UsageError: The provider does not exist, or a required value is missing.
     """
     provider, _, model = name.partition(":")
-    make = _MAKERS.get(provider)
-    if make is None and provider in _vendors():
-        make = _vendor(provider)
-    if make is None:
-        known = ", ".join(sorted([*_MAKERS, *_vendors()]))
+    factory = _FACTORIES.get(provider)
+    if factory is None and provider in _preset_names():
+        factory = _preset_factory(provider)
+    if factory is None:
+        known = ", ".join(sorted([*_FACTORIES, *_preset_names()]))
         msg = f"there is no provider {provider!r}; --model takes PROVIDER:NAME, with one of {known}"
         raise click.UsageError(msg)
     if base_url is not None and provider != COMPLETIONS:
@@ -51,52 +51,54 @@ def choose(name: str, base_url: str | None = None) -> ChatProvider:
     if not model and provider != LOCAL:
         msg = f"{provider!r} needs the name of a model: --model {provider}:NAME"
         raise click.UsageError(msg)
-    return make(model, base_url)
+    return factory(model, base_url)
 
 
-def load(place: str) -> ModuleType:
-    """A module by its dotted name, or by the path of its file. One file is one module, however often it is named.
+def load_module(reference: str) -> ModuleType:
+    """Import a module by dotted name or by file path. A file is imported once, however often it is named.
 
-    What lies beside the file, or in the folder that the command runs in, can be imported too.
+    The directory of the file, or the current directory for a dotted name, is added to the import path.
 
     Raises:
-        click.UsageError: there is none, or it cannot be imported.
+        click.UsageError: The module does not exist or cannot be imported.
     """
-    path = Path(place)
+    path = Path(reference)
     if path.suffix == ".py" and not path.is_file():
-        msg = f"there is no file {place}"
+        msg = f"there is no file {reference}"
         raise click.UsageError(msg)
     try:
         if path.suffix != ".py":
-            _look_in(Path.cwd())
-            return importlib.import_module(place)
-        _look_in(path.resolve().parent)
-        return _module_of(path.resolve())
+            _add_import_path(Path.cwd())
+            return importlib.import_module(reference)
+        _add_import_path(path.resolve().parent)
+        return _load_file(path.resolve())
     except (Exception, SystemExit) as error:
-        msg = f"{place} cannot be imported: {_told(error)}"
+        msg = f"{reference} cannot be imported: {_format_error(error)}"
         raise click.UsageError(msg) from error
 
 
-def from_anywhere(place: str) -> str:
-    """The same model or tools, named so that they are found from any other folder."""
-    kind, _, rest = place.partition(":")
+def make_absolute(reference: str) -> str:
+    """Replace a relative file path in a model or tool reference by an absolute one, so it works from any directory."""
+    kind, _, rest = reference.partition(":")
     if kind == "python":
-        return f"python:{from_anywhere(rest)}"
+        return f"python:{make_absolute(rest)}"
     if kind == LOCAL and Path(rest).is_file():
         return f"{LOCAL}:{Path(rest).resolve()}"
-    file, name = (place, "") if place.endswith(".py") else place.rpartition(":")[::2]
+    file, name = (reference, "") if reference.endswith(".py") else reference.rpartition(":")[::2]
     if not file.endswith(".py") or not Path(file).is_file():
-        return place
+        return reference
     return f"{Path(file).resolve()}:{name}" if name else str(Path(file).resolve())
 
 
-def _look_in(folder: Path) -> None:
+def _add_import_path(folder: Path) -> None:
+    """Append a directory to the import path."""
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # behind all others, so that nothing is hidden by it
+        sys.path.append(str(folder))  # last, so that it shadows no other module
 
 
-def _module_of(path: Path) -> ModuleType:
-    # Dataclasses and models look for their module by its name, which must be nobody else's.
+def _load_file(path: Path) -> ModuleType:
+    # Dataclasses and pydantic look up their module in `sys.modules`, so its name must be unique.
+    """Import a file as a module."""
     name = f"{path.stem}_{crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
@@ -113,19 +115,19 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _told(error: BaseException) -> str:
-    """What went wrong in a module, and in which line."""
-    told = "".join(traceback.format_exception_only(error)).strip()
+def _format_error(error: BaseException) -> str:
+    """Format an import error with the line that raised it."""
+    message = "".join(traceback.format_exception_only(error)).strip()
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    known = isinstance(error, SyntaxError) or frame.filename == __file__ or frame.filename.startswith("<")
-    return told if known else f"{told} ({frame.filename}, line {frame.lineno})"
+    has_location = isinstance(error, SyntaxError) or frame.filename == __file__ or frame.filename.startswith("<")
+    return message if has_location else f"{message} ({frame.filename}, line {frame.lineno})"
 
 
-_Maker = Callable[[str, str | None], ChatProvider]
+_Factory = Callable[[str, str | None], ChatProvider]
 
 
 def _local(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_llamacpp import LlamaCppBuilder  # noqa: PLC0415 - each provider is imported when it is asked for
+    from chat_llamacpp import LlamaCppBuilder  # noqa: PLC0415 - providers are imported on demand
 
     if model:
         return LlamaCppBuilder().with_model_path(model).build()
@@ -167,16 +169,18 @@ def _completions(model: str, base_url: str | None) -> ChatProvider:
     return (builder.with_api_key(key) if key else builder).build()
 
 
-def _python(place: str, _base_url: str | None) -> ChatProvider:
-    module, _, name = place.rpartition(":")
-    found: object = getattr(load(module), name, None) if module else None
+def _python(reference: str, _base_url: str | None) -> ChatProvider:
+    module, _, name = reference.rpartition(":")
+    found: object = getattr(load_module(module), name, None) if module else None
     if not isinstance(found, StreamProvider):
-        msg = f"python:{place} is no model that streams; it takes python:MODULE:NAME, MODULE a dotted name or a file"
+        msg = (
+            f"python:{reference} is no model that streams; it takes python:MODULE:NAME, MODULE a dotted name or a file"
+        )
         raise click.UsageError(msg)
     return cast("ChatProvider", found)
 
 
-_MAKERS: Final[dict[str, _Maker]] = {
+_FACTORIES: Final[dict[str, _Factory]] = {
     LOCAL: _local,
     "openai": _openai,
     "openrouter": _openrouter,
@@ -187,15 +191,16 @@ _MAKERS: Final[dict[str, _Maker]] = {
 }
 
 
-def _vendors() -> tuple[str, ...]:
-    """Return the names of the vendors that have a short form in `chat_completions`."""
+def _preset_names() -> tuple[str, ...]:
+    """Return the names of the Chat Completions presets, except those that `_FACTORIES` already has."""
     from chat_completions import shorthand  # noqa: PLC0415 - as above
 
     names = (name for name, value in vars(shorthand).items() if getattr(value, "__module__", "") == shorthand.__name__)
-    return tuple(sorted({*names} - {*_MAKERS}))
+    return tuple(sorted({*names} - {*_FACTORIES}))
 
 
-def _vendor(name: str) -> _Maker:
+def _preset_factory(name: str) -> _Factory:
+    """Return a factory for a Chat Completions preset."""
     from chat_completions import shorthand  # noqa: PLC0415 - as above
 
     return lambda model, _base_url: cast("ChatProvider", getattr(shorthand, name)(model))

@@ -1,4 +1,4 @@
-"""The whole program: what it is told, and how its process ends."""
+"""Entry point of the command, and its exit codes."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from typing import cast
 import click
 
 from chat_terminal.commands import FAILED, INTERRUPTED, chat
-from chat_terminal.screen import plain
+from chat_terminal.screen import replace_control_characters
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Run the command, and end the process with its exit code.
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command and exit the process.
 
-    0: answered. 1: it failed. 2: the words make no command. 3: a call waits for somebody. 130: ctrl-C.
+    Exit codes: 0 answered, 1 failed, 2 usage error, 3 a call waits for a decision, 130 ctrl-C.
     """
-    sys.exit(_run(words))
+    sys.exit(_run(argv))
 
 
-def _run(words: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None) -> int:
+    """Run the command and return its exit code."""
     _require_streams()
     try:
-        # A reader that has left is the business of click: it ends the process with 1, and nothing is complained about.
-        return cast("int | None", chat.main(words, prog_name="chat", standalone_mode=False)) or 0
+        # Click handles a broken pipe itself: it exits with 1 and prints nothing.
+        return cast("int | None", chat.main(argv, prog_name="chat", standalone_mode=False)) or 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("", err=True)
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - a file, a database or a model of the user's own fails in a line, too
-        click.echo(plain(f"{type(error).__name__}: {error}"), err=True)
+    except Exception as error:  # noqa: BLE001 - errors of files, databases and user code are printed on one line as well
+        click.echo(replace_control_characters(f"{type(error).__name__}: {error}"), err=True)
         return FAILED
 
 
 def _require_streams() -> None:
-    """Put nothing in the place of a stream that was closed, and let a narrow one take every sign."""
+    """Open the null device for closed standard streams, and escape characters that an output encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open until the process exits
         elif mode == "w" and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

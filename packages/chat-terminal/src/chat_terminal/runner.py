@@ -1,4 +1,4 @@
-"""One question, from its words to its answer: streamed, decided about in between, and stored all along."""
+"""Running a session: stream the response, prompt for decisions, and store every step."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from chat_core import (
 )
 from chat_core.tools import ToolScope
 
-from chat_terminal.approval_prompt import Decision, apply, ask
-from chat_terminal.controlling_terminal import facing
+from chat_terminal.approval_prompt import Decision, apply_decisions, prompt_decisions
+from chat_terminal.controlling_terminal import redirect_to_terminal
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Sessions
 
@@ -35,10 +35,15 @@ Outcome = ChatResponse | Paused
 @final
 @dataclass(frozen=True)
 class Runner:
-    """What a question is asked with.
+    """Runs a model on the sessions of a store.
 
     Attributes:
-        person: who decides at this terminal; `None` where nobody is asked, and what waits goes on waiting.
+        model: Provider of the model.
+        options: Options of every model call.
+        scopes: Tools with their policies.
+        sessions: Session file.
+        screen: Screen that shows the run.
+        person: Name of the user who decides at this terminal; None if there is no prompt and calls keep waiting.
     """
 
     model: ChatProvider
@@ -49,13 +54,18 @@ class Runner:
     person: str | None = None
 
     def ask(self, session: str, parts: Sequence[str | File], system: str | None) -> Outcome:
-        """Push a turn to a session, and run it until there is an answer, or nobody decides what waits.
+        """Append a user turn to a session, and run it until the model has answered or a call is left undecided.
 
-        An event loop runs for each part of it, and none while a person is asked: ctrl-C at a question ends the program.
+        Each run has its own event loop, and no loop is active during a prompt. Ctrl-C at a prompt ends the program.
+
+        Args:
+            session: Name of the session.
+            parts: Parts of the user turn.
+            system: System prompt of a new session.
 
         Raises:
-            ChatError: the run failed; the session is as it was after its last whole step.
-            PendingToolsError: something waits in this session.
+            ChatError: The run failed. The session has everything up to its last completed step.
+            PendingToolsError: A call of this session already waits for a decision.
         """
 
         def push(messages: Messages) -> None:
@@ -63,21 +73,26 @@ class Runner:
                 messages.system(system)
             messages.user(*parts)
 
-        return self.go_on(session, push)
+        return self.resume(session, push)
 
-    def go_on(self, session: str, first: Callable[[Messages], object] | None = None) -> Outcome:
-        """Run what is in a session, until there is an answer, or nobody decides what waits."""
+    def resume(self, session: str, prepare: Callable[[Messages], object] | None = None) -> Outcome:
+        """Run a session until the model has answered or a call is left undecided.
+
+        Args:
+            session: Name of the session.
+            prepare: Modifies the history before the first run.
+        """
         chat = self._chat()
-        changes: Sequence[Decision] = ()
+        decisions: Sequence[Decision] = ()
         try:
             while True:
-                outcome = anyio.run(self._run, chat, session, changes, first)
-                first = None
+                outcome = anyio.run(self._run, chat, session, decisions, prepare)
+                prepare = None
                 if not isinstance(outcome, Paused) or self.person is None:
                     return outcome
-                with facing():
-                    changes = ask(outcome.waiting, self.screen, self.person)
-                if not changes:
+                with redirect_to_terminal():
+                    decisions = prompt_decisions(outcome.waiting, self.screen, self.person)
+                if not decisions:
                     return outcome
         finally:
             anyio.run(chat.aclose)
@@ -92,52 +107,62 @@ class Runner:
         self,
         chat: StreamingChat[ChatResponse, Paused],
         session: str,
-        changes: Sequence[Decision],
-        first: Callable[[Messages], object] | None,
+        decisions: Sequence[Decision],
+        prepare: Callable[[Messages], object] | None,
     ) -> Outcome:
         async with self.sessions.store() as store, store.open(session) as conversation:
-            if first is not None:
-                first(conversation.messages)
+            if prepare is not None:
+                prepare(conversation.messages)
             elif not conversation.messages.contents:
                 msg = f"there is nothing in the session {session!r}"
                 raise UsageError(msg)
-            apply(changes, conversation.messages, self.screen)
+            apply_decisions(decisions, conversation.messages, self.screen)
             try:
                 async with chat.stream(conversation) as stream:
                     async for event in stream:
-                        self.screen.show(event)
+                        self.screen.show_event(event)
             finally:
-                self.screen.end()
+                self.screen.finish_text()
             return stream.response
 
 
-def report(session: str, outcome: Outcome) -> str:
-    """An outcome as one JSON object, for another program."""
+def format_outcome(session: str, outcome: Outcome) -> str:
+    """Format an outcome as one line of JSON.
+
+    Args:
+        session: Name of the session.
+        outcome: Result of the run.
+    """
     usage = outcome.usage
-    told: dict[str, object] = {
+    document: dict[str, object] = {
         "session": session,
         "status": "paused" if isinstance(outcome, Paused) else "answered",
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
     if isinstance(outcome, Paused):
-        told["waiting"] = [_waiting(wait) for wait in outcome.waiting]
+        document["waiting"] = [_wait_document(wait) for wait in outcome.waiting]
     else:
-        told |= {"text": outcome.text, "finish_reason": outcome.finish_reason}
-    return json.dumps(told, ensure_ascii=False)
+        document |= {"text": outcome.text, "finish_reason": outcome.finish_reason}
+    return json.dumps(document, ensure_ascii=False)
 
 
-def failure(session: str | None, error: Exception) -> str:
-    """An error as one JSON object. Its session is the one that holds the question, where it came so far."""
+def format_failure(session: str | None, error: Exception) -> str:
+    """Format an error as one line of JSON.
+
+    Args:
+        session: Name of the session, or None if the error occurred before a session was chosen.
+        error: The error.
+    """
     kind, message = type(error).__name__, str(error)
     if isinstance(error, click.UsageError):
         kind, message = "UsageError", error.format_message()
     elif isinstance(error, click.ClickException):
         kind, message = type(error.__cause__ or error).__name__, error.format_message()
-    told = {"session": session, "status": "failed", "error": {"type": kind, "message": message}}
-    return json.dumps(told, ensure_ascii=False)
+    document = {"session": session, "status": "failed", "error": {"type": kind, "message": message}}
+    return json.dumps(document, ensure_ascii=False)
 
 
-def _waiting(wait: Wait) -> dict[str, object]:
+def _wait_document(wait: Wait) -> dict[str, object]:
     return {
         "kind": wait.kind,
         "path": list(wait.path),

@@ -1,6 +1,6 @@
-"""The sessions of a terminal: conversations in one SQLite file, with a list of what they are about.
+"""Sessions of the terminal: conversations in one SQLite file, and a table with their titles and settings.
 
-The conversations are those of a `SqliteStore`: other programs find there what waits. The list is a table beside them.
+The conversations are those of a `SqliteStore`, so other programs can decide waiting calls in the same file.
 """
 
 from __future__ import annotations
@@ -28,37 +28,47 @@ _TABLE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session.
+    """Entry in the list of sessions.
 
     Attributes:
-        title: how it began.
-        used: when it was last used.
-        settings: which model and which tools it was last asked with.
+        id: Name of the session, and id of its conversation.
+        title: Beginning of the first question.
+        last_used: Time of the last question.
+        settings: Model and tools of the last question.
     """
 
     id: str
     title: str
-    used: datetime
+    last_used: datetime
     settings: Mapping[str, object]
 
 
 @final
 class Sessions:
-    """The sessions in one file.
+    """List of sessions in one file.
 
     Args:
-        path: the file. Its folder is made, for this user alone, where it is missing, when it is first used.
+        path: The file. On first use, its directory is created if necessary, accessible only to this user.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def store(self) -> SqliteStore:
-        """The store of their conversations."""
-        return SqliteStore(self._place())
+        """Return the store of the conversations."""
+        return SqliteStore(self._prepare_path())
 
-    def use(self, session: str | None, title: str, settings: Mapping[str, object]) -> str:
-        """Note that a session is used now, a new one where none is named, and return its id."""
+    def record_use(self, session: str | None, title: str, settings: Mapping[str, object]) -> str:
+        """Record that a session is used now.
+
+        Args:
+            session: Name of the session; None creates a session with a random name.
+            title: Title of a new session.
+            settings: Settings to remember.
+
+        Returns:
+            The name of the session.
+        """
         name = session or secrets.token_hex(4)
         with self._table() as table:
             table.execute(
@@ -69,31 +79,31 @@ class Sessions:
         return name
 
     def last(self) -> Session:
-        """The session that was used last.
+        """Return the session that was used last.
 
         Raises:
-            click.UsageError: there is none.
+            click.UsageError: There are no sessions.
         """
-        found = self.all()
+        found = self.list_all()
         if not found:
             msg = 'there is no session yet: begin one with chat "a question"'
             raise click.UsageError(msg)
         return found[0]
 
-    def require(self, session: str) -> Session:
-        """A session that exists.
+    def get(self, session: str) -> Session:
+        """Return a session by name.
 
         Raises:
-            click.UsageError: it does not.
+            click.UsageError: The session does not exist.
         """
-        found = next((known for known in self.all() if known.id == session), None)
+        found = next((known for known in self.list_all() if known.id == session), None)
         if found is None:
             msg = f"there is no session {session!r}; `chat sessions` lists them"
             raise click.UsageError(msg)
         return found
 
-    def all(self) -> list[Session]:
-        """Every session, the last used one first."""
+    def list_all(self) -> list[Session]:
+        """Return all sessions, the last used first."""
         with self._table() as table:
             rows = table.execute("SELECT id, title, used, settings FROM cli_sessions ORDER BY used DESC, id").fetchall()
         return [
@@ -101,17 +111,17 @@ class Sessions:
             for name, title, used, settings in rows
         ]
 
-    def forget(self, session: str) -> None:
-        """Take a session off the list."""
+    def remove(self, session: str) -> None:
+        """Remove a session from the list. Its conversation stays in the store."""
         with self._table() as table:
             table.execute("DELETE FROM cli_sessions WHERE id = ?", (session,))
 
     @contextmanager
     def _table(self) -> Generator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._place(), timeout=10)) as connection, connection:
+        with closing(sqlite3.connect(self._prepare_path(), timeout=10)) as connection, connection:
             connection.execute(_TABLE)
             yield connection
 
-    def _place(self) -> Path:
+    def _prepare_path(self) -> Path:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._path

@@ -1,4 +1,4 @@
-"""Tools from a module of the user's, and who decides about their calls."""
+"""Values of the options `--tools`, `--tool-choice` and `--approve`."""
 
 from __future__ import annotations
 
@@ -18,70 +18,81 @@ from chat_core import (
 )
 from chat_core.tools import ToolScope
 
-from chat_terminal.models import load
+from chat_terminal.models import load_module
 
 Approve: TypeAlias = Literal["ask", "all", "none"]
-"""Who decides about calls that have no policy: a person, nobody (they run), or somebody later."""
+"""Value of `--approve` for calls without a policy: prompt the user, run all, or leave all undecided."""
 
 
-def scopes(places: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:
-    """The tools of some modules: `module`, `file.py`, or `file.py:name` for one collection of it.
+def load_scopes(references: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:
+    """Load the tools of modules.
 
-    A `ScopedCollection` keeps its own policy. The calls of a `ToolCollection` wait for a person, unless all may run.
+    A `ScopedCollection` keeps its own policy. Calls of a plain `ToolCollection` need approval unless `approve` is
+    `all`.
 
-    Raises:
-        click.UsageError: there is no such module, or there are no tools in it.
-    """
-    return [scope for place in places for scope in _scopes_of(place, approve)]
-
-
-def chosen(said: str | None, found: Sequence[ToolScope[Paused]]) -> ToolChoice | None:
-    """What was said of the choice of tools: a word, or the name of one.
+    Args:
+        references: `module`, `file.py`, or `file.py:name` for one collection of the module.
+        approve: Value of `--approve`.
 
     Raises:
-        click.UsageError: there are no tools, or none of that name.
+        click.UsageError: The module does not exist or contains no tools.
     """
-    if said is None:
+    return [scope for reference in references for scope in _load_scopes_from(reference, approve)]
+
+
+def parse_tool_choice(value: str | None, scopes: Sequence[ToolScope[Paused]]) -> ToolChoice | None:
+    """Convert the value of `--tool-choice`.
+
+    Args:
+        value: `auto`, `required`, `none`, the name of a tool, or None if the option is missing.
+        scopes: Tools that are available.
+
+    Raises:
+        click.UsageError: There are no tools, or none has this name.
+    """
+    if value is None:
         return None
-    names = [tool.declaration.name for scope in found for tool in scope.definitions()]
+    names = [tool.declaration.name for scope in scopes for tool in scope.definitions()]
     if not names:
         msg = "--tool-choice is about tools, and there are none: name some with --tools"
         raise click.UsageError(msg)
-    match said:
+    match value:
         case "auto" | "required" | "none":
-            return said
+            return value
         case name if name in names:
             return NamedTool(name)
         case _:
-            msg = f"--tool-choice takes auto, required, none, or one of {', '.join(names)}; not {said!r}"
+            msg = f"--tool-choice takes auto, required, none, or one of {', '.join(names)}; not {value!r}"
             raise click.UsageError(msg)
 
 
-def _scopes_of(place: str, approve: Approve) -> list[ToolScope[Paused]]:
-    # A path of Windows has a colon behind its drive.
-    module, name = (place, "") if place.endswith(".py") or ":" not in place else place.rsplit(":", 1)
-    values = vars(load(module))
+def _load_scopes_from(reference: str, approve: Approve) -> list[ToolScope[Paused]]:
+    # Windows paths contain a colon after the drive letter.
+    module, name = (reference, "") if reference.endswith(".py") or ":" not in reference else reference.rsplit(":", 1)
+    values = vars(load_module(module))
     if name and name not in values:
         msg = f"there is no {name!r} in {module}"
         raise click.UsageError(msg)
-    # One that has two names is one all the same.
-    found = [values[name]] if name else list({id(value): value for value in values.values()}.values())
-    scoped: list[ToolScope[Paused]] = [value for value in found if isinstance(value, ScopedCollection)]
-    bare: list[ToolCollection[Any]] = [value for value in found if isinstance(value, ToolCollection)]
-    # A collection that stands in a scope of the same module is under its policy.
-    ruled = _tools_of(scoped)
-    scoped += [scope for scope in [_scoped(one, approve) for one in bare] if not ruled & _tools_of([scope])]
+    # A collection with two names is loaded once.
+    candidates = [values[name]] if name else list({id(value): value for value in values.values()}.values())
+    scoped: list[ToolScope[Paused]] = [value for value in candidates if isinstance(value, ScopedCollection)]
+    bare: list[ToolCollection[Any]] = [value for value in candidates if isinstance(value, ToolCollection)]
+    # A plain collection whose tools are already in a scope of the module is subject to that policy.
+    scoped_ids = _tool_ids(scoped)
+    scoped += [
+        scope for scope in [_scope_with_policy(one, approve) for one in bare] if not scoped_ids & _tool_ids([scope])
+    ]
     if not scoped:
-        msg = f"there are no tools in {place}: a ToolCollection or a ScopedCollection is looked for"
+        msg = f"there are no tools in {reference}: a ToolCollection or a ScopedCollection is looked for"
         raise click.UsageError(msg)
     return scoped
 
 
-def _tools_of(scopes: Iterable[ToolScope[Paused]]) -> set[int]:
+def _tool_ids(scopes: Iterable[ToolScope[Paused]]) -> set[int]:
     return {id(tool) for scope in scopes for tool in scope.definitions()}
 
 
-def _scoped(tools: ToolCollection[Any], approve: Approve) -> ToolScope[Paused]:
+def _scope_with_policy(tools: ToolCollection[Any], approve: Approve) -> ToolScope[Paused]:
     def policy(_call: FunctionCall, _meta: object) -> Execute | RequireApproval:
         return Execute() if approve == "all" else RequireApproval()
 
