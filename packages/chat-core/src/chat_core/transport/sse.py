@@ -46,11 +46,11 @@ class SseParser:
         "_held_bytes",
         "_id",
         "_max",
+        "_must_check",
         "_names",
-        "_odd",
-        "_start",
+        "_possible_mark",
+        "_reading_lines",
         "_type",
-        "_within",
         "last_event_id",
         "reconnection_time",
     )
@@ -61,13 +61,13 @@ class SseParser:
         self._max = max_event_bytes
         self._failure: TransportError | None = None
         # The first bytes, while they may still be a byte order mark; whether the last byte was a CR.
-        self._start: bytes | None = b""
+        self._possible_mark: bytes | None = b""
         self._after_cr = False
-        self._odd = True
-        # What came after the last empty line; when `_within` is set, after the last line.
+        self._must_check = True
+        # What came after the last empty line; when `_reading_lines` is set, after the last line.
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._within = False
+        self._reading_lines = False
         # The event whose lines are being read.
         self._data: list[bytes] = []
         self._data_bytes = 0
@@ -82,16 +82,16 @@ class SseParser:
             TransportError: of kind `protocol`, an event is longer than the limit. What was complete before is returned
                 first, and the error raised by the next call.
         """
-        if self._odd:
-            chunk = self._begin(chunk)
+        if self._must_check:
+            chunk = self._strip_start(chunk)
         if _CR in chunk:
-            self._odd = self._after_cr = chunk.endswith(b"\r")
+            self._must_check = self._after_cr = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         held = self._held
-        if self._within:
-            return self._checked(self._feed_lines(chunk))
+        if self._reading_lines:
+            return self._raise_failure_without_events(self._feed_lines(chunk))
         end = chunk.rfind(b"\n\n")
-        if not held and end == len(chunk) - 2 and (event := self._only(chunk, end)) is not None:
+        if not held and end == len(chunk) - 2 and (event := self._single_event(chunk, end)) is not None:
             return [event]
         if end >= 0:
             text, rest = chunk[:end], chunk[end + 2 :]
@@ -99,18 +99,18 @@ class SseParser:
             held[-1] = held[-1][:-1]
             text, rest = b"", chunk[1:]
         else:
-            return self._checked(self._hold(chunk))
+            return self._raise_failure_without_events(self._hold(chunk))
         if held:
             text = b"".join((*held, text))
             self._held = []
             self._held_bytes = 0
-        events = self._read(text)
+        events = self._parse_events(text)
         if rest:
             events += self._hold(rest)
-        return self._checked(events) if self._odd else events
+        return self._raise_failure_without_events(events) if self._must_check else events
 
-    def _only(self, chunk: bytes, end: int) -> Event | None:
-        """The one event of a chunk, which is how most servers write; `None` where it may be anything else."""
+    def _single_event(self, chunk: bytes, end: int) -> Event | None:
+        """Return the event of a chunk that holds exactly one, as most servers write it; `None` for any other chunk."""
         if end < self._max and chunk.isascii():
             if chunk.startswith(b"data: "):
                 if end == chunk.find(b"\n"):
@@ -118,7 +118,7 @@ class SseParser:
             elif chunk.startswith(b"event: ") and chunk.count(b"\n") == 3:  # noqa: PLR2004 - name, data, nothing
                 name, found, value = chunk[7:end].partition(b"\ndata: ")
                 if found:
-                    return Event(self._names.get(name) or self._name(name), value, self.last_event_id)
+                    return Event(self._names.get(name) or self._decode_name(name), value, self.last_event_id)
         return None
 
     def end(self) -> list[Event]:
@@ -131,37 +131,37 @@ class SseParser:
             raise self._failure
         return []
 
-    def _begin(self, chunk: bytes) -> bytes:
-        """What is left of the chunk without the mark at the stream's start, and without the LF of a CR before it."""
+    def _strip_start(self, chunk: bytes) -> bytes:
+        """Return the chunk without the mark at the start of the stream, or the LF of a CRLF that two chunks share."""
         if self._failure is not None:
             raise self._failure
-        if self._start is not None:
-            chunk = self._start + chunk
+        if self._possible_mark is not None:
+            chunk = self._possible_mark + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-                self._start = chunk
+                self._possible_mark = chunk
                 return b""
-            self._start = None
+            self._possible_mark = None
             chunk = chunk.removeprefix(_BOM)
         if chunk:
             if self._after_cr and chunk.startswith(b"\n"):
                 chunk = chunk[1:]
-            self._odd = self._after_cr = False
+            self._must_check = self._after_cr = False
         return chunk
 
     def _fail(self) -> None:
-        """From here on every call raises; this one does where it has no event to give."""
+        """Make every following call raise; this one raises if it has no events to return."""
         self._failure = too_long(self._max)
-        self._odd = True
+        self._must_check = True
         self._held = []
         self._data = []
 
-    def _checked(self, events: list[Event]) -> list[Event]:
+    def _raise_failure_without_events(self, events: list[Event]) -> list[Event]:
         if self._failure is not None and not events:
             raise self._failure
         return events
 
     def _hold(self, piece: bytes) -> list[Event]:
-        """Keep a piece of an unfinished event."""
+        """Buffer a piece of an unfinished event; parse it line by line once it exceeds the limit."""
         if self._failure is None and piece:
             self._held.append(piece)
             self._held_bytes += len(piece)
@@ -169,16 +169,16 @@ class SseParser:
                 text = b"".join(self._held)
                 self._held = []
                 self._held_bytes = 0
-                self._within = True
+                self._reading_lines = True
                 return self._feed_lines(text)
         return []
 
     # Whole events
 
-    def _read(self, text: bytes) -> list[Event]:
-        """The events of a text that ended in an empty line, which has been removed."""
+    def _parse_events(self, text: bytes) -> list[Event]:
+        """Parse the events of a text that ended in an empty line, which has been removed."""
         if len(text) > self._max or not is_utf8(text):
-            return self._read_lines(text)
+            return self._parse_lines(text)
         last_id = self.last_event_id
         # Where there are as many line ends as these shapes have, and no more, nothing else is in the text.
         if text.startswith(b"data: "):
@@ -188,43 +188,43 @@ class SseParser:
         elif text.startswith(b"event: "):
             parts = text[7:].split(b"\n\nevent: ")
             if text.count(b"\n") == 3 * len(parts) - 2 and text.count(b"\ndata: ") == len(parts):
-                return self._named(text, parts)
-        return self._blocks(text)
+                return self._parse_named(text, parts)
+        return self._parse_mixed(text)
 
-    def _named(self, text: bytes, parts: list[bytes]) -> list[Event]:
-        """The events of a text in which there are as many lines of data as names of events."""
+    def _parse_named(self, text: bytes, parts: list[bytes]) -> list[Event]:
+        """Parse a text with as many lines of data as names of events."""
         events: list[Event] = []
         names, last_id = self._names, self.last_event_id
         for part in parts:
             name, found, value = part.partition(b"\ndata: ")
             if not found:
-                return self._blocks(text)
-            events.append(Event(names.get(name) or self._name(name), value, last_id))
+                return self._parse_mixed(text)
+            events.append(Event(names.get(name) or self._decode_name(name), value, last_id))
         return events
 
-    def _blocks(self, text: bytes) -> list[Event]:
-        """The events of a text in which some are unusual."""
+    def _parse_mixed(self, text: bytes) -> list[Event]:
+        """Parse a text in which some events have other fields or several lines of data."""
         events: list[Event] = []
         for block in text.split(b"\n\n"):
             if block.startswith(b"data: ") and _LF not in block:
                 events.append(Event("message", block[6:], self.last_event_id))
             else:
-                events += self._read_lines(block)
+                events += self._parse_lines(block)
         return events
 
-    def _name(self, name: bytes) -> str:
-        """The name of an event as text. A stream uses few, again and again."""
+    def _decode_name(self, name: bytes) -> str:
+        """Decode the type of an event and cache it: a stream repeats a few of them."""
         text = name.decode(errors="replace") or "message"
         if len(self._names) < _MAX_NAMES:
             self._names[name] = text
         return text
 
-    def _read_lines(self, text: bytes) -> list[Event]:
-        """The same, line by line, for whatever is unusual."""
+    def _parse_lines(self, text: bytes) -> list[Event]:
+        """Parse the events of a text line by line, whatever their fields."""
         events: list[Event] = []
         for line in text.split(b"\n"):
             if line:
-                if not self._take(line):
+                if not self._parse_line(line):
                     self._fail()
                     return events
             else:
@@ -235,7 +235,7 @@ class SseParser:
     # Lines
 
     def _feed_lines(self, chunk: bytes) -> list[Event]:
-        """Read an event that is too long to be kept in pieces, until its empty line."""
+        """Parse the lines of an event that is too long to be buffered, up to its empty line."""
         held = self._held
         if _LF not in chunk:
             held.append(chunk)
@@ -250,23 +250,23 @@ class SseParser:
             if not line:
                 events: list[Event] = []
                 self._dispatch(events)
-                self._within = False
-                return self._go_on(events, b"\n".join(lines[index + 1 :]))
-            if not self._take(line):
+                self._reading_lines = False
+                return self._parse_available(events, b"\n".join(lines[index + 1 :]))
+            if not self._parse_line(line):
                 self._fail()
                 return []
         return self._feed_lines(lines[-1]) if lines[-1] else []
 
-    def _go_on(self, events: list[Event], text: bytes) -> list[Event]:
-        """The events, and those of the whole text behind them."""
+    def _parse_available(self, events: list[Event], text: bytes) -> list[Event]:
+        """Parse the complete events in `text`, append them to `events`, and buffer the rest."""
         end = text.rfind(b"\n\n")
         if end >= 0:
-            events += self._read(text[:end])
+            events += self._parse_events(text[:end])
             text = text[end + 2 :]
         return events + self._hold(text)
 
-    def _take(self, line: bytes) -> bool:
-        """Read one line into the event at hand; false where that makes it too long."""
+    def _parse_line(self, line: bytes) -> bool:
+        """Add one line to the current event; return false if that exceeds the limit."""
         if len(line) > self._max + _FIELD_NAME:
             return False
         name, _, value = line.partition(b":")
@@ -287,7 +287,7 @@ class SseParser:
         return True
 
     def _dispatch(self, events: list[Event]) -> None:
-        """An empty line: the event at hand is whole."""
+        """Append the current event, which an empty line has completed."""
         self.last_event_id = self._id
         if self._data:
             events.append(Event(self._type or "message", b"\n".join(self._data), self._id))
