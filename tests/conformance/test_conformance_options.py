@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from chat_testing.conformance import options
 
-from .judged import judged, wrong_by
 from .toy import Toy
-from .wrong import CASES
+from .wrong_provider_reports import parametrize_wrong_providers, report_of
+from .wrong_providers import CASES
 
 
-@wrong_by(options)
+@parametrize_wrong_providers(options)
 def test_a_provider_that_drops_an_option_fails_where_its_fault_is_named(kind: type[Toy]) -> None:
-    assert set(judged(kind).broken) == CASES[kind], judged(kind)
+    assert set(report_of(kind).broken) == CASES[kind], report_of(kind)

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 from chat_core import Messages
 from chat_testing import ProviderConformance, Subject
-from chat_testing.conformance.answers import asking
-from chat_testing.conformance.subject import RESULT, Way, declared
+from chat_testing.conformance.answers import input_for
+from chat_testing.conformance.subject import RESULT, Method, declare_tools
 
 from .test_claude import TestClaude as Claude
 from .test_completions import TestCompletions as Completions
@@ -25,13 +25,13 @@ def name(kind: object) -> str:
     return getattr(kind, "__name__", str(kind)).removeprefix("Test")
 
 
-async def thought_by(subject: Subject, way: Way, messages: Messages) -> Messages:
+async def thought_by(subject: Subject, method: Method, messages: Messages) -> Messages:
     """The conversation, behind a turn in which this provider thought, spoke and called; its calls are resolved."""
     tape = subject.tapes.reasoning
     assert tape is not None
-    reply = tape.whole if way == "complete" else tape.stream
+    reply = tape.whole if method == "complete" else tape.stream
     assert reply is not None
-    turn = (await subject.hear(way, reply, asking(tape))).said
+    turn = (await subject.run(method, reply, input_for(tape))).result
     for tool in turn.tools:
         tool.start()
         tool.complete(f"{RESULT} of {turn.metadata.provider if turn.metadata else ''}")
@@ -39,36 +39,36 @@ async def thought_by(subject: Subject, way: Way, messages: Messages) -> Messages
     return Messages.from_json(messages.to_json())
 
 
-@pytest.mark.parametrize("way", ["complete", "stream"])
+@pytest.mark.parametrize("method", ["complete", "stream"])
 @pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
 async def test_what_is_opaque_stays_at_home_and_the_words_go_along(
-    home: type[ProviderConformance], abroad: type[ProviderConformance], way: Way
+    home: type[ProviderConformance], abroad: type[ProviderConformance], method: Method
 ) -> None:
     one, other = home().subject(), abroad().subject()
     tape = one.tapes.reasoning
     assert tape is not None
-    messages = (await thought_by(one, way, Messages.from_user("What is there?"))).user("Go on.")
-    sent = await other.sends(messages, declared(tape), way)
+    messages = (await thought_by(one, method, Messages.from_user("What is there?"))).user("Go on.")
+    sent = await other.capture_request(messages, declare_tools(tape), method)
     (call,) = tape.calls
 
-    assert [words for words in tape.echo if sent.says(words)] == []
-    assert [words for words in (tape.text, call.name, "Lyon", RESULT, "Go on.") if not sent.says(words)] == []
+    assert [words for words in tape.echo if sent.contains(words)] == []
+    assert [words for words in (tape.text, call.name, "Lyon", RESULT, "Go on.") if not sent.contains(words)] == []
 
 
-@pytest.mark.parametrize("way", ["complete", "stream"])
+@pytest.mark.parametrize("method", ["complete", "stream"])
 @pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
 async def test_a_conversation_that_comes_home_has_lost_nothing(
-    home: type[ProviderConformance], abroad: type[ProviderConformance], way: Way
+    home: type[ProviderConformance], abroad: type[ProviderConformance], method: Method
 ) -> None:
     one, other = home().subject(), abroad().subject()
     mine, theirs = one.tapes.reasoning, other.tapes.reasoning
     assert mine is not None
     assert theirs is not None
-    messages = (await thought_by(one, way, Messages.from_user("What is there?"))).user("Go on.")
-    messages = (await thought_by(other, way, messages)).user("And back.")
-    sent = await one.sends(messages, declared(mine), way)
+    messages = (await thought_by(one, method, Messages.from_user("What is there?"))).user("Go on.")
+    messages = (await thought_by(other, method, messages)).user("And back.")
+    sent = await one.capture_request(messages, declare_tools(mine), method)
     own = {words for words in theirs.echo if words not in (*mine.echo, mine.reasoning)}
 
-    assert [words for words in mine.echo if not sent.says(words)] == []
-    assert [words for words in own if sent.says(words)] == []
-    assert sent.place("What is there?") < sent.place("Go on.") < sent.place("And back.")
+    assert [words for words in mine.echo if not sent.contains(words)] == []
+    assert [words for words in own if sent.contains(words)] == []
+    assert sent.index_of("What is there?") < sent.index_of("Go on.") < sent.index_of("And back.")

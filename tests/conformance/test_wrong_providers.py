@@ -9,10 +9,10 @@ import anyio
 import pytest
 from chat_testing import SCENARIOS, Subject, conformance_report
 
-from .judged import MODULES, judged
 from .toy import Toy
 from .toy_tapes import EVERYTHING, TAPES
-from .wrong import CASES
+from .wrong_provider_reports import MODULES, report_of
+from .wrong_providers import CASES
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -29,12 +29,12 @@ def test_every_scenario_is_failed_by_a_provider_that_is_wrong() -> None:
     assert named == {scenario.name for scenario in SCENARIOS}
 
 
-def test_every_wrong_provider_is_judged_by_a_module_of_its_own() -> None:
+def test_every_wrong_provider_is_tested_in_a_module_of_its_own() -> None:
     tests = Path(__file__).parent.glob("test_conformance_*.py")
     text = "".join([test.read_text(encoding="utf-8") for test in tests])
     modules = {scenario.run.__module__.rpartition(".")[2] for scenario in SCENARIOS}
 
-    assert {module for module in modules if f"wrong_by({module})" in text} == modules
+    assert {module for module in modules if f"parametrize_wrong_providers({module})" in text} == modules
 
 
 def test_there_are_enough_wrong_providers_and_each_says_what_is_wrong() -> None:
@@ -45,7 +45,7 @@ def test_there_are_enough_wrong_providers_and_each_says_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("kind", list(CASES)[::8], ids=lambda kind: kind.__name__)
 def test_a_fault_is_named_in_one_sentence(kind: type[Toy]) -> None:
-    for name, sentence in judged(kind).broken.items():
+    for name, sentence in report_of(kind).broken.items():
         assert sentence.startswith(f"{name}: ")
         assert "\n" not in sentence
         assert len(sentence) > 40

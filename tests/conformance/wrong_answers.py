@@ -35,7 +35,7 @@ from chat_core.transport import EventStream, Request
 from chat_core.wire.shapes import is_object
 
 from .toy import NAME, Decoder, Toy, ToyStream
-from .wrong import fails_at
+from .wrong_providers import fails_at
 
 EMPTY: dict[str, Any] = {"id": "", "items": [], "why": "done", "tokens": {}}
 

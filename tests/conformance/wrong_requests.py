@@ -31,7 +31,7 @@ from chat_core.provider import Delta
 from chat_core.transport import Request, Transport
 
 from .toy import NAME, Decoder, Encoder, Toy, ToyStream
-from .wrong import fails_at
+from .wrong_providers import fails_at
 
 Items = list[dict[str, Any]]
 

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 from chat_core import AuthenticationError, FunctionCall, RateLimitedError, Text, Tool, Usage, UsageError
 from chat_testing import Capabilities, ProviderTapes, Refusal, Reply, Tape
-from chat_testing.conformance.capabilities import BUILT_ON, CLAIMS, NEEDED, unfounded
+from chat_testing.conformance.capabilities import CLAIMS, REQUIRED_CLAIMS, REQUIRED_TAPES, list_inconsistencies
 
 REFUSALS = (
     Refusal(reply=Reply(status=429), error=RateLimitedError, retryable=True),
@@ -18,8 +18,8 @@ STREAM = Reply(body=(b"1", b"2", b"3"))
 
 
 def test_a_claim_needs_what_it_is_built_on() -> None:
-    for claim, base in BUILT_ON.items():
-        bases = {base, *[lower for upper, lower in BUILT_ON.items() if upper == base]} - {base}
+    for claim, base in REQUIRED_CLAIMS.items():
+        bases = {base, *[lower for upper, lower in REQUIRED_CLAIMS.items() if upper == base]} - {base}
         with pytest.raises(UsageError, match=f"{claim}=True needs {base}=True"):
             Capabilities(**{"text": False, claim: True, **dict.fromkeys(bases, True), base: False})
 
@@ -30,17 +30,17 @@ def test_what_is_claimed_is_told_by_name() -> None:
 
 
 def test_every_tape_belongs_to_a_claim() -> None:
-    needed = {name for names in NEEDED.values() for name in names}
+    needed = {name for names in REQUIRED_TAPES.values() for name in names}
 
     assert needed | {"finishes"} == {item.name for item in fields(ProviderTapes)}
 
 
 def test_claims_with_their_tapes_are_founded() -> None:
-    assert unfounded(Capabilities(), TEXT) == []
+    assert list_inconsistencies(Capabilities(), TEXT) == []
 
 
 def test_a_claim_without_its_tape_is_told() -> None:
-    (said,) = unfounded(Capabilities(structured=True), TEXT)
+    (said,) = list_inconsistencies(Capabilities(structured=True), TEXT)
 
     assert said == "structured is claimed, and there is no tape 'structured' to show it by"
 
@@ -48,14 +48,18 @@ def test_a_claim_without_its_tape_is_told() -> None:
 def test_a_tape_without_its_claim_is_told() -> None:
     tapes = replace(TEXT, structured=Tape(whole=Reply(), text="{}"))
 
-    assert unfounded(Capabilities(), tapes) == ["there is a tape 'structured', and structured is not claimed"]
+    assert list_inconsistencies(Capabilities(), tapes) == [
+        "there is a tape 'structured', and structured is not claimed"
+    ]
 
 
 def test_a_tape_lacks_no_way_of_asking_that_is_claimed() -> None:
     streamed = replace(TEXT, noise=(b": a comment\n\n",))
 
-    assert unfounded(Capabilities(stream=True), streamed) == ["the tape 'text' has no stream, and stream is claimed"]
-    assert unfounded(Capabilities(), replace(TEXT, text=Tape(stream=Reply(), text="Yes."))) == [
+    assert list_inconsistencies(Capabilities(stream=True), streamed) == [
+        "the tape 'text' has no stream, and stream is claimed"
+    ]
+    assert list_inconsistencies(Capabilities(), replace(TEXT, text=Tape(stream=Reply(), text="Yes."))) == [
         "the tape 'text' has no whole answer",
         "the tape 'text' has a stream, and stream is not claimed",
     ]
@@ -92,7 +96,7 @@ def test_a_tape_lacks_no_way_of_asking_that_is_claimed() -> None:
     ],
 )
 def test_a_tape_that_cannot_show_its_claim_is_told(capabilities: Capabilities, tapes: ProviderTapes, said: str) -> None:
-    (sentence,) = unfounded(capabilities, tapes)
+    (sentence,) = list_inconsistencies(capabilities, tapes)
 
     assert sentence.endswith(said)
 
@@ -109,4 +113,4 @@ def test_broken_arguments_may_be_known_from_streams_alone() -> None:
         broken_arguments=Tape(stream=Reply(), calls=(FunctionCall("f"),)),
     )
 
-    assert unfounded(Capabilities(stream=True, tools=True, argument_text=True), tapes) == []
+    assert list_inconsistencies(Capabilities(stream=True, tools=True, argument_text=True), tapes) == []

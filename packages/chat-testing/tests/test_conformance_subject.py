@@ -14,16 +14,16 @@ from chat_core.testing import Answer, ScriptedProvider
 from chat_testing import Capabilities, NonconformingError, ProviderTapes, Reply, Subject, Tape
 from chat_testing.conformance.subject import (
     AnyProvider,
-    Question,
-    Sent,
-    after,
-    ask,
-    called,
-    completing,
-    declared,
-    embedding,
+    ProviderInput,
+    SentBody,
+    call_provider,
+    conversation_after,
+    declare_tools,
+    make_turn_with_calls,
+    require_completion,
+    require_embeddings,
+    require_streaming,
     schema_of,
-    streaming,
 )
 from jsonschema import ValidationError, validate
 
@@ -45,46 +45,46 @@ def mute() -> AnyProvider:
 async def test_a_provider_is_asked_either_way_and_an_error_is_kept() -> None:
     provider = ScriptedProvider("Yes.", "Yes.", Answer(error=NO))
 
-    whole = await ask(provider, "complete")
-    heard = await ask(provider, "stream")
-    failed = await ask(provider, "complete")
+    whole = await call_provider(provider, "complete")
+    outcome = await call_provider(provider, "stream")
+    failed = await call_provider(provider, "complete")
 
-    assert (whole.said.text, heard.said.text, heard.deltas) == ("Yes.", "Yes.", [TextDelta("Yes.")])
+    assert (whole.result.text, outcome.result.text, outcome.deltas) == ("Yes.", "Yes.", [TextDelta("Yes.")])
     assert failed.turn is None
     assert str(failed.error) == "no"
     with pytest.raises(NetworkError):
-        failed.said  # noqa: B018 - it raises
+        failed.result  # noqa: B018 - it raises
 
 
 async def test_vectors_are_heard_as_parts() -> None:
-    heard = await ask(ScriptedProvider(), "embed")
+    outcome = await call_provider(ScriptedProvider(), "embed")
 
-    assert len(heard.said.parts) == 1
+    assert len(outcome.result.parts) == 1
 
 
 def test_a_provider_that_lacks_what_it_claims_is_told_so() -> None:
-    for look, word in ((completing, "complete"), (streaming, "stream"), (embedding, "embed")):
+    for look, word in ((require_completion, "complete"), (require_streaming, "stream"), (require_embeddings, "embed")):
         with pytest.raises(NonconformingError, match=rf"Mute has no {word}\(\)"):
             look(mute())
 
 
 def test_a_body_is_searched_wherever_its_words_stand() -> None:
-    sent = Sent('{"a": [{"text": "Où est Lyon?"}, {"Lyon": 1}], "raw": "{\\"x\\": 2}"}'.encode())
+    sent = SentBody('{"a": [{"text": "Où est Lyon?"}, {"Lyon": 1}], "raw": "{\\"x\\": 2}"}'.encode())
 
-    assert sent.says("Où est")
+    assert sent.contains("Où est")
     assert sent.count("Lyon") == 2
-    assert sent.place("Lyon") < sent.place('"x"')
-    assert not sent.says("Paris")
-    assert Sent(b"--part\nno JSON").says("no JSON")
+    assert sent.index_of("Lyon") < sent.index_of('"x"')
+    assert not sent.contains("Paris")
+    assert SentBody(b"--part\nno JSON").contains("no JSON")
 
 
 def test_a_file_is_carried_by_its_url_its_bytes_or_its_text() -> None:
     picture, page = File("image/png", data=b"\x89PNG"), File("text/plain", data="Où?".encode())
 
-    assert Sent(b'{"u": "data:image/png;base64,iVBORw=="}').carries(picture)
-    assert Sent('{"u": "Où?"}'.encode()).carries(page)
-    assert Sent(b'{"u": "https://a.example/b"}').carries(File("image/png", url="https://a.example/b"))
-    assert not Sent(b"{}").carries(picture)
+    assert SentBody(b'{"u": "data:image/png;base64,iVBORw=="}').contains_file(picture)
+    assert SentBody('{"u": "Où?"}'.encode()).contains_file(page)
+    assert SentBody(b'{"u": "https://a.example/b"}').contains_file(File("image/png", url="https://a.example/b"))
+    assert not SentBody(b"{}").contains_file(picture)
 
 
 def test_a_value_satisfies_its_schema_and_another_does_not() -> None:
@@ -99,14 +99,14 @@ def test_a_value_satisfies_its_schema_and_another_does_not() -> None:
 
 def test_tools_are_declared_once_for_the_calls_of_all_tapes() -> None:
     lyon, paris = FunctionCall("weather", {"city": "Lyon"}), FunctionCall("weather", {"city": "Paris"})
-    tools = declared(Tape(calls=(lyon, paris)), None, Tape(calls=(FunctionCall("clock"),)))
+    tools = declare_tools(Tape(calls=(lyon, paris)), None, Tape(calls=(FunctionCall("clock"),)))
 
     assert [tool.name for tool in tools] == ["weather", "clock"]
 
 
 def test_a_conversation_goes_on_behind_resolved_calls() -> None:
-    turn = called("somebody", [FunctionCall("weather", {"city": "Lyon"}, "call_1")], lambda _: None)
-    messages = after(turn, "Go on.")
+    turn = make_turn_with_calls("somebody", [FunctionCall("weather", {"city": "Lyon"}, "call_1")], lambda _: None)
+    messages = conversation_after(turn, "Go on.")
 
     assert [content.role for content in messages] == ["user", "model", "user"]
     assert messages.pending() == []
@@ -114,12 +114,12 @@ def test_a_conversation_goes_on_behind_resolved_calls() -> None:
 
 
 async def test_the_ways_of_a_subject_are_those_that_it_claims() -> None:
-    def ways(capabilities: Capabilities) -> tuple[str, ...]:
-        return Subject(lambda _: ScriptedProvider(), capabilities, ProviderTapes()).doors
+    def methods(capabilities: Capabilities) -> tuple[str, ...]:
+        return Subject(lambda _: ScriptedProvider(), capabilities, ProviderTapes()).methods
 
-    assert ways(Capabilities()) == ("complete",)
-    assert ways(Capabilities(stream=True, embeddings=True)) == ("complete", "stream", "embed")
-    assert ways(Capabilities(text=False, embeddings=True)) == ("embed",)
+    assert methods(Capabilities()) == ("complete",)
+    assert methods(Capabilities(stream=True, embeddings=True)) == ("complete", "stream", "embed")
+    assert methods(Capabilities(text=False, embeddings=True)) == ("embed",)
 
 
 async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
@@ -127,7 +127,7 @@ async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
     subject = Subject(lambda _: ScriptedProvider("a"), Capabilities(stream=True), ProviderTapes())
     tapes = (Tape(whole=whole, stream=streamed), None, Tape(stream=streamed))
 
-    assert [(way, reply) for way, _, reply in subject.plays(*tapes)] == [
+    assert [(method, reply) for method, _, reply in subject.replies_of(*tapes)] == [
         ("complete", whole),
         ("stream", streamed),
         ("stream", streamed),
@@ -136,7 +136,9 @@ async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
 
 async def test_a_question_carries_what_it_is_given() -> None:
     provider = ScriptedProvider("Yes.")
-    await ask(provider, "complete", Question(Messages.from_user(Text("Ready?")), options=ChatOptions(seed=7)))
+    await call_provider(
+        provider, "complete", ProviderInput(Messages.from_user(Text("Ready?")), options=ChatOptions(seed=7))
+    )
 
     assert provider.asked[0].options.seed == 7
     assert provider.asked[0].messages[0].text == "Ready?"

@@ -219,7 +219,7 @@ async def test_what_a_kit_needs_is_said(anyio_backend_name: str) -> None:
 
     subject = Empty().subject(anyio_backend_name)
     with pytest.raises(UsageError, match="Empty needs a method make_transport"):
-        async with subject.meets(subject.play()):
+        async with subject.with_peer(subject.play()):
             pass
     with subject.serve(lambda _: subject.play()) as peer, pytest.raises(UsageError, match="Empty claims passed_in"):
         subject.passed_in(peer)

@@ -136,7 +136,7 @@ class LoopbackServer:
             self.host = "localhost"
 
     def __enter__(self) -> Self:
-        self._start(self._accept)
+        self._start_thread(self._accept)
         return self
 
     def __exit__(
@@ -149,13 +149,13 @@ class LoopbackServer:
         self._threads[0].join(_SECONDS)
         self._listener.close()
         for connection in list(self._open):
-            _shut(connection)
+            _shut_down(connection)
         for thread in self._threads:
             thread.join(_SECONDS)
         if self._errors and kind is None:
             raise self._errors[0]
 
-    def _start(self, target: Callable[..., None], *args: object) -> None:
+    def _start_thread(self, target: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -168,7 +168,7 @@ class LoopbackServer:
                 return
             self.connections += 1
             self._open.add(connection)
-            self._start(self._serve, connection)
+            self._start_thread(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
         plain = connection
@@ -179,7 +179,7 @@ class LoopbackServer:
                 connection = self._tls.wrap_socket(connection, server_side=True)
                 self._open.add(connection)
             while not self._closing.is_set():
-                exchange = self._read(connection)
+                exchange = self._read_request(connection)
                 if exchange is None:
                     break
                 self.exchanges.append(exchange)
@@ -195,7 +195,7 @@ class LoopbackServer:
             connection.close()
             plain.close()
 
-    def _read(self, connection: socket.socket) -> Exchange | None:
+    def _read_request(self, connection: socket.socket) -> Exchange | None:
         data = b""
         while b"\r\n\r\n" not in data:
             piece = connection.recv(_READ)
@@ -213,6 +213,6 @@ class LoopbackServer:
         return exchange
 
 
-def _shut(connection: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

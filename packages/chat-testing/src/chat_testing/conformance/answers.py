@@ -12,38 +12,37 @@ from chat_core.provider import OutputSchema
 
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
-    Question,
-    Sent,
+    ProviderInput,
+    SentBody,
     Subject,
-    ask,
-    declared,
-    opened,
+    call_provider,
+    declare_tools,
+    open_stream,
     schema_of,
-    told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import fail
 
 
-def everything(subject: Subject) -> list[Tape]:
+def answer_tapes(subject: Subject) -> list[Tape]:
     """Every tape of an answer that there is."""
     tapes = subject.tapes
     named = (tapes.text, *tapes.finishes, tapes.call, tapes.mixed, tapes.parallel, tapes.no_arguments, tapes.reasoning)
     return [tape for tape in named if tape is not None]
 
 
-def telling(subject: Subject) -> list[Tape]:
+def representative_tapes(subject: Subject) -> list[Tape]:
     """One tape of each shape that there is: for scenarios that play a tape once for each of its events."""
     tapes = subject.tapes
     return [tape for tape in (tapes.text, tapes.mixed, tapes.parallel, tapes.reasoning) if tape is not None]
 
 
-def asking(tape: Tape) -> Question:
+def input_for(tape: Tape) -> ProviderInput:
     """A question to which a tape is an answer."""
-    return Question(tools=declared(tape))
+    return ProviderInput(tools=declare_tools(tape))
 
 
-def gist(turn: Turn) -> list[object]:
+def comparable_turn(turn: Turn) -> list[object]:
     """A turn as a value: everything but what is made anew each time."""
     parts = [
         (part.name, dict(part.call.arguments), part.call.problem, part.call_id) if isinstance(part, Tool) else part
@@ -55,19 +54,19 @@ def gist(turn: Turn) -> list[object]:
 @scenario("text")
 async def text(subject: Subject) -> None:
     """The words of an answer arrive, all of them and no others."""
-    for way, tape, reply in subject.plays(subject.tapes.text):
-        heard = await subject.hear(way, reply)
-        if heard.said.text != tape.text:
-            fail(f"the server said {tape.text!r}, and the turn of {told(way)} has {heard.said.text!r}")
+    for method, tape, reply in subject.replies_of(subject.tapes.text):
+        outcome = await subject.run(method, reply)
+        if outcome.result.text != tape.text:
+            fail(f"the server said {tape.text!r}, and the turn of {method}() has {outcome.result.text!r}")
 
 
 @scenario("stream")
 async def deltas(subject: Subject) -> None:
     """The deltas of a stream, joined, are the words of its turn."""
-    for way, tape, reply in subject.plays(subject.tapes.text):
-        if way == "stream":
-            heard = await subject.hear(way, reply)
-            said = "".join([delta.text for delta in heard.deltas if isinstance(delta, TextDelta)])
+    for method, tape, reply in subject.replies_of(subject.tapes.text):
+        if method == "stream":
+            outcome = await subject.run(method, reply)
+            said = "".join([delta.text for delta in outcome.deltas if isinstance(delta, TextDelta)])
             if said != tape.text:
                 fail(f"the server said {tape.text!r}, and the deltas were {said!r}")
 
@@ -84,7 +83,7 @@ async def piece_by_piece(subject: Subject) -> None:
         before_the_last.append(len(seen))
 
     transport.answer(200, {}, [*transport_steps[:-1], note, *transport_steps[-1:]])
-    async with opened(provider, Question()) as (stream, batches):
+    async with open_stream(provider, ProviderInput()) as (stream, batches):
         async for batch in batches:
             seen += [delta for delta in batch if isinstance(delta, TextDelta)]
         stream.close()
@@ -95,43 +94,43 @@ async def piece_by_piece(subject: Subject) -> None:
 @scenario("tools")
 async def order(subject: Subject) -> None:
     """The parts of an answer stand in the order in which they came."""
-    for way, tape, reply in subject.plays(*everything(subject)):
+    for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         if not tape.order:
             continue
-        heard = await subject.hear(way, reply, asking(tape))
-        found = _collapsed([type(part) for part in heard.said.parts if type(part) in tape.order])
-        wanted = _collapsed([kind for kind in tape.order if kind in found])
+        outcome = await subject.run(method, reply, input_for(tape))
+        found = _without_repeats([type(part) for part in outcome.result.parts if type(part) in tape.order])
+        wanted = _without_repeats([kind for kind in tape.order if kind in found])
         if found != wanted:
-            fail(f"the answer came as {_names(wanted)}, and the turn of {told(way)} has {_names(found)}")
+            fail(f"the answer came as {_format_types(wanted)}, and the turn of {method}() has {_format_types(found)}")
 
 
-def _collapsed(kinds: list[type[Part]]) -> list[type[Part]]:
+def _without_repeats(kinds: list[type[Part]]) -> list[type[Part]]:
     return [kind for place, kind in enumerate(kinds) if place == 0 or kinds[place - 1] is not kind]
 
 
-def _names(kinds: list[type[Part]]) -> str:
+def _format_types(kinds: list[type[Part]]) -> str:
     return ", ".join([kind.__name__ for kind in kinds])
 
 
 @scenario("text")
 async def finish_reason(subject: Subject) -> None:
     """A turn says why the model stopped."""
-    for way, tape, reply in subject.plays(*everything(subject)):
-        heard = await subject.hear(way, reply, asking(tape))
-        if heard.said.finish_reason != tape.finish_reason:
+    for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
+        outcome = await subject.run(method, reply, input_for(tape))
+        if outcome.result.finish_reason != tape.finish_reason:
             fail(
-                f"the model stopped for {tape.finish_reason!r}, and the turn of {told(way)} says "
-                f"{heard.said.finish_reason!r}"
+                f"the model stopped for {tape.finish_reason!r}, and the turn of {method}() says "
+                f"{outcome.result.finish_reason!r}"
             )
 
 
 @scenario("usage")
 async def usage(subject: Subject) -> None:
     """A turn costs what the server counted: nothing is lost, and nothing counted twice."""
-    for way, tape, reply in subject.plays(*everything(subject)):
-        heard = await subject.hear(way, reply, asking(tape))
-        if tape.usage and heard.said.usage != tape.usage:
-            fail(f"the server counted {tape.usage!r}, and the turn of {told(way)} {heard.said.usage!r}")
+    for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
+        outcome = await subject.run(method, reply, input_for(tape))
+        if tape.usage and outcome.result.usage != tape.usage:
+            fail(f"the server counted {tape.usage!r}, and the turn of {method}() {outcome.result.usage!r}")
 
 
 @scenario("text")
@@ -141,16 +140,16 @@ async def ownership(subject: Subject) -> None:
     name = provider.metadata.name
     if not name:
         fail("the provider has no name in its metadata, so it can own nothing in a history")
-    for way, tape, reply in subject.plays(*everything(subject)):
-        heard = await subject.hear(way, reply, asking(tape))
-        said = heard.said.metadata.provider if heard.said.metadata is not None else None
+    for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
+        outcome = await subject.run(method, reply, input_for(tape))
+        said = outcome.result.metadata.provider if outcome.result.metadata is not None else None
         if said != name:
-            fail(f"the provider is called {name!r}, and a turn of {told(way)} says that it is from {said!r}")
-        if others := _owners(heard.said) - {name}:
-            fail(f"the provider is called {name!r}, and a turn of {told(way)} has data of {sorted(others)}")
+            fail(f"the provider is called {name!r}, and a turn of {method}() says that it is from {said!r}")
+        if others := _owners_of_opaque_data(outcome.result) - {name}:
+            fail(f"the provider is called {name!r}, and a turn of {method}() has data of {sorted(others)}")
 
 
-def _owners(turn: Turn) -> set[str]:
+def _owners_of_opaque_data(turn: Turn) -> set[str]:
     owners = {part.provider for part in turn.parts if isinstance(part, ProviderPart)}
     for part in turn.parts:
         opaque = part.call.opaque if isinstance(part, Tool) else None
@@ -164,18 +163,18 @@ def _owners(turn: Turn) -> set[str]:
 @scenario("text", "json")
 async def unknown_fields(subject: Subject) -> None:
     """A field that nobody knows changes nothing."""
-    for way, tape, reply in subject.plays(*everything(subject)):
-        if way != "complete":
+    for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
+        if method != "complete":
             continue
-        known = await subject.hear(way, reply, asking(tape))
-        more = await subject.hear(way, _with_more(reply), asking(tape))
+        known = await subject.run(method, reply, input_for(tape))
+        more = await subject.run(method, _with_unknown_fields(reply), input_for(tape))
         if more.error is not None:
             fail(f"a field that nobody knows made {type(more.error).__name__} of an answer: {more.error}")
-        if gist(more.said) != gist(known.said):
+        if comparable_turn(more.result) != comparable_turn(known.result):
             fail("a field that nobody knows changed what an answer says")
 
 
-def _with_more(reply: Reply) -> Reply:
+def _with_unknown_fields(reply: Reply) -> Reply:
     body: object = json.loads(reply.data)
     if not isinstance(body, dict):
         fail("a whole answer of the tapes is no JSON object: say json=False among the claims")
@@ -187,49 +186,49 @@ def _with_more(reply: Reply) -> Reply:
 @scenario("stream")
 async def unknown_events(subject: Subject) -> None:
     """An event that nobody knows changes nothing, wherever it stands."""
-    for tape in telling(subject):
+    for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
-        known = await subject.hear("stream", tape.stream, asking(tape))
+        known = await subject.run("stream", tape.stream, input_for(tape))
         chunks = tape.stream.chunks
         for frame in subject.tapes.noise:
             for place in range(1, len(chunks)):
-                more = await subject.play("stream", [*chunks[:place], frame, *chunks[place:]], asking(tape))
+                more = await subject.run_steps("stream", [*chunks[:place], frame, *chunks[place:]], input_for(tape))
                 if more.error is not None:
                     fail(f"an event that nobody knows, {frame!r}, made {more.error!r} of a stream")
-                if gist(more.said) != gist(known.said):
+                if comparable_turn(more.result) != comparable_turn(known.result):
                     fail(f"an event that nobody knows, {frame!r}, changed what a stream says")
 
 
 @scenario("stream")
 async def cut_anywhere(subject: Subject) -> None:
     """A stream says the same however its bytes are cut."""
-    for tape in telling(subject):
+    for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
-        whole = await subject.hear("stream", tape.stream, asking(tape))
+        whole = await subject.run("stream", tape.stream, input_for(tape))
         data = tape.stream.data
         cuts = ([data], [data[place : place + 1] for place in range(len(data))])
         for chunks in cuts:
-            cut = await subject.play("stream", chunks, asking(tape))
+            cut = await subject.run_steps("stream", chunks, input_for(tape))
             if cut.error is not None:
                 fail(f"a stream that came in {len(chunks)} pieces became {cut.error!r}")
-            if gist(cut.said) != gist(whole.said):
+            if comparable_turn(cut.result) != comparable_turn(whole.result):
                 fail(f"a stream that came in {len(chunks)} pieces says something else")
 
 
 @scenario("structured")
 async def structured(subject: Subject) -> None:
     """An answer by a schema is the JSON that the server gave."""
-    for way, tape, reply in subject.plays(subject.tapes.structured):
+    for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value: object = json.loads(tape.text)
-        heard = await subject.hear(way, reply, Question(output=OutputSchema("answer", schema_of(value))))
-        found = _value(heard.said)
+        outcome = await subject.run(method, reply, ProviderInput(output=OutputSchema("answer", schema_of(value))))
+        found = _structured_value(outcome.result)
         if found != value:
-            fail(f"the server answered {value!r}, and the turn of {told(way)} holds {found!r}")
+            fail(f"the server answered {value!r}, and the turn of {method}() holds {found!r}")
 
 
-def _value(turn: Turn) -> object:
+def _structured_value(turn: Turn) -> object:
     for part in turn.parts:
         if isinstance(part, Structured):
             return part.value
@@ -242,25 +241,25 @@ def _value(turn: Turn) -> object:
 @scenario("structured")
 async def schema_sent(subject: Subject) -> None:
     """The schema of a structured answer is sent."""
-    for way, tape, reply in subject.plays(subject.tapes.structured):
+    for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value = cast("dict[str, object]", json.loads(tape.text))
         provider, transport = subject.serve(reply)
-        await ask(provider, way, Question(output=OutputSchema("answer", schema_of(value))))
-        sent = Sent(transport.last.body)
-        if missing := [name for name in value if not sent.says(name)]:
-            fail(f"{told(way)} was asked for a structured answer, and its request does not name {missing}")
+        await call_provider(provider, method, ProviderInput(output=OutputSchema("answer", schema_of(value))))
+        sent = SentBody(transport.last.body)
+        if missing := [name for name in value if not sent.contains(name)]:
+            fail(f"{method}() was asked for a structured answer, and its request does not name {missing}")
 
 
 @scenario("reasoning")
 async def reasoning(subject: Subject) -> None:
     """What the model thought is told apart from what it said."""
-    for way, tape, reply in subject.plays(subject.tapes.reasoning):
-        heard = await subject.hear(way, reply, asking(tape))
-        found = "".join([part.text for part in heard.said.parts if isinstance(part, Reasoning)])
+    for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
+        outcome = await subject.run(method, reply, input_for(tape))
+        found = "".join([part.text for part in outcome.result.parts if isinstance(part, Reasoning)])
         if found != tape.reasoning:
-            fail(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} has {found!r}")
-        if tape.reasoning in heard.said.text:
-            fail(f"the model thought {tape.reasoning!r}, and the turn of {told(way)} tells it as its words")
-        flowed = "".join([delta.text for delta in heard.deltas if isinstance(delta, ReasoningDelta)])
-        if way == "stream" and flowed != tape.reasoning:
+            fail(f"the model thought {tape.reasoning!r}, and the turn of {method}() has {found!r}")
+        if tape.reasoning in outcome.result.text:
+            fail(f"the model thought {tape.reasoning!r}, and the turn of {method}() tells it as its words")
+        flowed = "".join([delta.text for delta in outcome.deltas if isinstance(delta, ReasoningDelta)])
+        if method == "stream" and flowed != tape.reasoning:
             fail(f"the model thought {tape.reasoning!r}, and the deltas of reasoning were {flowed!r}")

@@ -55,7 +55,7 @@ class Capabilities:
     embeddings: bool = False
 
     def __post_init__(self) -> None:
-        for claim, base in BUILT_ON.items():
+        for claim, base in REQUIRED_CLAIMS.items():
             if getattr(self, claim) and not getattr(self, base):
                 msg = f"{claim}=True needs {base}=True: one is nothing without the other"
                 raise UsageError(msg)
@@ -69,7 +69,7 @@ class Capabilities:
 CLAIMS: Final = tuple([item.name for item in fields(Capabilities)])
 """Everything that can be claimed."""
 
-BUILT_ON: Final = {
+REQUIRED_CLAIMS: Final = {
     "stream": "text",
     "tools": "text",
     "parallel_tools": "tools",
@@ -83,7 +83,7 @@ BUILT_ON: Final = {
 }
 """Claims that make no sense without another one."""
 
-NEEDED: Final = {
+REQUIRED_TAPES: Final = {
     "text": ("text", "refusals"),
     "stream": ("noise", "malformed"),
     "tools": ("call", "mixed", "no_arguments"),
@@ -98,36 +98,36 @@ NEEDED: Final = {
 """The tapes without which a claim cannot be looked at."""
 
 
-def unfounded(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
+def list_inconsistencies(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
     """What is wrong with claims and tapes, a sentence each: a claim without its tape, or a tape without its claim."""
     said: list[str] = []
     claimed = capabilities.claimed
-    for name in dict.fromkeys([name for names in NEEDED.values() for name in names]):
-        about = [claim for claim, names in NEEDED.items() if name in names]
+    for name in dict.fromkeys([name for names in REQUIRED_TAPES.values() for name in names]):
+        about = [claim for claim, names in REQUIRED_TAPES.items() if name in names]
         made = [claim for claim in about if claim in claimed]
         if made and not getattr(tapes, name):
             said.append(f"{made[0]} is claimed, and there is no tape {name!r} to show it by")
         elif getattr(tapes, name) and not made and name != "malformed":
             said.append(f"there is a tape {name!r}, and {about[0]} is not claimed")
-    said += _incomplete(capabilities, tapes)
+    said += _list_incomplete_tapes(capabilities, tapes)
     return said
 
 
-def _incomplete(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
+def _list_incomplete_tapes(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
     said: list[str] = []
     for name in (item.name for item in fields(ProviderTapes)):
         value: object = getattr(tapes, name)
         for tape in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
             if isinstance(tape, Tape):
-                lacks = _lacks(capabilities, tape)
+                lacks = _list_missing_replies(capabilities, tape)
                 if name == "broken_arguments" and tape.stream is not None:
                     # Some wires have arguments as text only where they are streamed.
                     lacks = [what for what in lacks if tape.whole is not None]
                 said += [f"the tape {name!r} {what}" for what in lacks]
-    return said + [sentence for sentence, wrong in _doubts(capabilities, tapes) if wrong]
+    return said + [sentence for sentence, wrong in _check_claims(capabilities, tapes) if wrong]
 
 
-def _doubts(capabilities: Capabilities, tapes: ProviderTapes) -> list[tuple[str, bool]]:
+def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tuple[str, bool]]:
     """What would be looked at with tapes that cannot show it."""
     claims, refusals = capabilities, tapes.refusals
     text, reasoning, parallel = tapes.text or Tape(), tapes.reasoning or Tape(), tapes.parallel or Tape()
@@ -165,7 +165,7 @@ def _doubts(capabilities: Capabilities, tapes: ProviderTapes) -> list[tuple[str,
     ]
 
 
-def _lacks(capabilities: Capabilities, tape: Tape) -> list[str]:
+def _list_missing_replies(capabilities: Capabilities, tape: Tape) -> list[str]:
     lacks: list[str] = []
     if tape.whole is None:
         lacks.append("has no whole answer")

@@ -7,17 +7,17 @@ from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 
 from chat_testing.conformance.scenario import scenario
-from chat_testing.conformance.subject import Sent, Subject, embedding
+from chat_testing.conformance.subject import SentBody, Subject, require_embeddings
 from chat_testing.errors import fail
 
 
-async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, Sent, int]:
+async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
     tape = subject.tapes.embeddings
     if tape is None:  # pragma: no cover - what is claimed has its tape
         raise AssertionError
     provider, transport = subject.serve(tape.reply)
-    response = await embedding(provider).embed(tape.texts, ChatOptions())
-    return response, Sent(transport.last.body), len(transport.requests)
+    response = await require_embeddings(provider).embed(tape.texts, ChatOptions())
+    return response, SentBody(transport.last.body), len(transport.requests)
 
 
 @scenario("embeddings")
@@ -27,7 +27,7 @@ async def embeddings(subject: Subject) -> None:
     response, sent, requests = await _embed(subject)
     if tape is None or requests != 1:
         fail(f"n texts are one request, and embed() made {requests}")
-    if missing := [text for text in tape.texts if not sent.says(text)]:
+    if missing := [text for text in tape.texts if not sent.contains(text)]:
         fail(f"embed() does not send {missing}")
     if response.vectors != tape.vectors:
         fail(f"the server gave the vectors {tape.vectors}, and embed() {response.vectors}")
@@ -50,7 +50,7 @@ async def embeddings_missing(subject: Subject) -> None:
         return
     provider, _ = subject.serve(tape.short)
     try:
-        response = await embedding(provider).embed(tape.texts, ChatOptions())
+        response = await require_embeddings(provider).embed(tape.texts, ChatOptions())
     except InvalidResponseError:
         return
     fail(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")

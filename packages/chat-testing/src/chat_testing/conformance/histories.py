@@ -13,21 +13,20 @@ from chat_core.messages import File, FunctionCall, Messages, Opaque, Part, Provi
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.usage import Metadata
 
-from chat_testing.conformance.answers import asking, gist
+from chat_testing.conformance.answers import comparable_turn, input_for
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     QUESTION,
     RESULT,
-    Heard,
-    Question,
-    Sent,
+    Outcome,
+    ProviderInput,
+    SentBody,
     Subject,
-    after,
-    ask,
-    called,
-    declared,
+    call_provider,
+    conversation_after,
+    declare_tools,
+    make_turn_with_calls,
     reply_of,
-    told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import fail
@@ -42,34 +41,34 @@ async def words_in_order(subject: Subject) -> None:
     """Instructions, and what each side has said, are sent, in the order in which they were said."""
     provider, _ = subject.serve()
     said = ["first words", "second words", "third words", "fourth words"]
-    for way in subject.ways:
+    for method in subject.answer_methods:
         messages = Messages.from_system("the instructions")
         messages.user(said[0], said[1])
         messages.append("model", Turn([Text(said[2])], metadata=Metadata(provider.metadata.name)))
         messages.user(said[3])
-        sent = await subject.sends(messages, way=way)
-        places = [sent.place(words) for words in said]
-        if not sent.says("the instructions"):
-            fail(f"{told(way)} does not send the instructions")
+        sent = await subject.capture_request(messages, method=method)
+        places = [sent.index_of(words) for words in said]
+        if not sent.contains("the instructions"):
+            fail(f"{method}() does not send the instructions")
         if -1 in places:
-            fail(f"{told(way)} does not send {said[places.index(-1)]!r}")
+            fail(f"{method}() does not send {said[places.index(-1)]!r}")
         if places != sorted(places):
-            fail(f"{told(way)} sends what was said in another order")
+            fail(f"{method}() sends what was said in another order")
 
 
 @scenario("text")
 async def state(subject: Subject) -> None:
     """A provider keeps nothing of a conversation: what it sends depends on what it is given alone."""
-    for way, tape, reply in subject.plays(subject.tapes.text):
-        question = Question(Messages.from_user("Another question."))
+    for method, tape, reply in subject.replies_of(subject.tapes.text):
+        question = ProviderInput(Messages.from_user("Another question."))
         fresh, transport = subject.serve(reply)
-        await ask(fresh, way, question)
+        await call_provider(fresh, method, question)
         used, later = subject.serve(reply, reply)
-        for asked in (Question(), question):
-            (await ask(used, way, asked)).said  # noqa: B018 - an error is raised
+        for asked in (ProviderInput(), question):
+            (await call_provider(used, method, asked)).result  # noqa: B018 - an error is raised
         if later.last.request.path != transport.last.request.path or later.last.body != transport.last.body:
             fail(
-                f"{told(way)} sends something else for the same conversation when it has answered another one before "
+                f"{method}() sends something else for the same conversation when it has answered another one before "
                 f"({tape.text!r})"
             )
 
@@ -80,31 +79,31 @@ async def two_at_once(subject: Subject) -> None:
     tape = subject.tapes.call or subject.tapes.text or Tape()
     text = subject.text
     transport = MockTransport()
-    turns = _Turns()
+    turns = _Alternation()
     for mine, (one, other) in ((text, (0, 1)), (tape, (1, 0))):
         chunks = mine.stream.chunks if mine.stream is not None else ()
         steps: list[Step] = []
         for chunk in chunks:
             steps += [turns.wait_for(one, other), chunk]
-        transport.answer(200, {}, [*steps, turns.over(one)])
+        transport.answer(200, {}, [*steps, turns.finish(one)])
     provider = subject.make_provider(transport)
-    heard: dict[int, Heard] = {}
+    outcome: dict[int, Outcome] = {}
 
-    async def listen(place: int, question: Question) -> None:
-        heard[place] = await ask(provider, "stream", question)
+    async def listen(place: int, question: ProviderInput) -> None:
+        outcome[place] = await call_provider(provider, "stream", question)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(listen, 0, Question())
+        group.start_soon(listen, 0, ProviderInput())
         await turns.begun.wait()
-        group.start_soon(listen, 1, asking(tape))
-    for place, (mine, question) in enumerate(((text, Question()), (tape, asking(tape)))):
-        alone = await subject.hear("stream", mine.stream or Reply(), question)
-        if gist(heard[place].said) != gist(alone.said):
-            fail(f"two streams were read at once, and what one of them says was mixed up: {heard[place].said!r}")
+        group.start_soon(listen, 1, input_for(tape))
+    for place, (mine, question) in enumerate(((text, ProviderInput()), (tape, input_for(tape)))):
+        alone = await subject.run("stream", mine.stream or Reply(), question)
+        if comparable_turn(outcome[place].result) != comparable_turn(alone.result):
+            fail(f"two streams were read at once, and what one of them says was mixed up: {outcome[place].result!r}")
 
 
 @final
-class _Turns:
+class _Alternation:
     """Lets two streams go on by turns: each waits for a step of the other."""
 
     def __init__(self) -> None:
@@ -123,7 +122,7 @@ class _Turns:
 
         return step
 
-    def over(self, one: int) -> Callable[[], Awaitable[object]]:
+    def finish(self, one: int) -> Callable[[], Awaitable[object]]:
         async def step() -> None:
             self._over[one] = True
             await checkpoint()
@@ -134,7 +133,7 @@ class _Turns:
 # --- From elsewhere -------------------------------------------------------------------------------------------------
 
 
-def _foreign(subject: Subject) -> Turn:
+def _turn_of_another_provider(subject: Subject) -> Turn:
     """A turn of another provider, with all that is its own."""
     mine = Opaque(ANOTHER, {"signature": PRIVATE, "id": PRIVATE})
     parts: list[Part] = [
@@ -154,10 +153,12 @@ def _foreign(subject: Subject) -> Turn:
 async def foreign_data(subject: Subject) -> None:
     """What is opaque data of another provider stays at home."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
-    for way in subject.ways:
-        sent = await subject.sends(after(_foreign(subject), "Go on."), declared(tape), way)
-        if sent.says(PRIVATE):
-            fail(f"a history has opaque data of another provider, and {told(way)} sends it")
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(
+            conversation_after(_turn_of_another_provider(subject), "Go on."), declare_tools(tape), method
+        )
+        if sent.contains(PRIVATE):
+            fail(f"a history has opaque data of another provider, and {method}() sends it")
 
 
 @scenario("text")
@@ -165,22 +166,24 @@ async def foreign_words(subject: Subject) -> None:
     """What another provider's model said, called and was told is sent."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     words = ["words of another", *(["lookup_elsewhere", "Lyon", RESULT] if tape else [])]
-    for way in subject.ways:
-        sent = await subject.sends(after(_foreign(subject), "Go on."), declared(tape), way)
-        if missing := [word for word in words if not sent.says(word)]:
-            fail(f"a history comes from another provider, and {told(way)} drops {missing} of it")
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(
+            conversation_after(_turn_of_another_provider(subject), "Go on."), declare_tools(tape), method
+        )
+        if missing := [word for word in words if not sent.contains(word)]:
+            fail(f"a history comes from another provider, and {method}() drops {missing} of it")
 
 
 @scenario("reasoning_replay")
 async def reasoning_replay(subject: Subject) -> None:
     """What was thought goes back with the next request, also from a conversation that was stored."""
-    for way, tape, reply in subject.plays(subject.tapes.reasoning):
-        heard = await subject.hear(way, reply, asking(tape))
-        messages = after(heard.said, None if tape.calls else "Go on.")
+    for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
+        outcome = await subject.run(method, reply, input_for(tape))
+        messages = conversation_after(outcome.result, None if tape.calls else "Go on.")
         for held in (messages, Messages.from_json(messages.to_json())):
-            sent = await subject.sends(held, declared(tape), way)
-            if missing := [words for words in tape.echo if not sent.says(words)]:
-                fail(f"the next request of {told(way)} must have {missing} of what was thought, and does not")
+            sent = await subject.capture_request(held, declare_tools(tape), method)
+            if missing := [words for words in tape.echo if not sent.contains(words)]:
+                fail(f"the next request of {method}() must have {missing} of what was thought, and does not")
 
 
 @scenario("reasoning_replay")
@@ -188,15 +191,17 @@ async def reasoning_elsewhere(subject: Subject) -> None:
     """What was thought by a provider of another name does not go back."""
     provider, _ = subject.serve()
     name = provider.metadata.name
-    for way, tape, reply in subject.plays(subject.tapes.reasoning):
-        heard = await subject.hear(way, reply, asking(tape))
-        turn = _moved(heard.said, name)
-        sent = await subject.sends(after(turn, None if tape.calls else "Go on."), declared(tape), way)
-        if found := [words for words in tape.echo if sent.says(words)]:
-            fail(f"{found} belongs to another provider, and {told(way)} sends it")
+    for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
+        outcome = await subject.run(method, reply, input_for(tape))
+        turn = _attribute_to_another_provider(outcome.result, name)
+        sent = await subject.capture_request(
+            conversation_after(turn, None if tape.calls else "Go on."), declare_tools(tape), method
+        )
+        if found := [words for words in tape.echo if sent.contains(words)]:
+            fail(f"{found} belongs to another provider, and {method}() sends it")
 
 
-def _moved(turn: Turn, name: str) -> Turn:
+def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
     """The turn, as if another provider had said it."""
 
     def own(opaque: Opaque | None) -> Opaque | None:
@@ -221,14 +226,16 @@ def _moved(turn: Turn, name: str) -> Turn:
 @scenario("files")
 async def files(subject: Subject) -> None:
     """A file of a user is sent, between the words around it."""
-    for way in subject.ways:
+    for method in subject.answer_methods:
         for file in subject.tapes.files:
-            sent = await subject.sends(Messages.from_user("words before", file, "words behind"), way=way)
-            if not sent.carries(file):
-                fail(f"a user sent {file!r}, and {told(way)} drops it")
-            places = [sent.place("words before"), sent.place_of(file), sent.place("words behind")]
+            sent = await subject.capture_request(
+                Messages.from_user("words before", file, "words behind"), method=method
+            )
+            if not sent.contains_file(file):
+                fail(f"a user sent {file!r}, and {method}() drops it")
+            places = [sent.index_of("words before"), sent.index_of_file(file), sent.index_of("words behind")]
             if -1 in places or places != sorted(places):
-                fail(f"a user sent {file!r} with words around it, and {told(way)} does not keep them in order")
+                fail(f"a user sent {file!r} with words around it, and {method}() does not keep them in order")
 
 
 @scenario("text")
@@ -236,15 +243,15 @@ async def unsupported_parts(subject: Subject) -> None:
     """What cannot be sent is refused by `UnsupportedPartError` before anything is sent, never dropped."""
     odd = File("application/x-conformance", data=b"\x00conformance\xff" * 3)
     unknown = File("image/png", opaque=Opaque(ANOTHER, {"id": PRIVATE}))
-    for way in subject.ways:
+    for method in subject.answer_methods:
         for file in (odd, unknown):
-            provider, transport = subject.serve(*[reply for _, _, reply in subject.plays(subject.tapes.text)])
-            heard = await ask(provider, way, Question(Messages.from_user(QUESTION, file)))
-            carried = bool(transport.requests) and Sent(transport.last.body).carries(file)
+            provider, transport = subject.serve(*[reply for _, _, reply in subject.replies_of(subject.tapes.text)])
+            outcome = await call_provider(provider, method, ProviderInput(Messages.from_user(QUESTION, file)))
+            carried = bool(transport.requests) and SentBody(transport.last.body).contains_file(file)
             if transport.requests and not carried:
-                fail(f"{told(way)} was given {file!r}, and dropped it in silence")
-            if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
-                fail(f"{told(way)} was given {file!r}, and raised {heard.error!r} and not UnsupportedPartError")
+                fail(f"{method}() was given {file!r}, and dropped it in silence")
+            if not transport.requests and not isinstance(outcome.error, UnsupportedPartError):
+                fail(f"{method}() was given {file!r}, and raised {outcome.error!r} and not UnsupportedPartError")
 
 
 @scenario("files", "tools")
@@ -257,25 +264,27 @@ async def result_files(subject: Subject) -> None:
         tool.start()
         tool.complete(RESULT, files=(file,))
 
-    for way in subject.ways:
-        provider, transport = subject.serve(reply_of(subject.text, way) or Reply())
-        messages = after(called(provider.metadata.name, tape.calls, resolve))
-        heard = await ask(provider, way, Question(messages, declared(tape)))
-        if transport.requests and not Sent(transport.last.body).carries(file):
-            fail(f"a tool returned {file!r}, and {told(way)} drops it")
-        if not transport.requests and not isinstance(heard.error, UnsupportedPartError):
-            fail(f"a tool returned {file!r}, and {told(way)} raised {heard.error!r} and not UnsupportedPartError")
+    for method in subject.answer_methods:
+        provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
+        messages = conversation_after(make_turn_with_calls(provider.metadata.name, tape.calls, resolve))
+        outcome = await call_provider(provider, method, ProviderInput(messages, declare_tools(tape)))
+        if transport.requests and not SentBody(transport.last.body).contains_file(file):
+            fail(f"a tool returned {file!r}, and {method}() drops it")
+        if not transport.requests and not isinstance(outcome.error, UnsupportedPartError):
+            fail(f"a tool returned {file!r}, and {method}() raised {outcome.error!r} and not UnsupportedPartError")
 
 
 @scenario("text")
 async def untouched(subject: Subject) -> None:
     """A provider changes nothing in the conversation that it is given."""
-    for way in subject.ways:
+    for method in subject.answer_methods:
         provider, _ = subject.serve()
-        messages = after(called(provider.metadata.name, subject.tapes.call.calls if subject.tapes.call else ()))
+        messages = conversation_after(
+            make_turn_with_calls(provider.metadata.name, subject.tapes.call.calls if subject.tapes.call else ())
+        )
         messages.append("model", Turn([Text("words")], metadata=Metadata(provider.metadata.name)))
         messages.user("Go on.")
         before = messages.to_json()
-        await subject.sends(messages, declared(subject.tapes.call), way)
+        await subject.capture_request(messages, declare_tools(subject.tapes.call), method)
         if messages.to_json() != before:
-            fail(f"{told(way)} changed the conversation that it was given")
+            fail(f"{method}() changed the conversation that it was given")

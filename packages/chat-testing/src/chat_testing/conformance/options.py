@@ -12,14 +12,13 @@ from chat_core.testing.mock_transport import RecordedRequest
 
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
-    Question,
-    Sent,
+    Method,
+    ProviderInput,
+    SentBody,
     Subject,
-    Way,
-    ask,
-    declared,
+    call_provider,
+    declare_tools,
     reply_of,
-    told,
 )
 from chat_testing.conformance.tapes import Reply
 from chat_testing.errors import fail
@@ -39,20 +38,23 @@ CHOICES: Final = (ChatOptions(reasoning="low"), ChatOptions(reasoning=2345))
 """Options that each wire says in words of its own."""
 
 
-async def _request(
-    subject: Subject, way: Way, options: ChatOptions, tools: ToolDeclarations = NO_TOOLS
+async def _capture_request(
+    subject: Subject, method: Method, options: ChatOptions, tools: ToolDeclarations = NO_TOOLS
 ) -> RecordedRequest | None:
     """What is sent with these options; `None` where they are refused by name."""
-    provider, transport = subject.serve(reply_of(subject.text, way) or Reply())
-    heard = await ask(provider, way, Question(options=options, tools=tools))
-    if isinstance(heard.error, UnsupportedOptionError) and not transport.requests:
+    provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
+    outcome = await call_provider(provider, method, ProviderInput(options=options, tools=tools))
+    if isinstance(outcome.error, UnsupportedOptionError) and not transport.requests:
         return None
-    if heard.error is not None:
-        fail(f"{told(way)} was given {_shown(options)}, and raised {heard.error!r} and not UnsupportedOptionError")
+    if outcome.error is not None:
+        fail(
+            f"{method}() was given {_format_options(options)}, "
+            f"and raised {outcome.error!r} and not UnsupportedOptionError"
+        )
     return transport.last
 
 
-def _shown(options: ChatOptions) -> str:
+def _format_options(options: ChatOptions) -> str:
     names = ("temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning")
     return ", ".join([f"{name}={value!r}" for name in names if (value := getattr(options, name)) is not None])
 
@@ -60,43 +62,43 @@ def _shown(options: ChatOptions) -> str:
 @scenario("text")
 async def options(subject: Subject) -> None:
     """An option is sent, or refused by `UnsupportedOptionError`; none is dropped."""
-    for way in subject.ways:
-        plain = await _request(subject, way, ChatOptions())
+    for method in subject.answer_methods:
+        plain = await _capture_request(subject, method, ChatOptions())
         for given, words in VALUES:
-            sent = await _request(subject, way, given)
-            if sent is not None and not Sent(sent.body).says(words):
-                fail(f"{told(way)} was given {_shown(given)}, and its request does not say so")
+            sent = await _capture_request(subject, method, given)
+            if sent is not None and not SentBody(sent.body).contains(words):
+                fail(f"{method}() was given {_format_options(given)}, and its request does not say so")
         for given in CHOICES:
-            sent = await _request(subject, way, given)
+            sent = await _capture_request(subject, method, given)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fail(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+                fail(f"{method}() was given {_format_options(given)}, and sends the same as without")
 
 
 @scenario("tools")
 async def tool_choice(subject: Subject) -> None:
     """Whether a tool must be called, and whether several may be, is sent or refused by `UnsupportedOptionError`."""
-    tools = declared(subject.tapes.call, subject.tapes.no_arguments)
+    tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments)
     choices = (
         ChatOptions(tool_choice="none"),
         ChatOptions(tool_choice="required"),
         ChatOptions(tool_choice=NamedTool(tools[0].name)),
         ChatOptions(parallel_tool_calls=False),
     )
-    for way in subject.ways:
-        plain = await _request(subject, way, ChatOptions(), tools)
+    for method in subject.answer_methods:
+        plain = await _capture_request(subject, method, ChatOptions(), tools)
         for given in choices:
-            sent = await _request(subject, way, given, tools)
+            sent = await _capture_request(subject, method, given, tools)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fail(f"{told(way)} was given {_shown(given)}, and sends the same as without")
+                fail(f"{method}() was given {_format_options(given)}, and sends the same as without")
 
 
 @scenario("text")
 async def timeout(subject: Subject) -> None:
     """The longest silence that a caller bears is told to the transport."""
-    for way in subject.ways:
-        sent = await _request(subject, way, ChatOptions(timeout=7.5))
+    for method in subject.answer_methods:
+        sent = await _capture_request(subject, method, ChatOptions(timeout=7.5))
         if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
-            fail(f"{told(way)} was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
+            fail(f"{method}() was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
 
 
 @final
@@ -110,8 +112,6 @@ class _ForeignOptions:
 @scenario("text")
 async def foreign_options(subject: Subject) -> None:
     """Options of another provider are refused before anything is sent."""
-    for way in subject.ways:
-        if await _request(subject, way, ChatOptions(extras=(_ForeignOptions(),))) is not None:
-            fail(
-                f"{told(way)} was given options of another provider, and did not refuse them by UnsupportedOptionError"
-            )
+    for method in subject.answer_methods:
+        if await _capture_request(subject, method, ChatOptions(extras=(_ForeignOptions(),))) is not None:
+            fail(f"{method}() was given options of another provider, and did not refuse them by UnsupportedOptionError")

@@ -21,25 +21,24 @@ from chat_core.messages import Turn
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.transport import Framing
 
-from chat_testing.conformance.answers import asking, everything, telling
+from chat_testing.conformance.answers import answer_tapes, input_for, representative_tapes
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     AnyProvider,
-    Question,
+    Method,
+    ProviderInput,
     Subject,
-    Way,
-    ask,
-    opened,
-    told,
+    call_provider,
+    open_stream,
 )
 from chat_testing.conformance.tapes import Refusal, Reply, Tape
 from chat_testing.errors import fail
 
-CUT = (StreamTruncatedError, NetworkError)
+TRUNCATION_ERRORS = (StreamTruncatedError, NetworkError)
 """What a cut may become: the second, where the framing itself shows it."""
 
 
-def cuts(tape: Tape) -> list[tuple[int, list[Step]]]:
+def truncated_streams(tape: Tape) -> list[tuple[int, list[Step]]]:
     """A stream, cut behind each event before its answer is over, and within each of them."""
     chunks = tape.stream.chunks if tape.stream is not None else ()
     last = len(chunks) - tape.tail
@@ -53,43 +52,43 @@ def cuts(tape: Tape) -> list[tuple[int, list[Step]]]:
 @scenario("stream")
 async def truncation(subject: Subject) -> None:
     """A stream that is cut is never an answer, but `StreamTruncatedError`."""
-    for tape in telling(subject):
-        for place, steps in cuts(tape):
-            heard = await subject.play("stream", steps, asking(tape))
+    for tape in representative_tapes(subject):
+        for place, steps in truncated_streams(tape):
+            outcome = await subject.run_steps("stream", steps, input_for(tape))
             where = f"a stream that was cut behind {place} of {len(tape.stream.chunks if tape.stream else ())} events"
-            if heard.error is None:
-                fail(f"{where} was taken for an answer: {heard.said!r}")
-            if not isinstance(heard.error, CUT):
-                fail(f"{where} became {heard.error!r} and not StreamTruncatedError")
-            if not heard.error.retryable:
+            if outcome.error is None:
+                fail(f"{where} was taken for an answer: {outcome.result!r}")
+            if not isinstance(outcome.error, TRUNCATION_ERRORS):
+                fail(f"{where} became {outcome.error!r} and not StreamTruncatedError")
+            if not outcome.error.retryable:
                 fail(f"{where} may be tried again, and the error says that it may not")
 
 
 @scenario("text")
 async def truncated_body(subject: Subject) -> None:
     """A whole answer whose body is cut is never an answer."""
-    for tape in everything(subject):
+    for tape in answer_tapes(subject):
         if tape.whole is None:
             continue
         data = tape.whole.data
         for length in (0, len(data) // 2, len(data) - 1):
             cut = Reply(body=data[:length], headers=tape.whole.headers)
-            heard = await subject.hear("complete", cut, asking(tape))
-            if heard.error is None:
-                fail(f"{length} of {len(data)} bytes of an answer were taken for an answer: {heard.said!r}")
-            if not isinstance(heard.error, (InvalidResponseError, *CUT)):
-                fail(f"an answer whose body was cut became {heard.error!r} and not InvalidResponse")
+            outcome = await subject.run("complete", cut, input_for(tape))
+            if outcome.error is None:
+                fail(f"{length} of {len(data)} bytes of an answer were taken for an answer: {outcome.result!r}")
+            if not isinstance(outcome.error, (InvalidResponseError, *TRUNCATION_ERRORS)):
+                fail(f"an answer whose body was cut became {outcome.error!r} and not InvalidResponse")
 
 
 @scenario("text")
 async def nonsense_body(subject: Subject) -> None:
     """A whole answer that makes no sense is `InvalidResponseError`, and nothing worse."""
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
-        heard = await subject.hear("complete", Reply(body=body))
-        if heard.error is None:
-            fail(f"the server answered {body!r}, and that was taken for an answer: {heard.said!r}")
-        if not isinstance(heard.error, (InvalidResponseError, *CUT)):
-            fail(f"the server answered {body!r}, which became {heard.error!r} and not InvalidResponse")
+        outcome = await subject.run("complete", Reply(body=body))
+        if outcome.error is None:
+            fail(f"the server answered {body!r}, and that was taken for an answer: {outcome.result!r}")
+        if not isinstance(outcome.error, (InvalidResponseError, *TRUNCATION_ERRORS)):
+            fail(f"the server answered {body!r}, which became {outcome.error!r} and not InvalidResponse")
 
 
 @scenario("stream")
@@ -97,15 +96,15 @@ async def nonsense_events(subject: Subject) -> None:
     """An event that makes no sense is passed over or `InvalidResponseError`, and nothing worse."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve(subject.text.stream or Reply())
-    known = (await ask(provider, "stream")).said
+    known = (await call_provider(provider, "stream")).result
     before, behind = FRAMES[transport.last.request.framing]
     for words in (b"null", b"17", b"[]", b"{}", b'"words"', b"true"):
         middle = len(chunks) // 2
-        heard = await subject.play("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
-        if heard.error is None and heard.said.text != known.text:
-            fail(f"the server said {words!r} in mid-stream, and the answer became {heard.said.text!r}")
-        if not isinstance(heard.error, InvalidResponseError | None):
-            fail(f"the server said {words!r} in mid-stream, which became {heard.error!r} and not InvalidResponse")
+        outcome = await subject.run_steps("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
+        if outcome.error is None and outcome.result.text != known.text:
+            fail(f"the server said {words!r} in mid-stream, and the answer became {outcome.result.text!r}")
+        if not isinstance(outcome.error, InvalidResponseError | None):
+            fail(f"the server said {words!r} in mid-stream, which became {outcome.error!r} and not InvalidResponse")
 
 
 FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
@@ -119,21 +118,21 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
 @scenario("stream")
 async def partial(subject: Subject) -> None:
     """What has come of a stream is at hand, at any moment and after a failure."""
-    for place, steps in cuts(subject.text):
+    for place, steps in truncated_streams(subject.text):
         provider, transport = subject.serve()
         transport.answer(200, {}, steps)
         said: list[str] = []
-        async with opened(provider, Question()) as (stream, batches):
+        async with open_stream(provider, ProviderInput()) as (stream, batches):
             try:
                 async for batch in batches:
                     said += [delta.text for delta in batch if isinstance(delta, TextDelta)]
-                    _same(stream.partial(), said, place)
+                    _require_partial_text(stream.partial(), said, place)
                 stream.close()
             except ChatError:
-                _same(stream.partial(), said, place)
+                _require_partial_text(stream.partial(), said, place)
 
 
-def _same(turn: Turn, said: list[str], place: int) -> None:
+def _require_partial_text(turn: Turn, said: list[str], place: int) -> None:
     if turn.text != "".join(said):
         fail(f"behind {place} events {''.join(said)!r} had been told, and partial() has {turn.text!r}")
 
@@ -143,11 +142,11 @@ async def malformed_frame(subject: Subject) -> None:
     """A frame that is not what the protocol promises is `InvalidResponseError`, never passed over."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for place in range(1, len(chunks) - subject.text.tail):
-        heard = await subject.play("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
-        if heard.error is None:
-            fail(f"a malformed frame was passed over, and the answer taken for whole: {heard.said.text!r}")
-        if not isinstance(heard.error, InvalidResponseError):
-            fail(f"a malformed frame became {heard.error!r} and not InvalidResponse")
+        outcome = await subject.run_steps("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
+        if outcome.error is None:
+            fail(f"a malformed frame was passed over, and the answer taken for whole: {outcome.result.text!r}")
+        if not isinstance(outcome.error, InvalidResponseError):
+            fail(f"a malformed frame became {outcome.error!r} and not InvalidResponse")
 
 
 @scenario("stream_errors")
@@ -159,13 +158,13 @@ async def failure_in_stream(subject: Subject) -> None:
         return
     for place in range(1, len(chunks) - subject.text.tail):
         for rest in ((), chunks[place:]):
-            heard = await subject.play("stream", [*chunks[:place], failure.frame, *rest])
-            if heard.error is None:
-                fail(f"the server failed in mid-stream, and what came was taken for an answer: {heard.said.text!r}")
-            if type(heard.error) is not failure.error:
-                fail(f"the server failed in mid-stream with {failure.error.__name__}, and it became {heard.error!r}")
-            if heard.error.retryable is not failure.retryable:
-                fail(f"a failure in mid-stream says retryable={heard.error.retryable}: {heard.error!r}")
+            outcome = await subject.run_steps("stream", [*chunks[:place], failure.frame, *rest])
+            if outcome.error is None:
+                fail(f"the server failed in mid-stream, and what came was taken for an answer: {outcome.result.text!r}")
+            if type(outcome.error) is not failure.error:
+                fail(f"the server failed in mid-stream with {failure.error.__name__}, and it became {outcome.error!r}")
+            if outcome.error.retryable is not failure.retryable:
+                fail(f"a failure in mid-stream says retryable={outcome.error.retryable}: {outcome.error!r}")
 
 
 @scenario()
@@ -176,12 +175,12 @@ async def connection(subject: Subject) -> None:
         ("stream", NetworkError),
         ("timeout", RequestTimeoutError),
     )
-    for way in subject.doors:
+    for method in subject.methods:
         for kind, wanted in failures:
             transport = MockTransport()
             transport.fail(TransportError(kind, "no route"))
-            heard = await ask(subject.make_provider(transport), way)
-            _network(heard.error, wanted, f"{told(way)} over a connection that failed ({kind})")
+            outcome = await call_provider(subject.make_provider(transport), method)
+            _require_network_error(outcome.error, wanted, f"{method}() over a connection that failed ({kind})")
 
 
 @scenario("stream")
@@ -189,11 +188,11 @@ async def broken_connection(subject: Subject) -> None:
     """A connection that breaks in mid-stream is `NetworkError`, and may be tried again."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for place in range(len(chunks) - subject.text.tail):
-        heard = await subject.play("stream", [*chunks[:place], TransportError("stream", "reset by peer")])
-        _network(heard.error, NetworkError, f"a connection that broke behind {place} events")
+        outcome = await subject.run_steps("stream", [*chunks[:place], TransportError("stream", "reset by peer")])
+        _require_network_error(outcome.error, NetworkError, f"a connection that broke behind {place} events")
 
 
-def _network(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
+def _require_network_error(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
     if error is None:
         fail(f"{what} gave an answer")
     if not isinstance(error, wanted):
@@ -219,14 +218,14 @@ async def left_early(subject: Subject) -> None:
 
 
 async def _by_break(provider: AnyProvider, count: int) -> None:
-    async with opened(provider, Question()) as (_, batches):
+    async with open_stream(provider, ProviderInput()) as (_, batches):
         for _ in range(count):
             await anext(batches, None)
 
 
 async def _by_error(provider: AnyProvider, count: int) -> None:
     with suppress(_LeftError):
-        async with opened(provider, Question()) as (_, batches):
+        async with open_stream(provider, ProviderInput()) as (_, batches):
             for _ in range(count):
                 await anext(batches, None)
             raise _LeftError
@@ -243,10 +242,10 @@ async def cancelled(subject: Subject) -> None:
     for place in range(len(chunks)):
         transport = MockTransport()
         waits = anyio.Event()
-        transport.answer(200, {}, [*chunks[:place], _for_ever(waits), *chunks[place:]])
+        transport.answer(200, {}, [*chunks[:place], _wait_forever(waits), *chunks[place:]])
         ended: list[str] = []
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, subject.make_provider(transport), ended)
+            group.start_soon(_read_stream, subject.make_provider(transport), ended)
             await waits.wait()
             group.cancel_scope.cancel()
         if transport.open_streams:
@@ -255,7 +254,7 @@ async def cancelled(subject: Subject) -> None:
             fail(f"a stream that was cancelled behind {place} events went on: {ended[0]}")
 
 
-def _for_ever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
+def _wait_forever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
     async def wait() -> None:
         waits.set()
         await anyio.sleep_forever()
@@ -263,42 +262,42 @@ def _for_ever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
     return wait
 
 
-async def _listen(provider: AnyProvider, ended: list[str]) -> None:
-    heard = await ask(provider, "stream")
-    ended.append(repr(heard.error or heard.turn))
+async def _read_stream(provider: AnyProvider, ended: list[str]) -> None:
+    outcome = await call_provider(provider, "stream")
+    ended.append(repr(outcome.error or outcome.turn))
 
 
 # --- Refusals -------------------------------------------------------------------------------------------------------
 
 
-async def _refused(subject: Subject) -> Sequence[tuple[Refusal, Way, ProviderError]]:
-    found: list[tuple[Refusal, Way, ProviderError]] = []
+async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method, ProviderError]]:
+    found: list[tuple[Refusal, Method, ProviderError]] = []
     for refusal in subject.tapes.refusals:
-        for way in subject.doors:
-            heard = await subject.hear(way, refusal.reply)
-            if heard.error is None:
-                fail(f"{told(way)} was refused with status {refusal.reply.status}, and gave an answer")
-            if not isinstance(heard.error, ProviderError):
-                fail(f"{told(way)} was refused with status {refusal.reply.status}, which became {heard.error!r}")
-            found.append((refusal, way, heard.error))
+        for method in subject.methods:
+            outcome = await subject.run(method, refusal.reply)
+            if outcome.error is None:
+                fail(f"{method}() was refused with status {refusal.reply.status}, and gave an answer")
+            if not isinstance(outcome.error, ProviderError):
+                fail(f"{method}() was refused with status {refusal.reply.status}, which became {outcome.error!r}")
+            found.append((refusal, method, outcome.error))
     return found
 
 
 @scenario()
 async def error_class(subject: Subject) -> None:
     """A refusal becomes the error that says what is wrong."""
-    for refusal, way, error in await _refused(subject):
+    for refusal, method, error in await _collect_refusals(subject):
         if type(error) is not refusal.error:
-            fail(f"a refusal of {told(way)} should be {refusal.error.__name__}, and is {error!r}")
+            fail(f"a refusal of {method}() should be {refusal.error.__name__}, and is {error!r}")
 
 
 @scenario()
 async def error_retryable(subject: Subject) -> None:
     """A refusal says whether the same call may succeed later."""
-    for refusal, way, error in await _refused(subject):
+    for refusal, method, error in await _collect_refusals(subject):
         if error.retryable is not refusal.retryable:
             fail(
-                f"a refusal of {told(way)} with status {refusal.reply.status} says retryable={error.retryable}, and "
+                f"a refusal of {method}() with status {refusal.reply.status} says retryable={error.retryable}, and "
                 f"it is {refusal.retryable}"
             )
 
@@ -306,32 +305,30 @@ async def error_retryable(subject: Subject) -> None:
 @scenario("waits")
 async def error_wait(subject: Subject) -> None:
     """A refusal says how long the server asks to wait."""
-    for refusal, way, error in await _refused(subject):
+    for refusal, method, error in await _collect_refusals(subject):
         if error.retry_after != refusal.wait:
-            fail(f"the server asks {told(way)} to wait {refusal.wait} seconds, and the error says {error.retry_after}")
+            fail(f"the server asks {method}() to wait {refusal.wait} seconds, and the error says {error.retry_after}")
 
 
 @scenario("request_ids")
 async def error_request_id(subject: Subject) -> None:
     """A refusal has the id by which the provider's support finds the request."""
-    for refusal, way, error in await _refused(subject):
+    for refusal, method, error in await _collect_refusals(subject):
         if error.request_id != refusal.request_id:
-            fail(
-                f"the id of a request of {told(way)} is {refusal.request_id!r}, and the error has {error.request_id!r}"
-            )
+            fail(f"the id of a request of {method}() is {refusal.request_id!r}, and the error has {error.request_id!r}")
 
 
 @scenario()
 async def error_of_a_gateway(subject: Subject) -> None:
     """A refusal in words that are not the vendor's, a page of a gateway, is told by its status."""
-    for way in subject.doors:
+    for method in subject.methods:
         for body in PAGES:
             for status, retryable in ((502, True), (503, True), (404, False)):
-                heard = await subject.hear(way, Reply(body=body, status=status))
-                if not isinstance(heard.error, ProviderError):
-                    fail(f"{body!r} with status {status} became {heard.error!r} of {told(way)}")
-                if heard.error.retryable is not retryable:
-                    fail(f"{body!r} with status {status} says retryable={heard.error.retryable}")
+                outcome = await subject.run(method, Reply(body=body, status=status))
+                if not isinstance(outcome.error, ProviderError):
+                    fail(f"{body!r} with status {status} became {outcome.error!r} of {method}()")
+                if outcome.error.retryable is not retryable:
+                    fail(f"{body!r} with status {status} says retryable={outcome.error.retryable}")
 
 
 PAGES: Final = (
@@ -352,15 +349,15 @@ PAGES: Final = (
 @scenario()
 async def secrets(subject: Subject) -> None:
     """What only headers carry, a key, stands in no `repr` and in no error."""
-    for way in subject.doors:
+    for method in subject.methods:
         for refusal in subject.tapes.refusals:
             provider, transport = subject.serve(refusal.reply)
-            heard = await ask(provider, way)
+            outcome = await call_provider(provider, method)
             hidden = [value for name, value in transport.last.request.headers if _is_secret(name)]
             keys = [key for value in hidden for key in (value.rpartition(" ")[2],) if key]
-            shown = f"{provider!r} {heard.error!r} {heard.error}"
+            shown = f"{provider!r} {outcome.error!r} {outcome.error}"
             if any(key in shown for key in keys):
-                fail(f"the key that {told(way)} sends stands in the repr of the provider, or in an error")
+                fail(f"the key that {method}() sends stands in the repr of the provider, or in an error")
 
 
 def _is_secret(name: str) -> bool:

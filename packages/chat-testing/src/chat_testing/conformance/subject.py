@@ -31,7 +31,7 @@ from chat_testing.conformance.capabilities import Capabilities
 from chat_testing.conformance.tapes import ProviderTapes, Reply, Tape
 from chat_testing.errors import fail
 
-Way: TypeAlias = Literal["complete", "stream", "embed"]
+Method: TypeAlias = Literal["complete", "stream", "embed"]
 AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
 
 QUESTION: Final = "What is there to say?"
@@ -40,7 +40,7 @@ RESULT: Final = "a result of 17 degrees"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Question:
+class ProviderInput:
     """What a provider is asked."""
 
     messages: Messages = field(default_factory=lambda: Messages.from_user(QUESTION))
@@ -51,7 +51,7 @@ class Question:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Outcome:
     """What a provider said: deltas, and the turn, or the error that came in its place."""
 
     deltas: list[Delta]
@@ -59,7 +59,7 @@ class Heard:
     error: ChatError | None = None
 
     @property
-    def said(self) -> Turn:
+    def result(self) -> Turn:
         """The turn; the error is raised."""
         if self.turn is None:
             raise self.error or AssertionError
@@ -76,24 +76,24 @@ class Subject:
     tapes: ProviderTapes
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def answer_methods(self) -> tuple[Method, ...]:
         """How it can be asked for an answer."""
         return ("complete", "stream") if self.capabilities.stream else ("complete",)
 
     @property
-    def doors(self) -> tuple[Way, ...]:
+    def methods(self) -> tuple[Method, ...]:
         """How it can be asked for anything."""
-        ways = self.ways if self.capabilities.text else ()
-        return (*ways, "embed") if self.capabilities.embeddings else ways
+        methods = self.answer_methods if self.capabilities.text else ()
+        return (*methods, "embed") if self.capabilities.embeddings else methods
 
-    def plays(self, *tapes: Tape | None) -> list[tuple[Way, Tape, Reply]]:
-        """Each of the tapes that there are, for each way of asking."""
+    def replies_of(self, *tapes: Tape | None) -> list[tuple[Method, Tape, Reply]]:
+        """Each of the tapes that there are, for each method of the provider."""
         return [
-            (way, tape, reply)
+            (method, tape, reply)
             for tape in tapes
             if tape is not None
-            for way in self.ways
-            if (reply := reply_of(tape, way)) is not None
+            for method in self.answer_methods
+            if (reply := reply_of(tape, method)) is not None
         ]
 
     @property
@@ -108,56 +108,58 @@ class Subject:
             transport.answer(reply.status, reply.headers, reply.chunks)
         return self.make_provider(transport), transport
 
-    async def hear(self, way: Way, reply: Reply, question: Question | None = None) -> Heard:
+    async def run(self, method: Method, reply: Reply, question: ProviderInput | None = None) -> Outcome:
         """Ask a new provider once; an error is kept."""
         provider, _ = self.serve(reply)
-        return await ask(provider, way, question)
+        return await call_provider(provider, method, question)
 
-    async def play(self, way: Way, steps: Sequence[Step], question: Question | None = None) -> Heard:
+    async def run_steps(self, method: Method, steps: Sequence[Step], question: ProviderInput | None = None) -> Outcome:
         """Ask a new provider once, which is answered step by step; an error is kept."""
         transport = MockTransport()
         transport.answer(200, self.text.stream.headers if self.text.stream else (), steps)
-        return await ask(self.make_provider(transport), way, question)
+        return await call_provider(self.make_provider(transport), method, question)
 
-    async def sends(self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, way: Way = "complete") -> Sent:
+    async def capture_request(
+        self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, method: Method = "complete"
+    ) -> SentBody:
         """What a new provider sends for a conversation."""
-        reply = reply_of(self.text, way) or Reply()
+        reply = reply_of(self.text, method) or Reply()
         provider, transport = self.serve(reply)
-        (await ask(provider, way, Question(messages, tools))).said  # noqa: B018 - an error is raised
-        return Sent(transport.last.body)
+        (await call_provider(provider, method, ProviderInput(messages, tools))).result  # noqa: B018 - an error is raised
+        return SentBody(transport.last.body)
 
 
-def reply_of(tape: Tape, way: Way) -> Reply | None:
-    """The reply of a tape to one way of asking."""
-    return tape.whole if way == "complete" else tape.stream
+def reply_of(tape: Tape, method: Method) -> Reply | None:
+    """The reply of a tape to one method."""
+    return tape.whole if method == "complete" else tape.stream
 
 
-async def ask(provider: AnyProvider, way: Way, question: Question | None = None) -> Heard:
+async def call_provider(provider: AnyProvider, method: Method, question: ProviderInput | None = None) -> Outcome:
     """Ask a provider; an error is kept, what came before it too."""
-    asked = question or Question()
+    asked = question or ProviderInput()
     deltas: list[Delta] = []
     try:
-        if way == "embed":
-            response = await embedding(provider).embed([QUESTION], asked.options)
-            return Heard(deltas, Turn([Embedding(vector) for vector in response.vectors]))
-        if way == "complete":
-            model = completing(provider)
-            return Heard(deltas, await model.complete(asked.messages, asked.tools, asked.options, asked.output))
-        async with opened(provider, asked) as (stream, batches):
+        if method == "embed":
+            response = await require_embeddings(provider).embed([QUESTION], asked.options)
+            return Outcome(deltas, Turn([Embedding(vector) for vector in response.vectors]))
+        if method == "complete":
+            model = require_completion(provider)
+            return Outcome(deltas, await model.complete(asked.messages, asked.tools, asked.options, asked.output))
+        async with open_stream(provider, asked) as (stream, batches):
             async for batch in batches:
                 deltas += batch
             turn = stream.close()
-        return Heard(deltas, turn)
+        return Outcome(deltas, turn)
     except ChatError as error:
-        return Heard(deltas, error=error)
+        return Outcome(deltas, error=error)
 
 
 @asynccontextmanager
-async def opened(
-    provider: AnyProvider, asked: Question
+async def open_stream(
+    provider: AnyProvider, asked: ProviderInput
 ) -> AsyncGenerator[tuple[ProviderStream, AsyncIterator[Sequence[Delta]]]]:
     """A stream and its batches, which are closed on leaving, as the engine does it."""
-    source = streaming(provider).stream(asked.messages, asked.tools, asked.options, asked.output)
+    source = require_streaming(provider).stream(asked.messages, asked.tools, asked.options, asked.output)
     async with source as stream:
         batches = aiter(stream)
         try:
@@ -168,21 +170,21 @@ async def opened(
                 await aclose()
 
 
-def completing(provider: AnyProvider) -> CompletionProvider:
+def require_completion(provider: AnyProvider) -> CompletionProvider:
     """The provider, as one that completes."""
     if not isinstance(provider, CompletionProvider):
         fail(f"it claims to answer, and {type(provider).__name__} has no complete()")
     return provider
 
 
-def streaming(provider: AnyProvider) -> StreamProvider:
+def require_streaming(provider: AnyProvider) -> StreamProvider:
     """The provider, as one that streams."""
     if not isinstance(provider, StreamProvider):
         fail(f"it claims to stream, and {type(provider).__name__} has no stream()")
     return provider
 
 
-def embedding(provider: AnyProvider) -> EmbeddingsProvider:
+def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
     """The provider, as one that makes vectors."""
     if not isinstance(provider, EmbeddingsProvider):
         fail(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
@@ -193,48 +195,48 @@ def embedding(provider: AnyProvider) -> EmbeddingsProvider:
 
 
 @final
-class Sent:
+class SentBody:
     """The body of a request, searched without knowing its wire: names, texts and numbers, wherever they stand."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         try:
-            self._texts = _texts(loads(body))
+            self._texts = _list_texts(loads(body))
         except ValueError:
             self._texts = [body.decode(errors="replace")]
 
-    def place(self, words: str) -> int:
+    def index_of(self, words: str) -> int:
         """Where words stand first, counted in texts; -1 where they do not."""
         return next((place for place, text in enumerate(self._texts) if words in text), -1)
 
-    def says(self, words: str) -> bool:
+    def contains(self, words: str) -> bool:
         """Whether the body has these words."""
-        return self.place(words) >= 0
+        return self.index_of(words) >= 0
 
     def count(self, words: str) -> int:
         """In how many texts the words stand."""
         return sum(words in text for text in self._texts)
 
-    def carries(self, file: File) -> bool:
+    def contains_file(self, file: File) -> bool:
         """Whether the body has a file: its URL, its bytes in base64, or its text."""
-        return self.place_of(file) >= 0
+        return self.index_of_file(file) >= 0
 
-    def place_of(self, file: File) -> int:
+    def index_of_file(self, file: File) -> int:
         """Where a file stands first; -1 where it does not."""
         if file.data is None:
-            return self.place(file.url or "\0")
-        place = self.place(base64.b64encode(file.data).decode())
-        return self.place(file.data.decode(errors="replace")) if place < 0 and file.kind == "text" else place
+            return self.index_of(file.url or "\0")
+        place = self.index_of(base64.b64encode(file.data).decode())
+        return self.index_of(file.data.decode(errors="replace")) if place < 0 and file.kind == "text" else place
 
 
-def _texts(value: object) -> list[str]:
+def _list_texts(value: object) -> list[str]:
     if isinstance(value, (str, int, float)):
         return [str(value)]
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
-        return [text for name, item in members.items() for text in (name, *_texts(item))]
+        return [text for name, item in members.items() for text in (name, *_list_texts(item))]
     if isinstance(value, list):
-        return [text for item in cast("list[object]", value) for text in _texts(item)]
+        return [text for item in cast("list[object]", value) for text in _list_texts(item)]
     return []
 
 
@@ -265,20 +267,20 @@ def schema_of(value: object) -> dict[str, object]:
             return {"type": "string"}
 
 
-def describe(name: str) -> str:
+def tool_description(name: str) -> str:
     """What a model is told of a tool."""
     return f"What {name} does, described."
 
 
-def declared(*tapes: Tape | None) -> ToolDeclarations:
+def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
     """The tools that tapes call."""
     calls = {call.name: call for tape in tapes if tape is not None for call in tape.calls}
     return ToolDeclarations(
-        [ToolDeclaration(name, describe(name), schema_of(dict(call.arguments))) for name, call in calls.items()]
+        [ToolDeclaration(name, tool_description(name), schema_of(dict(call.arguments))) for name, call in calls.items()]
     )
 
 
-def called(
+def make_turn_with_calls(
     name: str, calls: Sequence[FunctionCall], resolve: Callable[[Tool], object] | None = None, id_: str = "answer_1"
 ) -> Turn:
     """A turn of the provider `name` that makes calls, each of them resolved."""
@@ -292,7 +294,7 @@ def called(
     return Turn(tools, finish_reason="tool_calls", metadata=Metadata(name, id=id_))
 
 
-def after(turn: Turn, words: str | None = None) -> Messages:
+def conversation_after(turn: Turn, words: str | None = None) -> Messages:
     """A conversation that goes on behind a turn; its calls are resolved."""
     messages = Messages.from_user(QUESTION)
     for tool in turn.tools:
@@ -303,8 +305,3 @@ def after(turn: Turn, words: str | None = None) -> Messages:
     if words is not None:
         messages.user(words)
     return messages
-
-
-def told(way: Way) -> str:
-    """A way of asking, in a sentence."""
-    return f"{way}()"

@@ -12,7 +12,7 @@ from chat_core.transport import Transport
 
 from chat_testing import _unclaimed_summary
 from chat_testing.conformance import answers, chats, embeddings, histories, options, streams, tools
-from chat_testing.conformance.capabilities import Capabilities, unfounded
+from chat_testing.conformance.capabilities import Capabilities, list_inconsistencies
 from chat_testing.conformance.scenario import Scenario
 from chat_testing.conformance.subject import AnyProvider, Subject
 from chat_testing.conformance.tapes import ProviderTapes
@@ -67,7 +67,7 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
     Raises:
         UsageError: a claim has no tape, or a tape no claim.
     """
-    if wrong := unfounded(subject.capabilities, subject.tapes):
+    if wrong := list_inconsistencies(subject.capabilities, subject.tapes):
         raise UsageError("; ".join(wrong))
     kept: list[str] = []
     broken: dict[str, str] = {}
@@ -128,7 +128,7 @@ class ProviderConformance:
                 raise UsageError(msg)
         _unclaimed_summary.register(request.config)
         record_property(_unclaimed_summary.UNCLAIMED, self.report())
-        if wrong := unfounded(self.capabilities, self.tapes):
+        if wrong := list_inconsistencies(self.capabilities, self.tapes):
             raise NonconformingError("; ".join(wrong))
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -140,10 +140,10 @@ class ProviderConformance:
                 name = f"test_{scenario.name}_on_{backend}"
                 wanted = backend in cls.backends and scenario.is_claimed(cls.capabilities)
                 if name not in vars(cls):
-                    setattr(cls, name, _test(scenario, backend) if wanted else None)
+                    setattr(cls, name, _make_test(scenario, backend) if wanted else None)
 
 
-def _test(scenario: Scenario, backend: str) -> Callable[[ProviderConformance], None]:
+def _make_test(scenario: Scenario, backend: str) -> Callable[[ProviderConformance], None]:
     def test(self: ProviderConformance) -> None:
         __tracebackhide__ = True
         anyio.run(scenario, self.subject(), backend=backend)

@@ -46,7 +46,7 @@ class Reply:
     @classmethod
     def sse(cls, *events: Data, named: bool = False) -> Self:
         """A stream of server-sent events; `named` calls each by the `type` in its data."""
-        chunks = [sse_event(data, _type_of(data) if named else "") for data in events]
+        chunks = [sse_event(data, _event_type(data) if named else "") for data in events]
         return cls(body=tuple(chunks), headers={"content-type": "text/event-stream"})
 
     @classmethod
@@ -73,7 +73,7 @@ class Reply:
         return b"".join(self.chunks)
 
 
-def _type_of(data: Data) -> str:
+def _event_type(data: Data) -> str:
     return str(data.get("type", "")) if isinstance(data, Mapping) else ""
 
 

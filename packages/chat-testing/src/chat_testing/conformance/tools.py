@@ -9,55 +9,54 @@ from chat_core.errors import PendingToolsError
 from chat_core.events import ToolCallDelta
 from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
 
-from chat_testing.conformance.answers import asking
+from chat_testing.conformance.answers import input_for
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     QUESTION,
     RESULT,
-    Heard,
-    Question,
-    Sent,
+    Outcome,
+    ProviderInput,
+    SentBody,
     Subject,
-    after,
-    ask,
-    called,
-    declared,
+    call_provider,
+    conversation_after,
+    declare_tools,
+    make_turn_with_calls,
     reply_of,
-    told,
 )
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import fail
 
 
-def _calls(heard: Heard) -> list[tuple[str, dict[str, object]]]:
-    return [(tool.name, dict(tool.call.arguments)) for tool in heard.said.tools]
+def _received_calls(outcome: Outcome) -> list[tuple[str, dict[str, object]]]:
+    return [(tool.name, dict(tool.call.arguments)) for tool in outcome.result.tools]
 
 
-def _wanted(tape: Tape) -> list[tuple[str, dict[str, object]]]:
+def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
     return [(call.name, dict(call.arguments)) for call in tape.calls]
 
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
     """Every tool is declared, with its description and its parameters."""
-    tools = declared(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
-    for way in subject.ways:
-        sent = await subject.sends(Messages.from_user(QUESTION), tools, way)
+    tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(Messages.from_user(QUESTION), tools, method)
         for tool in tools:
             parameters = cast("dict[str, object]", tool.parameters["properties"])
-            if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.says(word)]:
-                fail(f"{told(way)} was given the tool {tool.name!r}, and its request does not have {missing}")
+            if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.contains(word)]:
+                fail(f"{method}() was given the tool {tool.name!r}, and its request does not have {missing}")
 
 
 @scenario("tools")
 async def call(subject: Subject) -> None:
     """A call arrives once, with its name and its arguments, and waits."""
-    for way, tape, reply in subject.plays(subject.tapes.call, subject.tapes.mixed):
-        heard = await subject.hear(way, reply, asking(tape))
-        if _calls(heard) != _wanted(tape):
-            fail(f"the model called {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
-        if any(tool.resolved or tool.attempts for tool in heard.said.tools):
-            fail(f"a call of {told(way)} is not Pending: a provider runs nothing")
+    for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.mixed):
+        outcome = await subject.run(method, reply, input_for(tape))
+        if _received_calls(outcome) != _expected_calls(tape):
+            fail(f"the model called {_expected_calls(tape)}, and the turn of {method}() has {_received_calls(outcome)}")
+        if any(tool.resolved or tool.attempts for tool in outcome.result.tools):
+            fail(f"a call of {method}() is not Pending: a provider runs nothing")
 
 
 @scenario("tools", "stream")
@@ -67,37 +66,40 @@ async def call_deltas(subject: Subject) -> None:
     for tape in (tapes.call, tapes.mixed, tapes.parallel):
         if tape is None or tape.stream is None:
             continue
-        heard = await subject.hear("stream", tape.stream, asking(tape))
+        outcome = await subject.run("stream", tape.stream, input_for(tape))
         texts: dict[int, str] = {}
-        for delta in heard.deltas:
+        for delta in outcome.deltas:
             if isinstance(delta, ToolCallDelta):
                 texts[delta.index] = texts.get(delta.index, "") + delta.arguments
         joined = [dict(FunctionCall.parse("", texts[index]).arguments) for index in sorted(texts)]
-        if joined != [arguments for _, arguments in _calls(heard)]:
-            fail(f"the deltas of the calls say {list(texts.values())}, and the calls of the turn {_calls(heard)}")
+        if joined != [arguments for _, arguments in _received_calls(outcome)]:
+            fail(
+                f"the deltas of the calls say {list(texts.values())}, "
+                f"and the calls of the turn {_received_calls(outcome)}"
+            )
 
 
 @scenario("tools")
 async def no_arguments(subject: Subject) -> None:
     """A call of a tool that takes no arguments has none, and nothing is wrong with it."""
-    for way, tape, reply in subject.plays(subject.tapes.no_arguments):
-        heard = await subject.hear(way, reply, asking(tape))
-        found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in heard.said.tools]
+    for method, tape, reply in subject.replies_of(subject.tapes.no_arguments):
+        outcome = await subject.run(method, reply, input_for(tape))
+        found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in outcome.result.tools]
         if found != [(call.name, {}, None) for call in tape.calls]:
-            fail(f"the model called {tape.calls[0].name!r} without arguments, and {told(way)} made {found} of it")
+            fail(f"the model called {tape.calls[0].name!r} without arguments, and {method}() made {found} of it")
 
 
 @scenario("argument_text")
 async def broken_arguments(subject: Subject) -> None:
     """Arguments that are not JSON are told as a problem of the call: none are invented."""
-    for way, tape, reply in subject.plays(subject.tapes.broken_arguments):
-        heard = await subject.hear(way, reply, asking(tape))
-        if heard.error is not None:
+    for method, tape, reply in subject.replies_of(subject.tapes.broken_arguments):
+        outcome = await subject.run(method, reply, input_for(tape))
+        if outcome.error is not None:
             continue  # no call, no harm
-        for tool in heard.said.tools:
+        for tool in outcome.result.tools:
             if tool.call.problem is None:
                 fail(
-                    f"the arguments of a call are not JSON, and {told(way)} made {dict(tool.call.arguments)} of them "
+                    f"the arguments of a call are not JSON, and {method}() made {dict(tool.call.arguments)} of them "
                     "without a word"
                 )
 
@@ -105,46 +107,49 @@ async def broken_arguments(subject: Subject) -> None:
 @scenario("parallel_tools")
 async def parallel_calls(subject: Subject) -> None:
     """Calls of one answer stay apart and in order, also those of the same tool."""
-    for way, tape, reply in subject.plays(subject.tapes.parallel):
-        heard = await subject.hear(way, reply, asking(tape))
-        if _calls(heard) != _wanted(tape):
-            fail(f"the model made the calls {_wanted(tape)}, and the turn of {told(way)} has {_calls(heard)}")
+    for method, tape, reply in subject.replies_of(subject.tapes.parallel):
+        outcome = await subject.run(method, reply, input_for(tape))
+        if _received_calls(outcome) != _expected_calls(tape):
+            fail(
+                f"the model made the calls {_expected_calls(tape)}, "
+                f"and the turn of {method}() has {_received_calls(outcome)}"
+            )
 
 
 @scenario("call_ids")
 async def call_ids(subject: Subject) -> None:
     """The id of a call is kept as the provider gave it."""
-    for way, tape, reply in subject.plays(subject.tapes.call, subject.tapes.parallel):
-        heard = await subject.hear(way, reply, asking(tape))
-        ids = [tool.call_id for tool in heard.said.tools]
+    for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.parallel):
+        outcome = await subject.run(method, reply, input_for(tape))
+        ids = [tool.call_id for tool in outcome.result.tools]
         given = [call.id for call in tape.calls]
         if any(id_ not in given for id_ in ids):
-            fail(f"the ids of the calls are {given}, and {told(way)} has {ids}")
+            fail(f"the ids of the calls are {given}, and {method}() has {ids}")
 
 
 # --- What is sent ---------------------------------------------------------------------------------------------------
 
 
-async def _sent_after(
+async def _capture_next_request(
     subject: Subject, tape: Tape | None, resolve: Callable[[Tool], object] | None = None
-) -> tuple[Sent, Tape]:
+) -> tuple[SentBody, Tape]:
     tape = tape or Tape()
     provider, _ = subject.serve()
-    turn = called(provider.metadata.name, tape.calls, resolve)
-    return await subject.sends(after(turn), declared(tape)), tape
+    turn = make_turn_with_calls(provider.metadata.name, tape.calls, resolve)
+    return await subject.capture_request(conversation_after(turn), declare_tools(tape)), tape
 
 
 @scenario("tools")
 async def results(subject: Subject) -> None:
     """A call is sent back with its result behind it."""
-    sent, tape = await _sent_after(subject, subject.tapes.call)
+    sent, tape = await _capture_next_request(subject, subject.tapes.call)
     for call_ in tape.calls:
         for value in call_.arguments.values():
-            if isinstance(value, str) and not sent.says(value):
+            if isinstance(value, str) and not sent.contains(value):
                 fail(f"the call of {call_.name!r} had the argument {value!r}, and the next request does not have it")
-        if not sent.says(call_.name):
+        if not sent.contains(call_.name):
             fail(f"{call_.name!r} was called, and the next request does not name it")
-    if not sent.says(RESULT):
+    if not sent.contains(RESULT):
         fail("a tool gave a result, and the next request does not have it")
 
 
@@ -161,8 +166,8 @@ async def failures(subject: Subject) -> None:
         tool.fail(words)
 
     for resolve, what in ((reject_call, "rejected"), (fail_call, "failed")):
-        sent, _ = await _sent_after(subject, subject.tapes.call, resolve)
-        if not sent.says(words):
+        sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
+        if not sent.contains(words):
             fail(f"a call was {what}, and the next request does not say so")
 
 
@@ -176,9 +181,9 @@ async def json_results(subject: Subject) -> None:
             tool.start()
             tool.complete(result)
 
-        sent, _ = await _sent_after(subject, subject.tapes.call, resolve)
+        sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
         words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25") if word in str(result)]
-        if missing := [word for word in words if not sent.says(word)]:
+        if missing := [word for word in words if not sent.contains(word)]:
             fail(f"a tool gave the result {result!r}, and the next request does not have {missing}")
 
 
@@ -193,11 +198,11 @@ async def edited_calls(subject: Subject) -> None:
         tool.start()
         tool.complete(RESULT)
 
-    sent, tape = await _sent_after(subject, subject.tapes.call, resolve)
+    sent, tape = await _capture_next_request(subject, subject.tapes.call, resolve)
     made = [item for call_ in tape.calls for item in call_.arguments.values() if isinstance(item, str)]
-    if missing := [words for words in made if not sent.says(words)]:
+    if missing := [words for words in made if not sent.contains(words)]:
         fail(f"an approver changed a call, and the next request does not have {missing}, as the model made it")
-    if not sent.says(value):
+    if not sent.contains(value):
         fail("an approver changed a call, and the next request does not say what ran")
 
 
@@ -210,17 +215,17 @@ async def calls_in_turn(subject: Subject) -> None:
     messages = Messages.from_user(QUESTION)
     for step in ("first", "second"):
         calls = [FunctionCall(call_.name, call_.arguments, call_.id and f"{step}{call_.id}") for call_ in tape.calls]
-        turn = called(name, calls, _resolved(f"{step} result"), f"answer_{step}")
+        turn = make_turn_with_calls(name, calls, _resolver(f"{step} result"), f"answer_{step}")
         messages.append("model", Turn([Text(f"{step} words"), *turn.parts], metadata=turn.metadata))
-    for way in subject.ways:
-        sent = await subject.sends(messages, declared(tape), way)
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(messages, declare_tools(tape), method)
         order = ["first words", "first result", "second words", "second result"]
-        places = [sent.place(words) for words in order]
+        places = [sent.index_of(words) for words in order]
         if -1 in places or places != sorted(places):
-            fail(f"one answer followed the results of another, and {told(way)} does not send them in that order")
+            fail(f"one answer followed the results of another, and {method}() does not send them in that order")
 
 
-def _resolved(result: str) -> Callable[[Tool], None]:
+def _resolver(result: str) -> Callable[[Tool], None]:
     def resolve(tool: Tool) -> None:
         tool.start()
         tool.complete(result)
@@ -234,7 +239,7 @@ async def result_ids(subject: Subject) -> None:
     for tape in (subject.tapes.call, subject.tapes.parallel):
         if tape is None:
             continue
-        sent, _ = await _sent_after(subject, tape)
+        sent, _ = await _capture_next_request(subject, tape)
         for call_ in tape.calls:
             if (times := sent.count(call_.id)) < 2:  # noqa: PLR2004 - with the call and with its result
                 fail(f"the id {call_.id!r} should stand with the call and with its result, and is sent {times} time(s)")
@@ -243,8 +248,8 @@ async def result_ids(subject: Subject) -> None:
 @scenario("parallel_tools")
 async def parallel_results(subject: Subject) -> None:
     """Each call of an answer is sent back with its own result, in the order of the calls."""
-    sent, tape = await _sent_after(subject, subject.tapes.parallel)
-    places = [sent.place(f"{RESULT}, {place}") for place in range(len(tape.calls))]
+    sent, tape = await _capture_next_request(subject, subject.tapes.parallel)
+    places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
     if -1 in places:
         fail(
             f"{len(tape.calls)} calls had a result each, and the next request lacks that of call {places.index(-1) + 1}"
@@ -257,13 +262,13 @@ async def parallel_results(subject: Subject) -> None:
 async def pending(subject: Subject) -> None:
     """Nothing is sent while a call is unresolved."""
     tape = subject.tapes.call or Tape()
-    for way in subject.ways:
-        provider, transport = subject.serve(reply_of(subject.text, way) or Reply())
-        turn = called(provider.metadata.name, tape.calls, lambda _: None)
+    for method in subject.answer_methods:
+        provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
+        turn = make_turn_with_calls(provider.metadata.name, tape.calls, lambda _: None)
         messages = Messages.from_user(QUESTION)
         messages.append("model", turn)
-        heard = await ask(provider, way, Question(messages, declared(tape)))
+        outcome = await call_provider(provider, method, ProviderInput(messages, declare_tools(tape)))
         if transport.requests:
-            fail(f"{told(way)} sent a request while a call was unresolved")
-        if not isinstance(heard.error, PendingToolsError):
-            fail(f"a call was unresolved, and {told(way)} raised {heard.error!r} and not PendingToolsError")
+            fail(f"{method}() sent a request while a call was unresolved")
+        if not isinstance(outcome.error, PendingToolsError):
+            fail(f"a call was unresolved, and {method}() raised {outcome.error!r} and not PendingToolsError")

@@ -11,14 +11,14 @@ from chat_core.json import dump_bytes, loads
 from chat_core.transport import Event, Headers, Request
 from chat_core.wire.shapes import Json
 
-from chat_testing.tape.redaction import HIDDEN, Hiding
+from chat_testing.tape.redaction import HIDDEN, Redactor
 
 _DIGITS = 4
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Question:
+class TapedRequest:
     """A request without its secrets, in a form that can be compared."""
 
     method: str
@@ -29,12 +29,12 @@ class Question:
     body: Json
 
     @classmethod
-    def of(cls, request: Request, hiding: Hiding, *, streamed: bool) -> Question:
+    def redacted(cls, request: Request, redactor: Redactor, *, streamed: bool) -> TapedRequest:
         """What of a request is compared, and written."""
-        body = as_value(hiding.data(request.body))
+        body = encode_comparable(redactor.redact_data(request.body))
         framing = request.framing if streamed else ""
-        headers = hiding.headers(Headers(request.headers))
-        return cls(request.method, hiding.url(request), streamed, framing, headers, body)
+        headers = redactor.redact_headers(Headers(request.headers))
+        return cls(request.method, redactor.redact_url(request), streamed, framing, headers, body)
 
     def to_json(self) -> Json:
         """How it is written."""
@@ -47,10 +47,10 @@ class Question:
         }
 
     @classmethod
-    def from_json(cls, value: Json) -> Question:
+    def from_json(cls, value: Json) -> TapedRequest:
         """Read again."""
         framing = value.get("stream", "")
-        return cls(value["method"], value["url"], "stream" in value, framing, value["headers"], value_in(value))
+        return cls(value["method"], value["url"], "stream" in value, framing, value["headers"], body_fields(value))
 
 
 @final
@@ -60,7 +60,7 @@ class Entry:
 
     Attributes:
         recorded: when, by ISO 8601.
-        question: what was asked.
+        request: the redacted request.
         status, headers: the head of the answer; no status where there was none.
         after: seconds until the whole answer, or the first events, had come.
         body: of a whole answer, or of a refusal.
@@ -71,7 +71,7 @@ class Entry:
     """
 
     recorded: str
-    question: Question
+    request: TapedRequest
     ended: str = "open"
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
@@ -81,16 +81,16 @@ class Entry:
     error: tuple[str, str] | None = None
     failed: float = 0.0
 
-    def raised(self) -> TransportError | None:
+    def transport_error(self) -> TransportError | None:
         """What the transport raised, to be raised again."""
         if self.error is None:
             return None
         kind, message = self.error
         if kind != "status":
             return TransportError(kind, message, body=self.body)
-        return TransportError(kind, message, status=self.status, headers=self.shown(), body=self.body)
+        return TransportError(kind, message, status=self.status, headers=self.visible_headers(), body=self.body)
 
-    def shown(self) -> Headers:
+    def visible_headers(self) -> Headers:
         """The headers of the answer whose values were written."""
         return Headers([(name, value) for name, value in self.headers.items() if value != HIDDEN])
 
@@ -99,27 +99,28 @@ class Entry:
         answer: Json = {}
         if self.status is not None:
             answer = {"status": self.status, "after": round(self.after, _DIGITS), "headers": self.headers}
-            answer |= as_lines(self.body)
-        if self.question.streamed and self.batches:
+            answer |= encode_exact(self.body)
+        if self.request.streamed and self.batches:
             answer["batches"] = [
-                {"at": round(at, _DIGITS), "events": [_event(event) for event in batch]} for at, batch in self.batches
+                {"at": round(at, _DIGITS), "events": [_encode_event(event) for event in batch]}
+                for at, batch in self.batches
             ]
         if self.error is not None:
             kind, message = self.error
             answer["error"] = {"kind": kind, "message": message, "after": round(self.failed, _DIGITS)}
-        return {"recorded": self.recorded, "request": self.question.to_json(), "answer": answer, "ended": self.ended}
+        return {"recorded": self.recorded, "request": self.request.to_json(), "answer": answer, "ended": self.ended}
 
     @classmethod
     def from_json(cls, value: Json) -> Entry:
         """Read again."""
         answer = value["answer"]
-        entry = cls(value["recorded"], Question.from_json(value["request"]), value["ended"])
+        entry = cls(value["recorded"], TapedRequest.from_json(value["request"]), value["ended"])
         entry.status = answer.get("status")
         entry.after = answer.get("after", 0.0)
         entry.headers = answer.get("headers", {})
-        entry.body = from_value(answer)
+        entry.body = decode_body(answer)
         entry.batches = [
-            (batch["at"], [_read_event(event) for event in batch["events"]]) for batch in answer.get("batches", ())
+            (batch["at"], [_decode_event(event) for event in batch["events"]]) for batch in answer.get("batches", ())
         ]
         if (error := answer.get("error")) is not None:
             entry.error = (error["kind"], error["message"])
@@ -127,29 +128,29 @@ class Entry:
         return entry
 
 
-def _event(event: Event) -> Json:
-    data = as_lines(event.data)
+def _encode_event(event: Event) -> Json:
+    data = encode_exact(event.data)
     written: Json = {"type": event.type} if event.type != "message" else {}
     if event.id:
         written["id"] = event.id
     return written | (data or {"text": ""})
 
 
-def _read_event(value: Json) -> Event:
-    return Event(value.get("type", "message"), from_value(value), value.get("id", ""))
+def _decode_event(value: Json) -> Event:
+    return Event(value.get("type", "message"), decode_body(value), value.get("id", ""))
 
 
-def as_value(data: bytes) -> Json:
+def encode_comparable(data: bytes) -> Json:
     """A body by its meaning: JSON whatever its spaces, else text, else bytes; nothing where it is empty."""
     if not data:
         return {}
     try:
         return {"json": loads(data)}
     except ValueError:
-        return as_lines(data)
+        return encode_exact(data)
 
 
-def as_lines(data: bytes) -> Json:
+def encode_exact(data: bytes) -> Json:
     """A body to the byte, in a form in which two of them can be compared line by line."""
     if not data:
         return {}
@@ -166,14 +167,14 @@ def as_lines(data: bytes) -> Json:
     return {"lines": text.split("\n")} if "\n" in text else {"text": text}
 
 
-def value_in(value: Json) -> Json:
+def body_fields(value: Json) -> Json:
     """The members of an object that are a body."""
     return {name: value[name] for name in ("json", "text", "lines", "base64") if name in value}
 
 
-def from_value(value: Json) -> bytes:
+def decode_body(value: Json) -> bytes:
     """The bytes of a body that was written."""
-    found: dict[str, Any] = value_in(value)
+    found: dict[str, Any] = body_fields(value)
     if "json" in found:
         return dump_bytes(found["json"])
     if "lines" in found:

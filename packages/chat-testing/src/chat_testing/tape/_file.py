@@ -23,12 +23,12 @@ VERSION: Final = 1
 _HALVES: Final = "surrogatepass"  # a server may cut a stream within a character, and JSON can say that
 
 
-def about(transport: str, note: str, now: str) -> Json:
+def make_header(transport: str, note: str, now: str) -> Json:
     """What a file says of itself."""
-    return {"tape": VERSION, "recorded": now, "transport": transport, "chat-core": _installed(), "note": note}
+    return {"tape": VERSION, "recorded": now, "transport": transport, "chat-core": _installed_version(), "note": note}
 
 
-def _installed() -> str:
+def _installed_version() -> str:
     try:
         return version("chat-core")
     except PackageNotFoundError:  # run from its source

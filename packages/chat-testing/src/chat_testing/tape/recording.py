@@ -13,8 +13,8 @@ from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Event, TransportExchange, TransportMiddleware
 
 from chat_testing.tape import _file
-from chat_testing.tape._entry import Entry, Question
-from chat_testing.tape.redaction import Hiding, Secrets
+from chat_testing.tape._entry import Entry, TapedRequest
+from chat_testing.tape.redaction import Redactor, Secrets
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
@@ -64,51 +64,55 @@ class RecordingTransport(TransportMiddleware):
             raise UsageError(msg)
         self._secrets = secrets or Secrets()
         self._time = now
-        self._head = _file.about(type(inner).__name__, note, _iso(now()))
+        self._head = _file.make_header(type(inner).__name__, note, _format_time(now()))
         self._entries: list[Entry | None] = []
-        self._open: dict[TransportExchange, tuple[Entry, Hiding, float]] = {}
+        self._open: dict[TransportExchange, tuple[Entry, Redactor, float]] = {}
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
         """Write the exchange down when it is over."""
-        hiding = self._secrets.of(exchange.request)
-        entry = Entry(_iso(self._time()), Question.of(exchange.request, hiding, streamed=exchange.streamed))
+        redactor = self._secrets.redactor(exchange.request)
+        entry = Entry(
+            _format_time(self._time()), TapedRequest.redacted(exchange.request, redactor, streamed=exchange.streamed)
+        )
         begun = self._clock()
         place = len(self._entries)
         self._entries.append(None)
-        self._open[exchange] = (entry, hiding, begun)
+        self._open[exchange] = (entry, redactor, begun)
         try:
             yield
         finally:
             del self._open[exchange]
-            if _finish(entry, exchange, hiding, self._clock() - begun):
+            if _complete_entry(entry, exchange, redactor, self._clock() - begun):
                 self._entries[place] = entry
                 _file.write(self._path, self._head, [entry for entry in self._entries if entry is not None])
 
     def received(self, exchange: TransportExchange, batch: Sequence[Event], /) -> None:
         """Keep the events of a batch, and when they came."""
-        entry, hiding, begun = self._open[exchange]
-        events = [Event(event.type, hiding.data(event.data), hiding.text(event.id)) for event in batch]
+        entry, redactor, begun = self._open[exchange]
+        events = [
+            Event(event.type, redactor.redact_data(event.data), redactor.redact_text(event.id)) for event in batch
+        ]
         entry.batches.append((self._clock() - begun, events))
 
 
-def _iso(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _finish(entry: Entry, exchange: TransportExchange, hiding: Hiding, seconds: float) -> bool:
+def _complete_entry(entry: Entry, exchange: TransportExchange, redactor: Redactor, seconds: float) -> bool:
     """Write the end into an entry, and tell whether there is anything to replay."""
     error = exchange.error
     if error is not None and not isinstance(error, TransportError):
         return False  # a bug, and no exchange
     entry.ended = exchange.outcome
     entry.status = exchange.status
-    entry.headers = hiding.headers(exchange.headers)
+    entry.headers = redactor.redact_headers(exchange.headers)
     entry.after = exchange.first_after or 0.0
     if exchange.response is not None:
-        entry.body = hiding.data(exchange.response.body)
+        entry.body = redactor.redact_data(exchange.response.body)
     if error is not None:
-        entry.body = hiding.data(error.body)
-        entry.error = (error.kind, hiding.text(str(error)))
+        entry.body = redactor.redact_data(error.body)
+        entry.error = (error.kind, redactor.redact_text(str(error)))
         entry.failed = seconds
     return entry.status is not None or entry.error is not None

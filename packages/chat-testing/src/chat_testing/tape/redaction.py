@@ -72,22 +72,22 @@ class Secrets:
     keys: bool = False
     hook: Callable[[str], str] | None = None
 
-    def of(self, request: Request) -> Hiding:
+    def redactor(self, request: Request) -> Redactor:
         """What hides the secrets of one exchange."""
-        return Hiding(self, request)
+        return Redactor(self, request)
 
     def may_show(self, header: str) -> bool:
         """Whether a header's value may be written."""
         name = header.lower()
         return name in _HEADERS or name.startswith(_LIMITS) or name in {item.lower() for item in self.headers}
 
-    def may_ask(self, parameter: str) -> bool:
+    def may_show_parameter(self, parameter: str) -> bool:
         """Whether the value of a query's parameter may be written."""
         return parameter in _QUERY or parameter in self.query
 
 
 @final
-class Hiding:
+class Redactor:
     """Hides the secrets of one exchange: those that the request itself tells, and those that were named."""
 
     __slots__ = ("_secrets", "_words")
@@ -97,67 +97,67 @@ class Hiding:
         told = [value for name, value in request.headers if not secrets.may_show(name)]
         # `Bearer sk-…` is two words, and the second one is the secret.
         told += [value.rpartition(" ")[2] for value in told]
-        told += [value for name, value in _parameters(request) if not secrets.may_ask(name)]
+        told += [value for name, value in _query_parameters(request) if not secrets.may_show_parameter(name)]
         words = {word for word in told if len(word) >= _SHORTEST} | set(secrets.words)
         words.add(request.host.rpartition("@")[0])
         self._words = sorted(words - {""}, key=len, reverse=True)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text without its secrets."""
-        text = self._hidden(text)
+        text = self._redact_words(text)
         return self._secrets.hook(text) if self._secrets.hook is not None else text
 
-    def data(self, data: bytes) -> bytes:
+    def redact_data(self, data: bytes) -> bytes:
         """The bytes without secrets, in JSON however they are spelled there."""
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return self._hidden(data.decode(errors=_NO_TEXT)).encode(errors=_NO_TEXT)
+            return self._redact_words(data.decode(errors=_NO_TEXT)).encode(errors=_NO_TEXT)
         if "\\" in text:
             # JSON may write any character as an escape, and what is read again would have its secrets back.
             try:
                 value = loads(text)
             except ValueError:
-                return self.text(text).encode()
-            shown = self._value(value)
+                return self.redact_text(text).encode()
+            shown = self._redact_value(value)
             if shown != value:
                 text = dump_bytes(shown).decode()
-        return self.text(text).encode()
+        return self.redact_text(text).encode()
 
-    def _value(self, value: object) -> object:
+    def _redact_value(self, value: object) -> object:
         """What JSON says, without its secrets."""
         if isinstance(value, str):
-            return self._hidden(value)
+            return self._redact_words(value)
         if is_list(value):
-            return [self._value(item) for item in value]
+            return [self._redact_value(item) for item in value]
         if is_object(value):
-            return {self._hidden(name): self._value(item) for name, item in value.items()}
+            return {self._redact_words(name): self._redact_value(item) for name, item in value.items()}
         return value
 
-    def _hidden(self, text: str) -> str:
+    def _redact_words(self, text: str) -> str:
         for word in self._words:
             text = text.replace(word, HIDDEN)
         text = _ORGANISATIONS.sub(rf"\1-{HIDDEN}", text)
         return _KEYS.sub(HIDDEN, text) if self._secrets.keys else text
 
-    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def redact_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers by name, in lower case; of most of them the name alone."""
         shown = self._secrets.may_show
-        return {name.lower(): self.text(value) if shown(name) else HIDDEN for name, value in headers.items()}
+        return {name.lower(): self.redact_text(value) if shown(name) else HIDDEN for name, value in headers.items()}
 
-    def url(self, request: Request) -> str:
+    def redact_url(self, request: Request) -> str:
         """The URL without its secrets."""
         path, asked, query = request.path.partition("?")
         if asked:
-            shown = self._secrets.may_ask
+            shown = self._secrets.may_show_parameter
             pairs = [item.partition("=") for item in query.split("&")]
             path += "?" + "&".join(
                 [f"{name}{sign}{value if not sign or shown(name) else HIDDEN}" for name, sign, value in pairs]
             )
-        return self.text(f"{request.scheme}://{request.host.rpartition('@')[2]}{path}")
+        return self.redact_text(f"{request.scheme}://{request.host.rpartition('@')[2]}{path}")
 
 
-def _parameters(request: Request) -> list[tuple[str, str]]:
+def _query_parameters(request: Request) -> list[tuple[str, str]]:
     """The query's parameters, each value as it is written and as it is meant."""
     pairs = [item.partition("=") for item in request.path.partition("?")[2].split("&")]
     return [(name, text) for name, _, value in pairs for text in (value, unquote_plus(value))]

@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.transport import Event, EventStream, Request, Response
 
 from chat_testing.tape import _differences, _file
-from chat_testing.tape._entry import Entry, Question
+from chat_testing.tape._entry import Entry, TapedRequest
 from chat_testing.tape.redaction import Secrets
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class TapeTransport:
     @property
     def unplayed(self) -> list[str]:
         """The exchanges that nobody has asked for yet, in a few words each."""
-        questions = [self._entries[place].question for place in self._left]
+        questions = [self._entries[place].request for place in self._left]
         return [f"{question.method} {question.url}" for question in questions]
 
     async def send(self, request: Request, /) -> Response:
@@ -92,10 +92,10 @@ class TapeTransport:
             TransportError: as recorded.
             UsageError: no exchange on the tape fits; the message says which is nearest, and where it differs.
         """
-        entry = await self._next(request, streamed=False)
-        if (error := entry.raised()) is not None:
+        entry = await self._take_entry(request, streamed=False)
+        if (error := entry.transport_error()) is not None:
             raise error
-        return Response(entry.status or 0, entry.shown(), entry.body)
+        return Response(entry.status or 0, entry.visible_headers(), entry.body)
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
@@ -105,11 +105,11 @@ class TapeTransport:
             TransportError: as recorded, on entering or while iterating.
             UsageError: no exchange on the tape fits; or, while iterating, the reader wants more than was recorded.
         """
-        entry = await self._next(request, streamed=True)
-        error = entry.raised()
+        entry = await self._take_entry(request, streamed=True)
+        error = entry.transport_error()
         if error is not None and (entry.status is None or error.kind == "status"):
             raise error
-        yield EventStream(entry.status or 0, entry.shown(), _Batches(entry, self._sleep))
+        yield EventStream(entry.status or 0, entry.visible_headers(), _RecordedBatches(entry, self._sleep))
 
     async def aclose(self) -> None:
         """Look whether the whole tape was played.
@@ -123,13 +123,13 @@ class TapeTransport:
             msg = f"{self._path}: nobody asked for {len(unplayed)} recorded exchange(s):\n{what}"
             raise UsageError(msg)
 
-    async def _next(self, request: Request, *, streamed: bool) -> Entry:
+    async def _take_entry(self, request: Request, *, streamed: bool) -> Entry:
         await checkpoint()
         self._count += 1
-        came = Question.of(request, self._secrets.of(request), streamed=streamed)
+        came = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
         place = next((place for place in self._candidates() if not self._differences(place, came)), None)
         if place is None:
-            raise UsageError(self._unmatched(came))
+            raise UsageError(self._describe_mismatch(came))
         self._left.remove(place)
         entry = self._entries[place]
         if self._sleep is not None and not entry.batches:
@@ -140,15 +140,15 @@ class TapeTransport:
         """The places on the tape that may be played now."""
         return self._left if self._match == "lenient" else self._left[:1]
 
-    def _differences(self, place: int, came: Question) -> list[str]:
-        recorded = self._entries[place].question
+    def _differences(self, place: int, came: TapedRequest) -> list[str]:
+        recorded = self._entries[place].request
         if self._match == "strict":
-            return _differences.between(recorded, came, self._headers)
+            return _differences.list_differences(recorded, came, self._headers)
         if self._match == "lenient":
-            return _differences.beyond(recorded, came)
-        return _differences.ways(recorded, came)
+            return _differences.list_missing(recorded, came)
+        return _differences.list_streaming_difference(recorded, came)
 
-    def _unmatched(self, came: Question) -> str:
+    def _describe_mismatch(self, came: TapedRequest) -> str:
         """What came, which exchange is nearest, and where it differs."""
         asked = f"{'stream()' if came.streamed else 'send()'} of {came.method} {came.url}"
         head = f"{self._path}: request {self._count} is not on the tape: {asked}"
@@ -161,7 +161,9 @@ class TapeTransport:
         name = f"exchange {place + 1} of {count}"
         if found[place]:
             played = "" if place in self._left else " (it was played before)"
-            return f"{head}\n  nearest is {name}{played}; it differs in\n{_differences.told(found[place])}"
+            return (
+                f"{head}\n  nearest is {name}{played}; it differs in\n{_differences.format_differences(found[place])}"
+            )
         if place not in self._left:
             return f"{head}\n  {name} is the same, and was played before: each is played once"
         turn = f"exchange {self._left[0] + 1}"
@@ -169,7 +171,7 @@ class TapeTransport:
 
 
 @final
-class _Batches:
+class _RecordedBatches:
     """The batches of a stream, as recorded. An object, not a generator: left early, it leaves nothing to be closed."""
 
     __slots__ = ("_at", "_entry", "_place", "_sleep")
@@ -189,18 +191,18 @@ class _Batches:
         if self._place < len(entry.batches):
             at, batch = entry.batches[self._place]
             self._place += 1
-            await self._until(at)
+            await self._wait_until(at)
             return batch
-        if (error := entry.raised()) is not None:
+        if (error := entry.transport_error()) is not None:
             if entry.batches:
-                await self._until(entry.failed)
+                await self._wait_until(entry.failed)
             raise error
         if entry.ended != "complete":
             msg = f"the stream was {entry.ended} here when it was recorded, so nobody knows what comes: record it anew"
             raise UsageError(msg)
         raise StopAsyncIteration
 
-    async def _until(self, at: float) -> None:
+    async def _wait_until(self, at: float) -> None:
         """Wait until so many seconds have passed, if that is wanted."""
         if self._sleep is not None and at > self._at:
             await self._sleep(at - self._at)

@@ -15,35 +15,41 @@ from chat_core.transport import Transport
 
 from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import Peer, Play
-from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, scenario
+from chat_testing.transport_conformance._scenario import (
+    TransportSubject,
+    make_request,
+    open_stream,
+    read_data,
+    scenario,
+)
 
 _EVENTS = 3
 _SHARE = 0.4
 
 
-class _EnoughError(Exception):
+class _ReaderError(Exception):
     """A reader's own error."""
 
 
-def _raise() -> NoReturn:
-    raise _EnoughError
+def _raise_reader_error() -> NoReturn:
+    raise _ReaderError
 
 
-def _stalling(subject: TransportSubject, *, at_once: bool) -> Play:
+def _stalling_play(subject: TransportSubject, *, at_once: bool) -> Play:
     """Some events, and then nothing more."""
     events = [b"data: %d\n\n" % number for number in range(_EVENTS)]
     return Play(steps=(b"".join(events),) if at_once else events, ends="stall", delimited=subject.delimited)
 
 
-async def has_left(subject: TransportSubject, peer: Peer) -> bool:
+async def saw_disconnect(subject: TransportSubject, peer: Peer) -> bool:
     """Whether the peer sees soon that the client has closed the connection."""
     return await anyio.to_thread.run_sync(peer.left.wait, subject.patience * _SHARE, abandon_on_cancel=True)
 
 
-async def _leave(transport: Transport, host: str, events: int, *, by_error: bool) -> None:
+async def _read_and_leave(transport: Transport, host: str, events: int, *, by_error: bool) -> None:
     """Leave a stream behind this many events; none: without reading."""
     try:
-        async with transport.stream(ask(host)) as stream:
+        async with transport.stream(make_request(host)) as stream:
             seen = 0
             if events:
                 async for _ in stream:
@@ -51,8 +57,8 @@ async def _leave(transport: Transport, host: str, events: int, *, by_error: bool
                     if seen == events:
                         break
             if by_error:
-                _raise()
-    except _EnoughError:
+                _raise_reader_error()
+    except _ReaderError:
         pass
 
 
@@ -61,9 +67,9 @@ async def left_early(subject: TransportSubject) -> None:
     """Leaving a stream, at any event and by any way, closes its connection at once."""
     for events in range(_EVENTS + 1):
         for at_once, by_error in ((True, False), (False, True)):
-            async with subject.meets(_stalling(subject, at_once=at_once)) as (transport, peer):
-                await _leave(transport, peer.host, events, by_error=by_error)
-                if not await has_left(subject, peer):
+            async with subject.with_peer(_stalling_play(subject, at_once=at_once)) as (transport, peer):
+                await _read_and_leave(transport, peer.host, events, by_error=by_error)
+                if not await saw_disconnect(subject, peer):
                     how = "with an error" if by_error else "by a reader who has enough"
                     fail(f"a stream was left behind {events} events, {how}, and its connection stayed open")
 
@@ -71,11 +77,11 @@ async def left_early(subject: TransportSubject) -> None:
 @scenario("leaves")
 async def errors_of_the_reader(subject: TransportSubject) -> None:
     """What a reader raises in the block comes out of it as it is."""
-    async with subject.meets(_stalling(subject, at_once=True)) as (transport, peer):
+    async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         try:
-            async with transport.stream(ask(peer.host)):
-                _raise()
-        except _EnoughError:
+            async with transport.stream(make_request(peer.host)):
+                _raise_reader_error()
+        except _ReaderError:
             return
         except Exception as error:  # noqa: BLE001 - which one it is is said
             fail(f"an error that the reader raised came out as {error!r}")
@@ -86,12 +92,12 @@ async def errors_of_the_reader(subject: TransportSubject) -> None:
 async def nothing_left_open(subject: TransportSubject) -> None:
     """When a stream has been left, no asynchronous generator and no task of it is left, from that moment on."""
     for events in range(_EVENTS + 1):
-        async with subject.meets(_stalling(subject, at_once=False)) as (transport, peer):
-            await _leave(transport, peer.host, 1, by_error=False)  # what is made once has been made
-            tasks = _tasks()
-            with _begun() as generators:
-                await _leave(transport, peer.host, events, by_error=False)
-                left = _tasks() - tasks
+        async with subject.with_peer(_stalling_play(subject, at_once=False)) as (transport, peer):
+            await _read_and_leave(transport, peer.host, 1, by_error=False)  # what is made once has been made
+            tasks = _count_tasks()
+            with _track_generators() as generators:
+                await _read_and_leave(transport, peer.host, events, by_error=False)
+                left = _count_tasks() - tasks
             if left > 0:
                 fail(f"a stream was left behind {events} events, and one of its tasks goes on")
             for generator in generators:
@@ -100,7 +106,7 @@ async def nothing_left_open(subject: TransportSubject) -> None:
 
 
 @contextmanager
-def _begun() -> Generator[list[AsyncGeneratorType[object, object]]]:
+def _track_generators() -> Generator[list[AsyncGeneratorType[object, object]]]:
     """The asynchronous generators that are begun in this thread. They are kept: what is dropped is not closed."""
     hooks = sys.get_asyncgen_hooks()
     begun: list[AsyncGeneratorType[object, object]] = []
@@ -118,26 +124,26 @@ def _begun() -> Generator[list[AsyncGeneratorType[object, object]]]:
         sys.set_asyncgen_hooks(*hooks)
 
 
-def _tasks() -> int:
+def _count_tasks() -> int:
     return len(anyio.get_running_tasks())
 
 
 @scenario("leaves")
 async def cancelled_reader(subject: TransportSubject) -> None:
     """A reader who is cancelled while it waits ends at once, and closes its connection."""
-    async with subject.meets(_stalling(subject, at_once=True)) as (transport, peer):
+    async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         read: list[object] = []
 
         async def reader() -> None:
-            async with transport.stream(ask(peer.host)) as stream:
+            async with transport.stream(make_request(peer.host)) as stream:
                 async for event in stream:
                     read.append(event)  # noqa: PERF401 - the next one never comes
             read.append("went on")
 
-        await _cancel(subject, reader, lambda: len(read) == _EVENTS)
+        await _start_and_cancel(subject, reader, lambda: len(read) == _EVENTS)
         if "went on" in read:
             fail("a reader who was cancelled went on")
-        if not await has_left(subject, peer):
+        if not await saw_disconnect(subject, peer):
             fail("a reader was cancelled, and its connection stayed open")
 
 
@@ -145,23 +151,23 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 async def cancelled_before_the_answer(subject: TransportSubject) -> None:
     """A request that is cancelled before its answer ends at once, and closes its connection."""
     for name in ("send()", "stream()"):
-        async with subject.meets(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
+        async with subject.with_peer(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
 
             async def call(transport: Transport = transport, peer: Peer = peer, name: str = name) -> None:
-                request = ask(peer.host)
-                await (transport.send(request) if name == "send()" else enter(transport, request))
+                request = make_request(peer.host)
+                await (transport.send(request) if name == "send()" else open_stream(transport, request))
                 fail("there was no answer, and it was taken for one")
 
-            await _cancel(subject, call, partial(_was_asked, peer))
-            if not await has_left(subject, peer):
+            await _start_and_cancel(subject, call, partial(_has_received_request, peer))
+            if not await saw_disconnect(subject, peer):
                 fail(f"{name} was cancelled before its answer, and its connection stayed open")
 
 
-def _was_asked(peer: Peer) -> bool:
+def _has_received_request(peer: Peer) -> bool:
     return bool(peer.received)
 
 
-async def _cancel(
+async def _start_and_cancel(
     subject: TransportSubject, call: Callable[[], Coroutine[object, object, None]], ready: Callable[[], bool]
 ) -> None:
     """Start, cancel when it is ready, and see that it ends."""
@@ -185,13 +191,13 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
         events = [b"data: %d.%d\n\n" % (number, place) for place in range(100)]
         return Play(steps=(b"".join(events), *events), delimited=subject.delimited)
 
-    async with subject.meets(answer) as (transport, peer):
+    async with subject.with_peer(answer) as (transport, peer):
         for number in range(0, 8, 2):
-            async with transport.stream(ask(peer.host)) as stream:
+            async with transport.stream(make_request(peer.host)) as stream:
                 async for _ in stream:
                     break
-            async with transport.stream(ask(peer.host)) as stream:
-                seen = await data(stream)
+            async with transport.stream(make_request(peer.host)) as stream:
+                seen = await read_data(stream)
             if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:  # noqa: PLR2004
                 fail("a stream that was left early left something for the next request")
 
@@ -199,8 +205,8 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
 @scenario("moves", "leaves", needs=("back_pressure",))
 async def slow_reader(subject: TransportSubject) -> None:
     """A reader who is slow holds the peer back: memory is bounded. When it leaves, the connection is closed."""
-    async with subject.meets(Play(steps=(b"data: 1\n\n",), ends="endless")) as (transport, peer):
-        async with transport.stream(ask(peer.host)) as stream:
+    async with subject.with_peer(Play(steps=(b"data: 1\n\n",), ends="endless")) as (transport, peer):
+        async with transport.stream(make_request(peer.host)) as stream:
             async for _ in stream:
                 break
             taken = -1
@@ -210,7 +216,7 @@ async def slow_reader(subject: TransportSubject) -> None:
             taken = peer.taken
         if taken >= _TOO_MUCH:
             fail(f"while nobody read, {taken} bytes of a stream were taken from the peer")
-        if not await has_left(subject, peer):
+        if not await saw_disconnect(subject, peer):
             fail("an endless stream was left, and its connection stayed open")
 
 

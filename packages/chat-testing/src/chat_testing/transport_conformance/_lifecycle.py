@@ -9,9 +9,9 @@ import anyio.to_thread
 from chat_core.transport import Event, Transport
 
 from chat_testing.errors import fail
-from chat_testing.transport_conformance._early_exit import has_left
+from chat_testing.transport_conformance._early_exit import saw_disconnect
 from chat_testing.transport_conformance._peer import Peer, Play, Received
-from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, scenario
+from chat_testing.transport_conformance._scenario import TransportSubject, make_request, read_data, scenario
 
 _AT_ONCE = 20
 
@@ -33,12 +33,12 @@ async def at_once(subject: TransportSubject) -> None:
             everybody.set()
         return Play(steps=(b"data: 1\n\n",), before=everybody, delimited=subject.delimited)
 
-    async with subject.meets(answer) as (transport, peer):
+    async with subject.with_peer(answer) as (transport, peer):
         seen: list[bytes] = []
 
         async def one() -> None:
-            async with transport.stream(ask(peer.host)) as stream:
-                seen.extend(await data(stream))
+            async with transport.stream(make_request(peer.host)) as stream:
+                seen.extend(await read_data(stream))
 
         with anyio.move_on_after(subject.patience * 0.8):
             async with anyio.create_task_group() as tasks:
@@ -57,15 +57,15 @@ async def each_its_own(subject: TransportSubject) -> None:
         events = [b"data: %s %d\n\n" % (received.body, number) for number in range(20)]
         return Play(steps=events, delimited=subject.delimited)
 
-    async with subject.meets(answer) as (transport, peer):
+    async with subject.with_peer(answer) as (transport, peer):
         wrong: list[bytes] = []
 
         async def one(name: bytes) -> None:
-            async with transport.stream(ask(peer.host, body=name)) as stream:
-                seen = await data(stream)
+            async with transport.stream(make_request(peer.host, body=name)) as stream:
+                seen = await read_data(stream)
             if seen != [b"%s %d" % (name, number) for number in range(20)]:
                 wrong.append(name)
-            response = await transport.send(ask(peer.host, body=name))
+            response = await transport.send(make_request(peer.host, body=name))
             if not response.body.startswith(b"data: %s 0\n" % name):
                 wrong.append(name)
 
@@ -79,14 +79,14 @@ async def each_its_own(subject: TransportSubject) -> None:
 @scenario("loops")
 async def other_loops(subject: TransportSubject) -> None:
     """A transport serves one event loop after another."""
-    async with subject.meets(subject.play(b"data: x\n\n")) as (transport, peer):
+    async with subject.with_peer(subject.play(b"data: x\n\n")) as (transport, peer):
 
         async def twice() -> list[bytes]:
             seen: list[bytes] = []
             for _ in range(2):
-                async with transport.stream(ask(peer.host)) as stream:
-                    seen += await data(stream)
-            await transport.send(ask(peer.host))
+                async with transport.stream(make_request(peer.host)) as stream:
+                    seen += await read_data(stream)
+            await transport.send(make_request(peer.host))
             return seen
 
         def elsewhere() -> list[bytes]:
@@ -101,10 +101,10 @@ async def other_loops(subject: TransportSubject) -> None:
 @scenario("twice")
 async def closing_twice(subject: TransportSubject) -> None:
     """A transport may be closed twice, used or not."""
-    async with subject.meets(subject.play(b"data: x\n\n")) as (transport, peer):
+    async with subject.with_peer(subject.play(b"data: x\n\n")) as (transport, peer):
         for used in (True, False):
             if used:
-                await transport.send(ask(peer.host))
+                await transport.send(make_request(peer.host))
             for _ in range(2):
                 try:
                     await transport.aclose()
@@ -115,11 +115,11 @@ async def closing_twice(subject: TransportSubject) -> None:
 @scenario("closes", needs=("pooling",))
 async def closing(subject: TransportSubject) -> None:
     """Closing a transport closes the connections that it has kept."""
-    async with subject.meets(Play(steps=(b"data: x\n\n",), ends="stall", delimited="length")) as (transport, peer):
+    async with subject.with_peer(Play(steps=(b"data: x\n\n",), ends="stall", delimited="length")) as (transport, peer):
         # The answer is whole by its length, and the peer watches the connection.
-        await transport.send(ask(peer.host))
+        await transport.send(make_request(peer.host))
         await transport.aclose()
-        if not await has_left(subject, peer):
+        if not await saw_disconnect(subject, peer):
             fail("the transport was closed, and a connection that it had kept stayed open")
 
 
@@ -129,8 +129,8 @@ async def passed_in(subject: TransportSubject) -> None:
     with subject.serve(lambda _: subject.play(b"data: x\n\n")) as peer:
         async with subject.passed_in(peer) as (transport, is_open):
             for _ in range(2):
-                async with transport.stream(ask(peer.host)) as stream:
-                    if await data(stream) != [b"x"]:
+                async with transport.stream(make_request(peer.host)) as stream:
+                    if await read_data(stream) != [b"x"]:
                         fail("over what was passed in a stream did not come whole")
                 await transport.aclose()
                 if not is_open():
@@ -140,15 +140,15 @@ async def passed_in(subject: TransportSubject) -> None:
 @scenario("moves", "last", needs=("pooling",))
 async def connection_used_again(subject: TransportSubject) -> None:
     """A connection whose answer is whole serves the next request."""
-    async with subject.meets(subject.play(b"data: 1\n\n", b"data: [DONE]\n\n")) as (transport, peer):
+    async with subject.with_peer(subject.play(b"data: 1\n\n", b"data: [DONE]\n\n")) as (transport, peer):
         for _ in range(3):
-            await transport.send(ask(peer.host))
-            async with transport.stream(ask(peer.host)) as stream:
-                await data(stream)
-        _one_connection(peer, "six requests, one after another,")
+            await transport.send(make_request(peer.host))
+            async with transport.stream(make_request(peer.host)) as stream:
+                await read_data(stream)
+        _require_one_connection(peer, "six requests, one after another,")
 
 
-def _one_connection(peer: Peer, what: str) -> None:
+def _require_one_connection(peer: Peer, what: str) -> None:
     if peer.connections != 1:
         fail(f"{what} took {peer.connections} connections")
 
@@ -162,28 +162,28 @@ async def last_event(subject: TransportSubject) -> None:
         over.append(threading.Event())
         return Play(steps=(b"data: 1\n\ndata: [DONE]\n\n", over[-1]))
 
-    async with subject.meets(answer) as (transport, peer):
+    async with subject.with_peer(answer) as (transport, peer):
         for _ in range(4):
-            async with transport.stream(ask(peer.host, is_last=is_done)) as stream:
+            async with transport.stream(make_request(peer.host, is_last=is_done)) as stream:
                 async for event in stream:
                     if is_done(event):
                         over[-1].set()
                         break
-        _one_connection(peer, "four streams that were left at their last events")
+        _require_one_connection(peer, "four streams that were left at their last events")
 
 
 @scenario("last", "leaves")
 async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
     """An end that does not come behind the last event is not waited for: the stream is left, and closed."""
     play = Play(steps=(b"data: [DONE]\n\n",), ends="stall", delimited=subject.delimited)
-    async with subject.meets(play) as (transport, peer):
-        await _until_done(transport, peer.host)
-        if not await has_left(subject, peer):
+    async with subject.with_peer(play) as (transport, peer):
+        await _read_until_done(transport, peer.host)
+        if not await saw_disconnect(subject, peer):
             fail("behind the last event of a body that goes on the connection stayed open")
 
 
-async def _until_done(transport: Transport, host: str) -> None:
-    async with transport.stream(ask(host, is_last=is_done)) as stream:
+async def _read_until_done(transport: Transport, host: str) -> None:
+    async with transport.stream(make_request(host, is_last=is_done)) as stream:
         async for event in stream:
             if is_done(event):
                 break

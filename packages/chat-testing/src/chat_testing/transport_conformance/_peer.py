@@ -117,7 +117,7 @@ class LoopbackPeer:
         self.received.append(received)
         play = self.answer(received)
         try:
-            if self._play(exchange, play):
+            if self._send_play(exchange, play):
                 return
         except OSError:
             # The client has left in the middle of a body.
@@ -128,7 +128,7 @@ class LoopbackPeer:
         elif play.ends == "stall" and exchange.wait_closed():
             self.left.set()
 
-    def _play(self, exchange: Exchange, play: Play) -> bool:
+    def _send_play(self, exchange: Exchange, play: Play) -> bool:
         """Play, and tell whether the end has come."""
         if play.before is not None:
             exchange.pause(play.before)
@@ -173,7 +173,7 @@ def loopback(answer: Answering, *, unix: bool = False) -> Generator[Peer]:
 @contextmanager
 def unreachable(*, listens: bool, unix: bool = False) -> Generator[Peer]:
     """A peer that answers nothing. If it `listens`, connections come about, and nothing is ever read."""
-    with TemporaryDirectory() if unix else nullcontext("") as folder, socket.socket(_family(unix=unix)) as bound:
+    with TemporaryDirectory() if unix else nullcontext("") as folder, socket.socket(_socket_family(unix=unix)) as bound:
         path = f"{folder}/peer"
         bound.bind(path if unix else ("127.0.0.1", 0))
         # What is bound and does not listen refuses.
@@ -183,5 +183,5 @@ def unreachable(*, listens: bool, unix: bool = False) -> Generator[Peer]:
         yield LoopbackPeer(lambda _: Play(), host=host, path=path if unix else "")
 
 
-def _family(*, unix: bool) -> socket.AddressFamily:
+def _socket_family(*, unix: bool) -> socket.AddressFamily:
     return socket.AF_UNIX if unix else socket.AF_INET

@@ -16,12 +16,12 @@ from chat_testing.transport_conformance._scenario import (
     PATH,
     SECRET,
     TransportSubject,
-    ask,
-    data,
-    enter,
-    raising,
+    both_methods,
+    expect_error,
+    make_request,
+    open_stream,
+    read_data,
     scenario,
-    ways,
 )
 
 _BINARY = bytes(range(256)) * 1_000
@@ -30,20 +30,20 @@ _BINARY = bytes(range(256)) * 1_000
 @scenario("moves", "url", "headers")
 async def request_as_written(subject: TransportSubject) -> None:
     """A request arrives as it was written: method, path with query, headers, body."""
-    async with subject.meets(subject.play()) as (transport, peer):
+    async with subject.with_peer(subject.play()) as (transport, peer):
         for body in (b"{}", b"", _BINARY):
-            for call in ways(transport, ask(peer.host, body=body)).values():
+            for call in both_methods(transport, make_request(peer.host, body=body)).values():
                 await call()
         for method in ("GET", "PUT"):
             await transport.send(Request(method, "http", peer.host, "/"))
     *posted, got, put = peer.received
     for received, body in zip(posted, (b"{}", b"{}", b"", b"", _BINARY, _BINARY), strict=True):
-        _as_written(received, body)
+        _require_as_written(received, body)
     if (got.method, put.method, got.path) != ("GET", "PUT", "/"):
         fail(f"GET and PUT of '/' arrived as {got.method} and {put.method} of {got.path!r}")
 
 
-def _as_written(received: Received, body: bytes) -> None:
+def _require_as_written(received: Received, body: bytes) -> None:
     if (received.method, received.path) != ("POST", PATH):
         fail(f"POST {PATH} arrived as {received.method} {received.path}")
     if received.headers.get("authorization") != f"Bearer {SECRET}":
@@ -59,8 +59,8 @@ async def any_status(subject: TransportSubject) -> None:
     """`send()` returns a whole answer whatever its status: status, headers, body."""
     for status in (200, 201, 400, 404, 429, 500, 503):
         play = subject.play(b"so", b"rry", status=status, headers=(("X-Id", "7"), ("content-type", "text/plain")))
-        async with subject.meets(play) as (transport, peer):
-            response = await transport.send(ask(peer.host))
+        async with subject.with_peer(play) as (transport, peer):
+            response = await transport.send(make_request(peer.host))
         if (response.status, response.headers.get("x-id"), response.body) != (status, "7", b"sorry"):
             fail(f"an answer {status} with 'sorry' became {response!r} with {response.body!r}")
 
@@ -77,14 +77,14 @@ async def redirect(subject: TransportSubject) -> None:
             else subject.play(status=307, headers=location)
         )
 
-    async with subject.meets(answer) as (transport, peer):
-        response = await transport.send(ask(peer.host))
+    async with subject.with_peer(answer) as (transport, peer):
+        response = await transport.send(make_request(peer.host))
         if len(peer.received) != 1:
             fail(f"send() followed a redirect to {peer.received[-1].path!r}")
         if (response.status, response.headers.get("location")) != (307, "/elsewhere"):
             fail(f"a redirect became {response!r}")
-        with raising("status", when="a redirect in place of a stream"):
-            await enter(transport, ask(peer.host))
+        with expect_error("status", when="a redirect in place of a stream"):
+            await open_stream(transport, make_request(peer.host))
         if len(peer.received) != 2:  # noqa: PLR2004 - one for each way
             fail(f"stream() followed a redirect to {peer.received[-1].path!r}")
 
@@ -96,8 +96,8 @@ async def body_of_any_length(subject: TransportSubject) -> None:
         for body in (b"", b"x", _BINARY):
             pieces = tuple([body[start : start + 50_000] for start in range(0, len(body), 50_000)])
             play = Play(steps=pieces, headers=(("content-type", "image/png"),), delimited=delimited)
-            async with subject.meets(play) as (transport, peer):
-                response = await transport.send(ask(peer.host))
+            async with subject.with_peer(play) as (transport, peer):
+                response = await transport.send(make_request(peer.host))
             if response.body != body:
                 fail(f"a body of {len(body)} bytes ({delimited}) came as another one, of {len(response.body)}")
 
@@ -108,10 +108,10 @@ async def compressed(subject: TransportSubject) -> None:
     body = b"data: " + b"x" * 1000 + b"\n\n"
     for encoding, squeezed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
         play = subject.play(squeezed[:7], squeezed[7:], headers=(*SSE, ("content-encoding", encoding)))
-        async with subject.meets(play) as (transport, peer):
-            response = await transport.send(ask(peer.host))
-            async with transport.stream(ask(peer.host)) as stream:
-                events, headers = await data(stream), stream.headers
+        async with subject.with_peer(play) as (transport, peer):
+            response = await transport.send(make_request(peer.host))
+            async with transport.stream(make_request(peer.host)) as stream:
+                events, headers = await read_data(stream), stream.headers
         if response.body != body or events != [body[6:-2]]:
             fail(f"a body in {encoding} was not decoded")
         if "content-encoding" in response.headers or "content-encoding" in headers:
@@ -130,17 +130,17 @@ async def cut_answer(subject: TransportSubject) -> None:
         "a connection that broke in the middle of a body": Play(headers=plain, steps=(b'{"a": 1',), ends="reset"),
     }
     for what, play in plays.items():
-        async with subject.meets(play) as (transport, peer):
-            with raising("stream", when=what):
-                await transport.send(ask(peer.host))
+        async with subject.with_peer(play) as (transport, peer):
+            with expect_error("stream", when=what):
+                await transport.send(make_request(peer.host))
 
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def nobody_there(subject: TransportSubject) -> None:
     """Where no connection comes about, nothing was sent: `connect`."""
-    async with subject.misses(listens=False) as (transport, peer):
-        for name, call in ways(transport, ask(peer.host)).items():
-            with raising("connect", when=f"{name} to an address where nobody listens"):
+    async with subject.without_peer(listens=False) as (transport, peer):
+        for name, call in both_methods(transport, make_request(peer.host)).items():
+            with expect_error("connect", when=f"{name} to an address where nobody listens"):
                 await call()
 
 
@@ -149,9 +149,9 @@ async def hung_up(subject: TransportSubject) -> None:
     """A peer that hangs up without a word, or breaks the connection, has given no answer: `stream`."""
     plays = {"a peer that hangs up": Play(raw=b"", ends="cut"), "a peer that resets": Play(raw=b"", ends="reset")}
     for what, play in plays.items():
-        async with subject.meets(play) as (transport, peer):
-            for name, call in ways(transport, ask(peer.host)).items():
-                with raising("stream", when=f"{name}, and {what}"):
+        async with subject.with_peer(play) as (transport, peer):
+            for name, call in both_methods(transport, make_request(peer.host)).items():
+                with expect_error("stream", when=f"{name}, and {what}"):
                     await call()
 
 
@@ -159,8 +159,8 @@ async def hung_up(subject: TransportSubject) -> None:
 async def asked_once(subject: TransportSubject) -> None:
     """A request is sent once. Whether to try again is not for a transport to say: it may have had an effect."""
     for play in (Play(raw=b"", ends="cut"), subject.play(status=503)):
-        async with subject.meets(play) as (transport, peer):
-            for name, call in ways(transport, ask(peer.host)).items():
+        async with subject.with_peer(play) as (transport, peer):
+            for name, call in both_methods(transport, make_request(peer.host)).items():
                 before = len(peer.received)
                 with suppress(TransportError):
                     await call()
@@ -172,9 +172,9 @@ async def asked_once(subject: TransportSubject) -> None:
 @scenario("no_answer", needs=("network",))
 async def another_protocol(subject: TransportSubject) -> None:
     """A peer that speaks something else is told as such: `protocol`."""
-    async with subject.meets(Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut")) as (transport, peer):
-        for name, call in ways(transport, ask(peer.host)).items():
-            with raising("protocol", when=f"{name}, and an answer that is not HTTP"):
+    async with subject.with_peer(Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut")) as (transport, peer):
+        for name, call in both_methods(transport, make_request(peer.host)).items():
+            with expect_error("protocol", when=f"{name}, and an answer that is not HTTP"):
                 await call()
 
 
@@ -182,18 +182,18 @@ async def another_protocol(subject: TransportSubject) -> None:
 async def no_answer_in_time(subject: TransportSubject) -> None:
     """A silence before the first byte that is longer than `idle` is a `timeout`."""
     never = threading.Event()
-    async with subject.meets(Play(before=never)) as (transport, peer):
-        for name, call in ways(transport, ask(peer.host, idle=0.2)).items():
-            with raising("timeout", when=f"{name}, and no answer within `idle`"):
+    async with subject.with_peer(Play(before=never)) as (transport, peer):
+        for name, call in both_methods(transport, make_request(peer.host, idle=0.2)).items():
+            with expect_error("timeout", when=f"{name}, and no answer within `idle`"):
                 await call()
 
 
 @scenario("silence", needs=("timeouts",))
 async def deaf_peer(subject: TransportSubject) -> None:
     """A peer that takes nothing of a long request is a `timeout` as well."""
-    async with subject.misses(listens=True) as (transport, peer):
-        with raising("timeout", when="a peer that reads nothing of a request"):
-            await transport.send(ask(peer.host, body=b"x" * 20_000_000, idle=0.2))
+    async with subject.without_peer(listens=True) as (transport, peer):
+        with expect_error("timeout", when="a peer that reads nothing of a request"):
+            await transport.send(make_request(peer.host, body=b"x" * 20_000_000, idle=0.2))
 
 
 @scenario("secrets", needs=("network",))
@@ -206,16 +206,16 @@ async def secrets(subject: TransportSubject) -> None:
         "a connection that broke in the middle": Play(steps=(b"data: a\n\n",), ends="reset"),
     }
     for what, play in plays.items():
-        async with subject.meets(play) as (transport, peer):
-            await _keeps_secrets(what, transport, peer)
-    async with subject.misses(listens=False) as (transport, peer):
-        await _keeps_secrets("nobody listening", transport, peer)
+        async with subject.with_peer(play) as (transport, peer):
+            await _require_secrets_hidden(what, transport, peer)
+    async with subject.without_peer(listens=False) as (transport, peer):
+        await _require_secrets_hidden("nobody listening", transport, peer)
 
 
-async def _keeps_secrets(what: str, transport: Transport, peer: Peer) -> None:
+async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -> None:
     try:
-        async with transport.stream(ask(peer.host, body=SECRET.encode())) as stream:
-            await data(stream)
+        async with transport.stream(make_request(peer.host, body=SECRET.encode())) as stream:
+            await read_data(stream)
     except TransportError as error:
         told = [repr(transport), repr(error), str(error), repr(error.__cause__), str(error.__cause__)]
         if any(SECRET in text for text in told):
@@ -225,11 +225,11 @@ async def _keeps_secrets(what: str, transport: Transport, peer: Peer) -> None:
 @scenario("headers", "secrets", needs=("checks_headers",))
 async def header_that_breaks_out(subject: TransportSubject) -> None:
     """A header with a line end in it is refused before anything is sent, and its value is not told."""
-    async with subject.meets(subject.play()) as (transport, peer):
+    async with subject.with_peer(subject.play()) as (transport, peer):
         for value in (f"{SECRET}\n", f"{SECRET}\r\nx-other: 1"):
             request = Request("POST", "http", peer.host, "/", (("authorization", value),))
-            for name, call in ways(transport, request).items():
-                with raising("protocol", when=f"{name} with a header that has a line end") as met:
+            for name, call in both_methods(transport, request).items():
+                with expect_error("protocol", when=f"{name} with a header that has a line end") as met:
                     await call()
                 if met and SECRET in f"{met[0]!r} {met[0].__cause__!r}":
                     fail("the error of a header that cannot be sent tells its value")

@@ -59,21 +59,21 @@ class TransportSubject:
         return play if headers is None else Play(status=status, headers=headers, steps=steps, delimited=self.delimited)
 
     @asynccontextmanager
-    async def meets(self, answer: Answering | Play) -> AsyncGenerator[tuple[Transport, Peer]]:
+    async def with_peer(self, answer: Answering | Play) -> AsyncGenerator[tuple[Transport, Peer]]:
         """A new transport, and the peer to which it speaks."""
         with self.serve((lambda _: answer) if isinstance(answer, Play) else answer) as peer:
-            async with self._made(peer) as transport:
+            async with self._open_transport(peer) as transport:
                 yield transport, peer
 
     @asynccontextmanager
-    async def misses(self, *, listens: bool) -> AsyncGenerator[tuple[Transport, Peer]]:
+    async def without_peer(self, *, listens: bool) -> AsyncGenerator[tuple[Transport, Peer]]:
         """A new transport, and a peer that is not there; or one that `listens` and never reads."""
         with self.unreachable(listens) as peer:
-            async with self._made(peer) as transport:
+            async with self._open_transport(peer) as transport:
                 yield transport, peer
 
     @asynccontextmanager
-    async def _made(self, peer: Peer) -> AsyncGenerator[Transport]:
+    async def _open_transport(self, peer: Peer) -> AsyncGenerator[Transport]:
         transport = self.make_transport(peer)
         try:
             yield transport
@@ -81,7 +81,7 @@ class TransportSubject:
             await transport.aclose()
 
 
-def ask(
+def make_request(
     host: str,
     *,
     path: str = PATH,
@@ -95,24 +95,24 @@ def ask(
     return Request("POST", "http", host, path, HEADERS, body, timeouts, framing, is_last)
 
 
-async def data(stream: EventStream) -> list[bytes]:
+async def read_data(stream: EventStream) -> list[bytes]:
     """The data of every event, one by one."""
     return [event.data async for event in stream]
 
 
-async def enter(transport: Transport, request: Request) -> None:
+async def open_stream(transport: Transport, request: Request) -> None:
     """Enter a stream, and leave it."""
     async with transport.stream(request):
         pass
 
 
-def ways(transport: Transport, request: Request) -> dict[str, Callable[[], Awaitable[object]]]:
+def both_methods(transport: Transport, request: Request) -> dict[str, Callable[[], Awaitable[object]]]:
     """Both ways of asking, by name."""
-    return {"send()": lambda: transport.send(request), "stream()": lambda: enter(transport, request)}
+    return {"send()": lambda: transport.send(request), "stream()": lambda: open_stream(transport, request)}
 
 
 @contextmanager
-def raising(*kinds: str, when: str) -> Generator[list[TransportError]]:
+def expect_error(*kinds: str, when: str) -> Generator[list[TransportError]]:
     """Expect a `TransportError` of one of these kinds, and give it out."""
     met: list[TransportError] = []
     try:
@@ -164,7 +164,7 @@ class TransportScenario:
             with anyio.move_on_after(subject.patience) as scope:
                 await self.run(subject)
         except Exception as group:  # noqa: BLE001 - whatever it is, the promise is not kept
-            error = _first(group)
+            error = _first_error(group)
             if isinstance(error, NonconformingError):
                 msg = f"{self.name}: {error}"
                 raise NonconformingError(msg) from error.__cause__
@@ -174,7 +174,7 @@ class TransportScenario:
             fail(f"{self.name}: the promise is “{self.promise}”; after {subject.patience} seconds it still waited")
 
 
-def _first(error: Exception) -> Exception:
+def _first_error(error: Exception) -> Exception:
     """What went wrong first, where a group of tasks met it."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]

@@ -14,7 +14,14 @@ from chat_core.transport import EventStream, Framing
 
 from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import SSE, Play
-from chat_testing.transport_conformance._scenario import TransportSubject, ask, data, enter, raising, scenario
+from chat_testing.transport_conformance._scenario import (
+    TransportSubject,
+    expect_error,
+    make_request,
+    open_stream,
+    read_data,
+    scenario,
+)
 
 JSON: Final = (("content-type", "application/json"),)
 _ODD: Final = (
@@ -23,7 +30,7 @@ _ODD: Final = (
 _ODD_EVENTS: Final = [("message", "é€😀", ""), ("message", "a\nb", ""), ("named", "[1]", "7")]
 
 
-async def until_it_breaks(stream: EventStream, seen: list[bytes]) -> None:
+async def read_until_error(stream: EventStream, seen: list[bytes]) -> None:
     """Read events, and keep those that came before an error."""
     async for event in stream:
         seen.append(event.data)  # noqa: PERF401 - what came before the error counts
@@ -34,9 +41,9 @@ async def refused(subject: TransportSubject) -> None:
     """A status that is not 2xx is raised on entering, of the kind `status`, with status, headers and body."""
     for status in (400, 401, 404, 429, 500, 503):
         play = subject.play(b'{"error"', b": 1}", status=status, headers=(*JSON, ("Retry-After", "7")))
-        async with subject.meets(play) as (transport, peer):
-            with raising("status", when=f"a stream that was answered with {status}, on entering") as met:
-                await enter(transport, ask(peer.host))
+        async with subject.with_peer(play) as (transport, peer):
+            with expect_error("status", when=f"a stream that was answered with {status}, on entering") as met:
+                await open_stream(transport, make_request(peer.host))
         for error in met:
             if error.status != status:
                 fail(f"the error of a stream that was refused with {status} has the status {error.status}")
@@ -49,9 +56,9 @@ async def refused(subject: TransportSubject) -> None:
 @scenario("refused", needs=("chunked",))
 async def refused_and_cut(subject: TransportSubject) -> None:
     """A refusal whose body breaks off is still a refusal, with what came of it."""
-    async with subject.meets(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
-        with raising("status", when="a refusal whose body breaks off") as met:
-            await enter(transport, ask(peer.host))
+    async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
+        with expect_error("status", when="a refusal whose body breaks off") as met:
+            await open_stream(transport, make_request(peer.host))
     for error in met:
         if (error.status, error.body) != (503, b"sor"):
             fail(f"a refusal with 503 whose body broke off behind 'sor' became {error.status} with {error.body!r}")
@@ -61,12 +68,12 @@ async def refused_and_cut(subject: TransportSubject) -> None:
 async def events(subject: TransportSubject) -> None:
     """Events come in order with their types and ids, by batch as well as one by one."""
     chunks = (b"data: 1\n\n", b"event: two\ndata: 2\n\nid: x\ndata: 3\n\n")
-    async with subject.meets(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
-        async with transport.stream(ask(peer.host)) as stream:
+    async with subject.with_peer(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
+        async with transport.stream(make_request(peer.host)) as stream:
             if (stream.status, stream.headers.get("x-id")) != (201, "7"):
                 fail(f"a stream with the status 201 and a header has {stream.status} and {dict(stream.headers)}")
             one_by_one = [(event.type, event.data, event.id) async for event in stream]
-        async with transport.stream(ask(peer.host)) as stream:
+        async with transport.stream(make_request(peer.host)) as stream:
             batches = [(e.type, e.data, e.id) async for batch in stream.batches() for e in batch]
     expected = [("message", b"1", ""), ("two", b"2", ""), ("message", b"3", "x")]
     if one_by_one != expected:
@@ -80,12 +87,12 @@ async def head_before_the_events(subject: TransportSubject) -> None:
     """Status and headers are there before the first event is."""
     go_on = threading.Event()
     play = Play(steps=(go_on, b"data: x\n\n"), delimited=subject.delimited)
-    async with subject.meets(play) as (transport, peer):
+    async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
         with anyio.move_on_after(subject.patience * 0.8):
-            async with transport.stream(ask(peer.host)) as stream:
+            async with transport.stream(make_request(peer.host)) as stream:
                 go_on.set()
-                seen = await data(stream)
+                seen = await read_data(stream)
         if seen != [b"x"]:
             go_on.set()
             fail("the block was not entered before the first event had come")
@@ -96,10 +103,10 @@ async def as_they_come(subject: TransportSubject) -> None:
     """An event is delivered when it has come, and does not wait for the next one."""
     go_on = threading.Event()
     play = Play(steps=(b"data: 1\n\ndat", go_on, b"a: 2\n\n"), delimited=subject.delimited)
-    async with subject.meets(play) as (transport, peer):
+    async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
         with anyio.move_on_after(subject.patience * 0.8):
-            async with transport.stream(ask(peer.host)) as stream:
+            async with transport.stream(make_request(peer.host)) as stream:
                 async for event in stream:
                     seen.append(event.data)
                     go_on.set()
@@ -115,8 +122,8 @@ async def cut_anywhere(subject: TransportSubject) -> None:
     for size in (1, 2, 3, len(body)):
         chunks = [body[start : start + size] for start in range(0, len(body), size)]
         async with (
-            subject.meets(subject.play(*chunks)) as (transport, peer),
-            transport.stream(ask(peer.host)) as stream,
+            subject.with_peer(subject.play(*chunks)) as (transport, peer),
+            transport.stream(make_request(peer.host)) as stream,
         ):
             seen = [(event.type, event.data.decode(errors="replace"), event.id) async for event in stream]
         if seen != _ODD_EVENTS:
@@ -128,17 +135,20 @@ async def clean_end(subject: TransportSubject) -> None:
     """A body that ends ends the events, without an error, and what is unfinished is no event."""
     for body, expected in ((b"", []), (b"data: 1\n\n", [b"1"]), (b"data: 1\n\ndata: 2\n", [b"1"])):
         async with (
-            subject.meets(subject.play(body) if body else subject.play()) as (transport, peer),
-            transport.stream(ask(peer.host)) as stream,
+            subject.with_peer(subject.play(body) if body else subject.play()) as (transport, peer),
+            transport.stream(make_request(peer.host)) as stream,
         ):
-            seen = await data(stream)
+            seen = await read_data(stream)
         if seen != expected:
             fail(f"a body {body!r} that ended gave the events {seen} and not {expected}")
 
 
-async def _framed(subject: TransportSubject, framing: Framing, chunks: Sequence[bytes]) -> None:
+async def _require_frames(subject: TransportSubject, framing: Framing, chunks: Sequence[bytes]) -> None:
     play = subject.play(*chunks, headers=JSON)
-    async with subject.meets(play) as (transport, peer), transport.stream(ask(peer.host, framing=framing)) as stream:
+    async with (
+        subject.with_peer(play) as (transport, peer),
+        transport.stream(make_request(peer.host, framing=framing)) as stream,
+    ):
         seen = [json.loads(event.data) async for event in stream]
     if seen != [{"a": "]}é\n"}, {"b": [2]}]:
         fail(f"a body of the framing {framing!r} was cut into {seen}")
@@ -147,13 +157,13 @@ async def _framed(subject: TransportSubject, framing: Framing, chunks: Sequence[
 @scenario("cuts")
 async def json_lines(subject: TransportSubject) -> None:
     """With the framing `json-lines` an event is a line."""
-    await _framed(subject, "json-lines", ['{"a": "]}é'.encode(), b'\\n"}\r', b'\n{"b": [2]}'])
+    await _require_frames(subject, "json-lines", ['{"a": "]}é'.encode(), b'\\n"}\r', b'\n{"b": [2]}'])
 
 
 @scenario("cuts")
 async def json_array(subject: TransportSubject) -> None:
     """With the framing `json-array` an event is an element."""
-    await _framed(subject, "json-array", ['[{"a": "]}é'.encode(), b'\\n"},\r\n', b' {"b": [2]}', b"]"])
+    await _require_frames(subject, "json-array", ['[{"a": "]}é'.encode(), b'\\n"},\r\n', b' {"b": [2]}', b"]"])
 
 
 @scenario("framing")
@@ -161,11 +171,11 @@ async def broken_framing(subject: TransportSubject) -> None:
     """A body that is not of its framing is told: `protocol`; and one that its framing shows to be cut: `stream`."""
     for body, kind in ((b"[1, 2] 3", "protocol"), (b"[1, 2", "stream")):
         async with (
-            subject.meets(subject.play(body, headers=JSON)) as (transport, peer),
-            transport.stream(ask(peer.host, framing="json-array")) as stream,
+            subject.with_peer(subject.play(body, headers=JSON)) as (transport, peer),
+            transport.stream(make_request(peer.host, framing="json-array")) as stream,
         ):
-            with raising(kind, when=f"a JSON array {body!r}"):
-                await data(stream)
+            with expect_error(kind, when=f"a JSON array {body!r}"):
+                await read_data(stream)
 
 
 @scenario("framing")
@@ -174,11 +184,11 @@ async def event_too_long(subject: TransportSubject) -> None:
     step = b"x" * 65536
     long = [b"data: ", *[step] * (subject.max_event_bytes // len(step) + 2)]
     async with (
-        subject.meets(Play(steps=long, ends="stall", delimited=subject.delimited)) as (transport, peer),
-        transport.stream(ask(peer.host)) as stream,
+        subject.with_peer(Play(steps=long, ends="stall", delimited=subject.delimited)) as (transport, peer),
+        transport.stream(make_request(peer.host)) as stream,
     ):
-        with raising("protocol", when=f"an event of more than {subject.max_event_bytes} bytes"):
-            await data(stream)
+        with expect_error("protocol", when=f"an event of more than {subject.max_event_bytes} bytes"):
+            await read_data(stream)
 
 
 @scenario("broke", "raises", needs=("chunked",))
@@ -187,16 +197,16 @@ async def broken_stream(subject: TransportSubject) -> None:
     for ends in ("cut", "reset"):
         broken = threading.Event()
         play = Play(steps=(b"data: 1\n\n", broken), ends=ends)
-        async with subject.meets(play) as (transport, peer):
+        async with subject.with_peer(play) as (transport, peer):
             seen: list[bytes] = []
-            async with transport.stream(ask(peer.host)) as stream:
-                with raising("stream", when=f"a body that was {ends} behind an event"):
-                    await _break(stream, seen, broken)
+            async with transport.stream(make_request(peer.host)) as stream:
+                with expect_error("stream", when=f"a body that was {ends} behind an event"):
+                    await _read_and_break(stream, seen, broken)
             if seen != [b"1"]:
                 fail(f"the event before a break was not delivered: there were {seen}")
 
 
-async def _break(stream: EventStream, seen: list[bytes], broken: threading.Event) -> None:
+async def _read_and_break(stream: EventStream, seen: list[bytes], broken: threading.Event) -> None:
     async for event in stream:
         seen.append(event.data)
         broken.set()
@@ -207,16 +217,16 @@ async def what_came_counts(subject: TransportSubject) -> None:
     """Events that came before a break are delivered, also to a reader who was busy meanwhile."""
     sent = threading.Event()
     play = Play(steps=(b"data: 1\n\n", sent, b"data: 2\n\n", b"data: 3\n\n"), ends="cut")
-    async with subject.meets(play) as (transport, peer):
+    async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
-        async with transport.stream(ask(peer.host)) as stream:
+        async with transport.stream(make_request(peer.host)) as stream:
             with suppress(TransportError):
-                await _busy(stream, seen, sent)
+                await _read_slowly(stream, seen, sent)
         if seen != [b"1", b"2", b"3"]:
             fail(f"of three events before a break a reader who was busy got {seen}")
 
 
-async def _busy(stream: EventStream, seen: list[bytes], sent: threading.Event) -> None:
+async def _read_slowly(stream: EventStream, seen: list[bytes], sent: threading.Event) -> None:
     async for event in stream:
         seen.append(event.data)
         if not sent.is_set():
@@ -229,11 +239,11 @@ async def _busy(stream: EventStream, seen: list[bytes], sent: threading.Event) -
 async def stalled_stream(subject: TransportSubject) -> None:
     """A silence between two bytes that is longer than `idle` is a `timeout`, behind the events before it."""
     play = Play(steps=(b"data: 1\n\nda",), ends="stall", delimited=subject.delimited)
-    async with subject.meets(play) as (transport, peer):
+    async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
-        async with transport.stream(ask(peer.host, idle=0.2)) as stream:
-            with raising("timeout", when="a stream that stalls"):
-                await until_it_breaks(stream, seen)
+        async with transport.stream(make_request(peer.host, idle=0.2)) as stream:
+            with expect_error("timeout", when="a stream that stalls"):
+                await read_until_error(stream, seen)
         if seen != [b"1"]:
             fail(f"the event before a stall was not delivered: there were {seen}")
 
@@ -242,9 +252,9 @@ async def stalled_stream(subject: TransportSubject) -> None:
 async def slow_and_steady(subject: TransportSubject) -> None:
     """A stream may take much longer than `idle`, as long as something comes."""
     for slower in (1, 2, 4, 8):
-        drips = _Drips(0.15 * slower)
+        drips = _SteadyPace(0.15 * slower)
         idle = drips.pause * 4
-        came, error = await _dripping(subject, drips, idle)
+        came, error = await _read_steady_stream(subject, drips, idle)
         if error is None and came == len(drips.marks):
             return
         if drips.longest < idle / 2:
@@ -254,7 +264,7 @@ async def slow_and_steady(subject: TransportSubject) -> None:
     fail("this machine stands still for seconds on end: nothing can be said of `idle` on it")
 
 
-class _Drips:
+class _SteadyPace:
     """Marks that are set one by one, at a steady pace, and how steady it was."""
 
     def __init__(self, pause: float) -> None:
@@ -262,7 +272,7 @@ class _Drips:
         self.marks = [threading.Event() for _ in range(6)]
         self.longest = 0.0
 
-    async def fall(self) -> None:
+    async def run(self) -> None:
         for mark in self.marks:
             began = anyio.current_time()
             await anyio.sleep(self.pause)
@@ -270,18 +280,20 @@ class _Drips:
             mark.set()
 
 
-async def _dripping(subject: TransportSubject, drips: _Drips, idle: float) -> tuple[int, TransportError | None]:
+async def _read_steady_stream(
+    subject: TransportSubject, drips: _SteadyPace, idle: float
+) -> tuple[int, TransportError | None]:
     """How many events came, and what ended the stream if it was an error."""
     steps = [step for number, mark in enumerate(drips.marks) for step in (mark, b"data: %d\n\n" % number)]
     came = 0
     ended: TransportError | None = None
     async with (
-        subject.meets(Play(steps=steps, delimited=subject.delimited)) as (transport, peer),
+        subject.with_peer(Play(steps=steps, delimited=subject.delimited)) as (transport, peer),
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(drips.fall)
+        tasks.start_soon(drips.run)
         try:
-            async with transport.stream(ask(peer.host, idle=idle)) as stream:
+            async with transport.stream(make_request(peer.host, idle=idle)) as stream:
                 async for _ in stream:
                     came += 1
         except TransportError as error:

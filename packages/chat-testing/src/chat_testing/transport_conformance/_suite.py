@@ -136,10 +136,10 @@ class TransportConformance:
                 name = f"test_{scenario.name}_on_{backend}"
                 wanted = backend in cls.backends and scenario.is_claimed(cls.capabilities)
                 if name not in vars(cls):
-                    setattr(cls, name, _test(scenario, backend) if wanted else None)
+                    setattr(cls, name, _make_test(scenario, backend) if wanted else None)
 
 
-def _test(scenario: TransportScenario, backend: str) -> Callable[[TransportConformance], None]:
+def _make_test(scenario: TransportScenario, backend: str) -> Callable[[TransportConformance], None]:
     def test(self: TransportConformance) -> None:
         __tracebackhide__ = True
         anyio.run(scenario, self.subject(backend), backend=backend)
