@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, final
 
 from typing_extensions import TypeForm, TypeVar
 
+from chat_core import model_texts
 from chat_core.errors import InvalidResponseError, RefusalError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import Structured, Text
@@ -157,24 +158,20 @@ def _complaint(raw: str, error: ValidationError, *, cut: bool) -> tuple[str, str
     first = problems[0]
     if first["type"] == "json_invalid":
         if not raw.strip():
-            return "", "The answer is empty."
-        why = "The answer was cut off at its limit of length" if cut else first["msg"]
-        return "", f"The answer is not valid JSON. {why}."
+            return "", model_texts.EMPTY_ANSWER
+        return "", model_texts.answer_not_json(model_texts.TRUNCATED_JSON if cut else first["msg"])
     lines = [
-        f"- {_path(item['loc'])}: {item['msg']} (it is {_quote(item['input'])})" for item in problems[:MAX_PROBLEMS]
+        model_texts.answer_problem(_path(item["loc"]), item["msg"], _quote(item["input"]))
+        for item in problems[:MAX_PROBLEMS]
     ]
     if len(problems) > MAX_PROBLEMS:
-        lines.append(f"- and {len(problems) - MAX_PROBLEMS} more")
-    listed = "\n".join(lines)
-    return (
-        _path(first["loc"]),
-        f"The answer does not satisfy the schema:\n{listed}",
-    )
+        lines.append(model_texts.more_problems(len(problems) - MAX_PROBLEMS))
+    return _path(first["loc"]), model_texts.invalid_answer(lines)
 
 
 def _path(location: Sequence[int | str]) -> str:
     path = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in location])
-    return path.removeprefix(".") or "the whole answer"
+    return path.removeprefix(".") or model_texts.WHOLE_ANSWER
 
 
 def _quote(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Pending, Suspended
 
@@ -26,7 +27,8 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
         if isinstance(status, Suspended):
             expired += [(tool.id, *path) for path in expire(status.inner, now=moment)]
         elif isinstance(status, Pending) and status.kind == "approval" and is_overdue(status.expires_at, moment):
-            tool.refuse(f"nobody approved it before {isoformat(status.expires_at)}", "expiry")
+            assert status.expires_at is not None  # noqa: S101 - it is overdue
+            tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
             expired.append((tool.id,))
     return expired
 

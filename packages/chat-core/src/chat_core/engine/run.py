@@ -19,6 +19,7 @@ import anyio
 from anyio import CancelScope
 from typing_extensions import TypeVar
 
+from chat_core import model_texts
 from chat_core.concurrency import finish
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.model_call import (
@@ -54,8 +55,6 @@ OutT = TypeVar("OutT")
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _LOG = logging.getLogger("chat_core")
-_CUT = "The answer was cut at the limit of its length, so this call was not run. Call again, with less at a time."
-_WITHHELD = "The answer was withdrawn by the provider's filter, so this call was not run."
 _WITHDRAWN = frozenset({"content_filter", "refusal"})
 """How an answer ends that its provider does not stand by. Asking again would get the same."""
 
@@ -225,7 +224,7 @@ class Run(Generic[OutT, PauseT]):
         if withdrawn or turn.finish_reason == "length":
             for tool in tools:
                 if not tool.resolved:
-                    tool.fail(_WITHHELD if withdrawn else _CUT)
+                    tool.fail(model_texts.ANSWER_WITHDRAWN if withdrawn else model_texts.ANSWER_TRUNCATED)
         await self._checkpoint.append_turn("model", turn)
         if _answers(turn):
             self._answer = turn
@@ -246,8 +245,7 @@ class Run(Generic[OutT, PauseT]):
             if isinstance(error, RefusalError) or self._corrections <= 0:
                 raise
             self._corrections -= 1
-            said = f"{error}\nAnswer again, with the corrected JSON alone."
-            await self._checkpoint.append_turn("user", Turn([Text(said)], by="engine"))
+            await self._checkpoint.append_turn("user", Turn([Text(model_texts.correction(error))], by="engine"))
             return ()
         await self._call_hooks(self._plan.settings.after)
         self.last = Done(output)

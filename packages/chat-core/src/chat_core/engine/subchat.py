@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from typing_extensions import TypeVar
 
+from chat_core import model_texts
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, InnerPause, InnerUsage
@@ -30,9 +31,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 _PARAMETERS: Mapping[str, object] = {
     "type": "object",
-    "properties": {
-        "request": {"type": "string", "description": "What is asked, in full: nothing else is known there."}
-    },
+    "properties": {"request": {"type": "string", "description": model_texts.SUBCHAT_REQUEST}},
     "required": ["request"],
     "additionalProperties": False,
 }
@@ -94,8 +93,7 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
         """One text, under the name `request`."""
         request = arguments.get("request")
         if not isinstance(request, str) or len(arguments) != 1:
-            msg = f"the arguments must be {{'request': <text>}} and nothing else, not {dict(arguments)!r}"
-            raise InvalidArgumentsError(msg)
+            raise InvalidArgumentsError(model_texts.subchat_arguments(dict(arguments)))
         return arguments
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:

@@ -19,6 +19,7 @@ import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
+from chat_core import model_texts
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
@@ -139,7 +140,7 @@ class ToolsPass(Generic[PauseT]):
         self._error = self._error or ended.error
         if isinstance(tool.status, Running) and ended.error is None:
             # The run goes on, and the call does not: whoever cancelled it, it would be begun again for ever.
-            tool.lost("it was cancelled while it ran; it may have taken effect")
+            tool.lost(model_texts.CANCELLED_WHILE_RUNNING)
             await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
@@ -268,12 +269,12 @@ class ToolsPass(Generic[PauseT]):
             self._reporter(tool),
             inner,
         )
-        lost = "it was cancelled before its body began"
+        lost = model_texts.CANCELLED_BEFORE_START
         try:
             if self._checkpoint.conversation is not None:
                 # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
                 await checkpoint_if_cancelled()
-            lost = "it was cancelled while it ran; it may have taken effect"
+            lost = model_texts.CANCELLED_WHILE_RUNNING
             error = await self._observed(ready, context)
         except BaseException:
             # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
@@ -322,11 +323,11 @@ class ToolsPass(Generic[PauseT]):
                     value = await self._invoke(ready, context)
                 if scope.cancelled_caught:
                     ready.raised = TimeoutError()
-                    _fail(tool, f"{tool.name} did not end within {timeout:g} s; it may have taken effect")
+                    _fail(tool, model_texts.timed_out(tool.name, timeout))
                     return None
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             ready.raised = error
-            _fail(tool, f"{type(error).__name__}: {error}")
+            _fail(tool, model_texts.raised(error))
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
@@ -346,8 +347,7 @@ class ToolsPass(Generic[PauseT]):
         except anyio.get_cancelled_exc_class() as error:
             if is_cancelled():
                 raise
-            msg = "it was cancelled from inside; it may have taken effect"
-            raise RuntimeError(msg) from error
+            raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
 
     def _complete(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
         if tool.resolved:
@@ -357,7 +357,7 @@ class ToolsPass(Generic[PauseT]):
             result, files = definition.result(value)
             tool.complete(result, files=files)
         except Exception as error:  # noqa: BLE001 - what a tool returns may be anything, too
-            tool.fail(f"{tool.name} ran, but its result cannot be told: {error}")
+            tool.fail(model_texts.invalid_result(tool.name, error))
 
     def _suspend(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
         tool.suspend(paused.messages)

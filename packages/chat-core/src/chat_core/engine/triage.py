@@ -14,6 +14,7 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
+from chat_core import model_texts
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
@@ -141,8 +142,7 @@ class Triage(Generic[PauseT]):
             self._interrupted(tool, owner)
             return
         if owner is None:
-            known = ", ".join(self._tools.owners) or "none"
-            _give_up(tool, f"There is no tool named {tool.name!r}. The tools are: {known}.")
+            _give_up(tool, model_texts.unknown_tool(tool.name, self._tools.owners))
             return
         definition, scope = owner
         if isinstance(status, Suspended):
@@ -163,7 +163,7 @@ class Triage(Generic[PauseT]):
             self._found.ready.append(Ready(tool, definition, tool.effective_arguments))
         else:
             # Another tool has the name now: nobody has allowed that one.
-            tool.cancel(f"The tool {tool.name!r} is no chat any more, so this call cannot go on.")
+            tool.cancel(model_texts.not_a_chat(tool.name))
 
     def _interrupted(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
         if isinstance(tool.status, Running):
@@ -171,13 +171,13 @@ class Triage(Generic[PauseT]):
                 with suppress(_InvalidCallError):
                     self._found.ready.append(Ready(tool, owner[0], self._validated(tool, owner[0])))
                     return
-            tool.lost("its process ended while it ran; it may have taken effect")
+            tool.lost(model_texts.PROCESS_ENDED)
         action = self._tools.interrupted
         reason = tool.status.reason if isinstance(tool.status, Interrupted) else ""
         if action is None:
             self._lost.append(tool.id)
         elif isinstance(action, Reject):
-            tool.fail(f"The call was interrupted and may have taken effect: {action.reason}")
+            tool.fail(model_texts.interrupted(action.reason))
         else:
             self._wait(
                 tool,
@@ -212,8 +212,7 @@ class Triage(Generic[PauseT]):
         elif isinstance(action, Execute) and isinstance(tool.status, Pending):
             self._promised.append(tool.id)
         elif isinstance(action, Execute):
-            msg = f"The arguments that the approver gave are not valid. {error}"
-            raise _InvalidCallError(msg)
+            raise _InvalidCallError(model_texts.invalid_edit(error))
         else:
             if isinstance(tool.status, Approved):
                 tool.reconsider(error)
@@ -222,7 +221,7 @@ class Triage(Generic[PauseT]):
     async def _pending(self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
         now = self._tools.now()
         if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
-            tool.refuse(f"nobody approved it before {status.expires_at.isoformat()}", "expiry")
+            tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
             return
         if status.error is not None and tool.edited is not None:
             await self._edit_refused(tool, definition, scope, status.error)
@@ -286,13 +285,11 @@ class Triage(Generic[PauseT]):
 
     def _validated(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
         if tool.edited is None and tool.call.problem is not None:
-            msg = f"The call of {tool.name} was not run: {tool.call.problem}"
-            raise _InvalidCallError(msg)
+            raise _InvalidCallError(model_texts.not_run(tool.name, tool.call.problem))
         try:
             return definition.validate(tool.effective_arguments)
         except InvalidArgumentsError as error:
-            msg = f"The call of {tool.name} was not run: {error}"
-            raise _InvalidCallError(msg) from error
+            raise _InvalidCallError(model_texts.not_run(tool.name, error)) from error
 
     def _shown(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
         context = self._context

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
 
+from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.json import dumps, is_finite, loads
 from chat_core.messages.status import (
@@ -76,12 +77,12 @@ class FunctionCall:
             if not is_finite(value):
                 json.dumps(value, allow_nan=False)
         except ValueError as error:
-            return cls(name, raw=raw, problem=f"the arguments are not valid JSON: {error}", opaque=opaque)
+            return cls(name, raw=raw, problem=model_texts.unreadable_arguments(error), opaque=opaque)
         if not isinstance(value, dict):
             kind = "null" if value is None else type(value).__name__
             if value is None:
                 return cls(name, raw=raw, opaque=opaque)
-            return cls(name, raw=raw, problem=f"the arguments must be a JSON object, not {kind}", opaque=opaque)
+            return cls(name, raw=raw, problem=model_texts.arguments_not_an_object(kind), opaque=opaque)
         return cls(name, cast("dict[str, object]", value), raw=raw, opaque=opaque)
 
     @property
@@ -199,15 +200,15 @@ class Tool:
             case Failed(error):
                 return (self._edit_note("failed with") if self.attempts else "") + error
             case Rejected() as status:
-                return _refusal(status)
+                return model_texts.rejection(status.source, status.reason)
             case status:
                 msg = f"tool {self.id!r} is {_name(status)} and has no result yet"
                 raise IllegalTransitionError(msg)
 
-    def _edit_note(self, what: str) -> str:
+    def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
         if self.edited is None or _same(dict(self.edited), dict(self.call.arguments)):
             return ""
-        return f"[The call was changed by its approver and {what} {dumps(dict(self.edited))}]\n"
+        return model_texts.edit_note(outcome, dumps(dict(self.edited)))
 
     @property
     def result_files(self) -> tuple[File, ...]:
@@ -447,19 +448,6 @@ def _terms(status: ToolStatus) -> datetime | None:
 
 def _error_of(status: ToolStatus) -> str | None:
     return status.error if isinstance(status, Pending) else None
-
-
-def _refusal(status: Rejected) -> str:
-    because = f": {status.reason}" if status.reason else ""
-    match status.source:
-        case "person":
-            return f"The call was rejected by a person{because}"
-        case "policy":
-            return f"The call was rejected by policy{because}"
-        case "expiry":
-            return f"The call was not approved in time{because}"
-        case "cancelled":
-            return f"The call was cancelled{because}"
 
 
 def _moment(at: datetime | None) -> datetime:

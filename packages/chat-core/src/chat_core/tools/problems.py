@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from chat_core import model_texts
 from chat_core.json import dumps
 
 SHOWN = 5
@@ -27,9 +28,7 @@ def short(value: object) -> str:
 def listed(problems: Sequence[str]) -> str:
     """The problems as one text, the first few of them."""
     shown = problems[:SHOWN]
-    rest = len(problems) - len(shown)
-    lines = [f"- {problem}" for problem in shown] + ([f"- and {rest} more"] if rest else [])
-    return "\n".join(["The arguments are not valid:", *lines])
+    return model_texts.invalid_arguments(shown, len(problems) - len(shown))
 
 
 def path_of(parts: Sequence[object]) -> str:
@@ -37,7 +36,7 @@ def path_of(parts: Sequence[object]) -> str:
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "the arguments"
+    return text or model_texts.WHOLE_ARGUMENTS
 
 
 def describe(error: ValidationError, arguments: Mapping[str, object], names: Sequence[str]) -> str:
@@ -47,17 +46,15 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
         kind, value = item["type"], item["input"]
         path = path_of(_real_path(item["loc"], arguments, missing=kind == "missing"))
         if kind == "missing":
-            told = "required, but missing"
+            problem = model_texts.MISSING_ARGUMENT
         elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
-            takes = f"; the tool takes {', '.join(names) or 'none'}" if len(item["loc"]) == 1 else ""
-            told = f"there is no such argument{takes}"
+            problem = model_texts.unknown_argument(names if len(item["loc"]) == 1 else None)
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            message = message.removeprefix("Input ")
-            told = f"{message[:1].lower()}{message[1:]}, not {short(value)}"
+            problem = model_texts.wrong_argument(message.removeprefix("Input "), short(value))
         problems = grouped.setdefault(path, [])
-        if told not in problems:
-            problems.append(told)
+        if problem not in problems:
+            problems.append(problem)
     return listed([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
 
 

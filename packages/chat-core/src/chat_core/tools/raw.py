@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast, final
 
+from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
@@ -78,7 +79,7 @@ class SchemaChecker:
         try:
             found: list[Any] = list(islice(self._validator.iter_errors(document), _COUNTED))
         except RecursionError:
-            return ["the arguments: nested too deep to be checked"]
+            return [model_texts.NESTED_TOO_DEEP]
         problems: list[str] = []
         for item in found:
             error = untyped.best_match([item])
@@ -232,6 +233,5 @@ def _copy(arguments: Mapping[str, object]) -> dict[str, object]:
     try:
         copied: dict[str, object] = json.loads(json.dumps(dict(arguments), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"The arguments are not JSON: {error}"
-        raise InvalidArgumentsError(msg) from error
+        raise InvalidArgumentsError(model_texts.arguments_not_json(error)) from error
     return copied

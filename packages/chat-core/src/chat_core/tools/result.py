@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
+from chat_core import model_texts
 from chat_core.messages import File, Text
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -33,14 +34,9 @@ def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
         plain = _take(value, files)
         return _jsonable(plain), tuple(files)
     except RecursionError as error:
-        msg = "the tool's result contains itself or is nested too deep to be JSON"
-        raise TypeError(msg) from error
+        raise TypeError(model_texts.RESULT_TOO_DEEP) from error
     except ValueError as error:
-        msg = (
-            f"the tool returned {type(value).__name__}, which is not JSON ({error}); return a string, JSON values, "
-            "a pydantic model, a dataclass or a File"
-        )
-        raise TypeError(msg) from error
+        raise TypeError(model_texts.result_not_json(type(value).__name__, error)) from error
 
 
 def _jsonable(value: object) -> object:
@@ -56,12 +52,11 @@ def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may re
     """`value` with its files moved to `files`."""
     if isinstance(value, File):
         files.append(value)
-        return _note(value)
+        return model_texts.file_note(value.name, value.mime)
     if isinstance(value, Text):
         return value.text
     if isinstance(value, _BYTES):
-        msg = "the tool returned bytes, which are not JSON: return File(mime='…', data=…), or decode them"
-        raise TypeError(msg)
+        raise TypeError(model_texts.RESULT_IN_BYTES)
     if isinstance(value, _ARRAYS) and not hasattr(value, "_fields"):  # a named tuple is a record
         return [_take(item, files) for item in value]
     if isinstance(value, _OBJECTS):
@@ -70,16 +65,11 @@ def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may re
     return value
 
 
-def _note(file: File) -> str:
-    return f"[file {file.name}, {file.mime}]" if file.name else f"[file, {file.mime}]"
-
-
 def _refuse_files_inside(value: object) -> None:
     """A record says itself how it is written, so that a file cannot be taken out of it."""
     for name, item in _fields(value).items():
         if _holds_file(item):
-            msg = f"the tool returned a File inside {type(value).__name__}.{name}: return it beside, as [record, file]"
-            raise TypeError(msg)
+            raise TypeError(model_texts.file_inside(type(value).__name__, name))
 
 
 def _fields(value: object) -> dict[str, object]:

@@ -28,6 +28,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined, to_jsonable_python
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic wants these before Python 3.12
 
+from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.json import dumps
 from chat_core.tools.definition import InvalidArgumentsError
@@ -171,15 +172,13 @@ class Arguments:
         try:
             text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            msg = f"The arguments are not JSON: {error}"
-            raise InvalidArgumentsError(msg) from error
+            raise InvalidArgumentsError(model_texts.arguments_not_json(error)) from error
         try:
             return self._read(text)
         except ValidationError as error:
             raise InvalidArgumentsError(describe(error, arguments, list(self._wire.values()))) from error
         except Exception as error:  # a validator of the caller's may raise anything
-            msg = f"The arguments could not be checked: {type(error).__name__}: {error}"
-            raise InvalidArgumentsError(msg) from error
+            raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
     def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
         """The arguments as JSON, in the order of the parameters, with defaults filled in.

@@ -8,6 +8,7 @@ from typing import Generic, final
 
 from anyio import get_cancelled_exc_class
 
+from chat_core import model_texts
 from chat_core.concurrency import is_cancelled
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
@@ -92,7 +93,7 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
             if on_error is not None:
                 on_error(error)
             _log.exception("the strategy for the tool %r failed; the call %s is not run", call.name, call.id)
-            return self._fallback or Reject(f"the policy could not decide ({type(error).__name__})")
+            return self._fallback or Reject(model_texts.strategy_failed(error))
         return action
 
 

@@ -1,0 +1,204 @@
+"""The texts that a model receives, or that enter a stored conversation, written by this package.
+
+They are part of its behavior: stored conversations repeat them, prompts are tuned to them, and prompt caches are keyed
+by them. The test of this module has their exact bytes. Reasons that an application gives are not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+# --- Calls that did not run ----------------------------------------------------------------------------------------
+
+ANSWER_TRUNCATED: Final = (
+    "The answer was cut at the limit of its length, so this call was not run. Call again, with less at a time."
+)
+ANSWER_WITHDRAWN: Final = "The answer was withdrawn by the provider's filter, so this call was not run."
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> str:
+    """Return the error of a call of a tool that the chat does not have."""
+    return f"There is no tool named {name!r}. The tools are: {', '.join(known) or 'none'}."
+
+
+def not_a_chat(name: str) -> str:
+    """Return the reason for giving up a paused inner chat whose name another tool has now."""
+    return f"The tool {name!r} is no chat any more, so this call cannot go on."
+
+
+def not_run(name: str, problem: object) -> str:
+    """Return the error of a call whose arguments are invalid."""
+    return f"The call of {name} was not run: {problem}"
+
+
+def invalid_edit(error: str) -> str:
+    """Return the error of a call whose approver gave invalid arguments, where nobody can be asked again."""
+    return f"The arguments that the approver gave are not valid. {error}"
+
+
+def not_approved(expires_at: datetime) -> str:
+    """Return the reason for rejecting a call whose approval expired."""
+    return f"nobody approved it before {expires_at.isoformat()}"
+
+
+def strategy_failed(error: BaseException) -> str:
+    """Return the reason for rejecting a call whose strategy raised."""
+    return f"the policy could not decide ({type(error).__name__})"
+
+
+# --- Calls that ran ------------------------------------------------------------------------------------------------
+
+CANCELLED_BEFORE_START: Final = "it was cancelled before its body began"
+CANCELLED_WHILE_RUNNING: Final = "it was cancelled while it ran; it may have taken effect"
+CANCELLED_FROM_INSIDE: Final = "it was cancelled from inside; it may have taken effect"
+PROCESS_ENDED: Final = "its process ended while it ran; it may have taken effect"
+
+
+def timed_out(name: str, timeout: float) -> str:
+    """Return the error of a call that exceeded its timeout."""
+    return f"{name} did not end within {timeout:g} s; it may have taken effect"
+
+
+def raised(error: BaseException) -> str:
+    """Return the error of a call whose tool raised."""
+    return f"{type(error).__name__}: {error}"
+
+
+def invalid_result(name: str, error: Exception) -> str:
+    """Return the error of a call whose result is not JSON."""
+    return f"{name} ran, but its result cannot be told: {error}"
+
+
+def interrupted(reason: str) -> str:
+    """Return the error of an interrupted call that the chat rejects."""
+    return f"The call was interrupted and may have taken effect: {reason}"
+
+
+# --- Results -------------------------------------------------------------------------------------------------------
+
+
+def edit_note(outcome: Literal["ran with", "failed with"], arguments: str) -> str:
+    """Return the line before the result of a call that its approver edited; `arguments` is JSON."""
+    return f"[The call was changed by its approver and {outcome} {arguments}]\n"
+
+
+def rejection(source: Literal["person", "policy", "expiry", "cancelled"], reason: str | None) -> str:
+    """Return the result of a rejected call."""
+    because = f": {reason}" if reason else ""
+    match source:
+        case "person":
+            return f"The call was rejected by a person{because}"
+        case "policy":
+            return f"The call was rejected by policy{because}"
+        case "expiry":
+            return f"The call was not approved in time{because}"
+        case "cancelled":
+            return f"The call was cancelled{because}"
+
+
+def file_note(name: str | None, mime: str) -> str:
+    """Return what stands in a result in the place of a file that is sent beside it."""
+    return f"[file {name}, {mime}]" if name else f"[file, {mime}]"
+
+
+RESULT_TOO_DEEP: Final = "the tool's result contains itself or is nested too deep to be JSON"
+RESULT_IN_BYTES: Final = "the tool returned bytes, which are not JSON: return File(mime='…', data=…), or decode them"
+
+
+def result_not_json(kind: str, error: Exception) -> str:
+    """Return the error about a result of a type that is not JSON."""
+    return (
+        f"the tool returned {kind}, which is not JSON ({error}); return a string, JSON values, "
+        "a pydantic model, a dataclass or a File"
+    )
+
+
+def file_inside(kind: str, field: str) -> str:
+    """Return the error about a file in a field of a record."""
+    return f"the tool returned a File inside {kind}.{field}: return it beside, as [record, file]"
+
+
+# --- Arguments -----------------------------------------------------------------------------------------------------
+
+NESTED_TOO_DEEP: Final = "the arguments: nested too deep to be checked"
+MISSING_ARGUMENT: Final = "required, but missing"
+WHOLE_ARGUMENTS: Final = "the arguments"
+SUBCHAT_REQUEST: Final = "What is asked, in full: nothing else is known there."
+"""Description of the one parameter of a chat that is a tool."""
+
+
+def unreadable_arguments(error: Exception) -> str:
+    """Return the problem of a call whose arguments are not JSON."""
+    return f"the arguments are not valid JSON: {error}"
+
+
+def arguments_not_an_object(kind: str) -> str:
+    """Return the problem of a call whose arguments are JSON of another kind."""
+    return f"the arguments must be a JSON object, not {kind}"
+
+
+def arguments_not_json(error: Exception) -> str:
+    """Return the error about arguments that cannot be written as JSON."""
+    return f"The arguments are not JSON: {error}"
+
+
+def arguments_not_checked(error: Exception) -> str:
+    """Return the error about arguments whose validator raised."""
+    return f"The arguments could not be checked: {type(error).__name__}: {error}"
+
+
+def subchat_arguments(arguments: dict[str, object]) -> str:
+    """Return the error about arguments of a chat that is a tool."""
+    return f"the arguments must be {{'request': <text>}} and nothing else, not {arguments!r}"
+
+
+def unknown_argument(names: Sequence[str] | None) -> str:
+    """Return the problem of an argument that does not exist; `names` are those that do, where they are listed."""
+    takes = "" if names is None else f"; the tool takes {', '.join(names) or 'none'}"
+    return f"there is no such argument{takes}"
+
+
+def wrong_argument(message: str, value: str) -> str:
+    """Return the problem of an argument: pydantic's message, and the value as JSON."""
+    return f"{message[:1].lower()}{message[1:]}, not {value}"
+
+
+def invalid_arguments(problems: Sequence[str], omitted: int) -> str:
+    """Return the error about invalid arguments; of their problems, `omitted` are not listed."""
+    lines = [f"- {problem}" for problem in problems] + ([more_problems(omitted)] if omitted else [])
+    return "\n".join(["The arguments are not valid:", *lines])
+
+
+# --- Structured answers --------------------------------------------------------------------------------------------
+
+EMPTY_ANSWER: Final = "The answer is empty."
+TRUNCATED_JSON: Final = "The answer was cut off at its limit of length"
+WHOLE_ANSWER: Final = "the whole answer"
+
+
+def correction(error: Exception) -> str:
+    """Return the user's turn that asks for a corrected answer."""
+    return f"{error}\nAnswer again, with the corrected JSON alone."
+
+
+def answer_not_json(reason: str) -> str:
+    """Return the error about an answer that is not JSON."""
+    return f"The answer is not valid JSON. {reason}."
+
+
+def answer_problem(path: str, message: str, value: str) -> str:
+    """Return one problem of an answer, as a line of a list."""
+    return f"- {path}: {message} (it is {value})"
+
+
+def more_problems(count: int) -> str:
+    """Return the last line of a list of problems that is not complete."""
+    return f"- and {count} more"
+
+
+def invalid_answer(lines: Sequence[str]) -> str:
+    """Return the error about an answer that does not satisfy its schema."""
+    listed = "\n".join(lines)
+    return f"The answer does not satisfy the schema:\n{listed}"

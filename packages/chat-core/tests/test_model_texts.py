@@ -1,0 +1,87 @@
+"""The exact texts that a model receives, or that enter a stored conversation."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_core import model_texts
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ERROR = ValueError("it is odd")
+TEXTS = {
+    model_texts.ANSWER_TRUNCATED: (
+        "The answer was cut at the limit of its length, so this call was not run. Call again, with less at a time."
+    ),
+    model_texts.ANSWER_WITHDRAWN: "The answer was withdrawn by the provider's filter, so this call was not run.",
+    model_texts.unknown_tool("pay", ["send", "ask"]): "There is no tool named 'pay'. The tools are: send, ask.",
+    model_texts.unknown_tool("pay", []): "There is no tool named 'pay'. The tools are: none.",
+    model_texts.not_a_chat("ask"): "The tool 'ask' is no chat any more, so this call cannot go on.",
+    model_texts.not_run("pay", ERROR): "The call of pay was not run: it is odd",
+    model_texts.invalid_edit("- a: no"): "The arguments that the approver gave are not valid. - a: no",
+    model_texts.not_approved(NOON): "nobody approved it before 2030-01-01T12:00:00+00:00",
+    model_texts.strategy_failed(ERROR): "the policy could not decide (ValueError)",
+    model_texts.CANCELLED_BEFORE_START: "it was cancelled before its body began",
+    model_texts.CANCELLED_WHILE_RUNNING: "it was cancelled while it ran; it may have taken effect",
+    model_texts.CANCELLED_FROM_INSIDE: "it was cancelled from inside; it may have taken effect",
+    model_texts.PROCESS_ENDED: "its process ended while it ran; it may have taken effect",
+    model_texts.timed_out("pay", 0.5): "pay did not end within 0.5 s; it may have taken effect",
+    model_texts.raised(ERROR): "ValueError: it is odd",
+    model_texts.invalid_result("pay", ERROR): "pay ran, but its result cannot be told: it is odd",
+    model_texts.interrupted("look it up"): "The call was interrupted and may have taken effect: look it up",
+    model_texts.edit_note("ran with", '{"a":1}'): '[The call was changed by its approver and ran with {"a":1}]\n',
+    model_texts.edit_note("failed with", "{}"): "[The call was changed by its approver and failed with {}]\n",
+    model_texts.rejection("person", "no"): "The call was rejected by a person: no",
+    model_texts.rejection("person", None): "The call was rejected by a person",
+    model_texts.rejection("policy", "no"): "The call was rejected by policy: no",
+    model_texts.rejection("expiry", "late"): "The call was not approved in time: late",
+    model_texts.rejection("cancelled", ""): "The call was cancelled",
+    model_texts.file_note("a.png", "image/png"): "[file a.png, image/png]",
+    model_texts.file_note(None, "image/png"): "[file, image/png]",
+    model_texts.RESULT_TOO_DEEP: "the tool's result contains itself or is nested too deep to be JSON",
+    model_texts.RESULT_IN_BYTES: (
+        "the tool returned bytes, which are not JSON: return File(mime='…', data=…), or decode them"
+    ),
+    model_texts.result_not_json("Lock", ERROR): (
+        "the tool returned Lock, which is not JSON (it is odd); return a string, JSON values, a pydantic model, "
+        "a dataclass or a File"
+    ),
+    model_texts.file_inside("Page", "scan"): (
+        "the tool returned a File inside Page.scan: return it beside, as [record, file]"
+    ),
+    model_texts.NESTED_TOO_DEEP: "the arguments: nested too deep to be checked",
+    model_texts.MISSING_ARGUMENT: "required, but missing",
+    model_texts.WHOLE_ARGUMENTS: "the arguments",
+    model_texts.SUBCHAT_REQUEST: "What is asked, in full: nothing else is known there.",
+    model_texts.unreadable_arguments(ERROR): "the arguments are not valid JSON: it is odd",
+    model_texts.arguments_not_an_object("list"): "the arguments must be a JSON object, not list",
+    model_texts.arguments_not_json(ERROR): "The arguments are not JSON: it is odd",
+    model_texts.arguments_not_checked(ERROR): "The arguments could not be checked: ValueError: it is odd",
+    model_texts.subchat_arguments({"a": 1}): (
+        "the arguments must be {'request': <text>} and nothing else, not {'a': 1}"
+    ),
+    model_texts.unknown_argument(["a", "b"]): "there is no such argument; the tool takes a, b",
+    model_texts.unknown_argument([]): "there is no such argument; the tool takes none",
+    model_texts.unknown_argument(None): "there is no such argument",
+    model_texts.wrong_argument("Should be an int", '"x"'): 'should be an int, not "x"',
+    model_texts.invalid_arguments(["a: no", "b: no"], 0): "The arguments are not valid:\n- a: no\n- b: no",
+    model_texts.invalid_arguments(["a: no"], 3): "The arguments are not valid:\n- a: no\n- and 3 more",
+    model_texts.EMPTY_ANSWER: "The answer is empty.",
+    model_texts.TRUNCATED_JSON: "The answer was cut off at its limit of length",
+    model_texts.WHOLE_ANSWER: "the whole answer",
+    model_texts.correction(ERROR): "it is odd\nAnswer again, with the corrected JSON alone.",
+    model_texts.answer_not_json("Why"): "The answer is not valid JSON. Why.",
+    model_texts.answer_problem("a.b", "Should be an int", '"x"'): '- a.b: Should be an int (it is "x")',
+    model_texts.more_problems(2): "- and 2 more",
+    model_texts.invalid_answer(["- a: no", "- b: no"]): ("The answer does not satisfy the schema:\n- a: no\n- b: no"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS.items())
+def test_a_text_is_what_it_was(text: str, expected: str) -> None:
+    assert text.encode() == expected.encode()
+
+
+def test_every_text_is_checked() -> None:
+    public = {name for name, value in vars(model_texts).items() if isinstance(value, str) and name.isupper()}
+    assert {name for name in public if getattr(model_texts, name) not in TEXTS} == set()
