@@ -10,10 +10,10 @@ import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Timeouts
 from chat_transport_websockets import FrameProtocol
-from chat_transport_websockets._links import Link
-from chat_transport_websockets._turns import Watch
+from chat_transport_websockets._connection import Connection
+from chat_transport_websockets._exchange import IdleTimer
+from socket_exchanges import ask, is_end, opened, read, until, ways
 from socket_server import Session, SocketServer
-from socket_turns import ask, is_end, opened, read, until, ways
 from websockets.protocol import State
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_wa
 
 async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits() -> None:
     expired: list[None] = []
-    watch = Watch(0.02, lambda: expired.append(None))
+    watch = IdleTimer(0.02, lambda: expired.append(None))
     for _ in range(3):
         watch.begin()
         watch.end()
@@ -145,7 +145,7 @@ async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits(
     await until(lambda: expired)
     assert watch.expired
     watch.close()
-    patient = Watch(None, lambda: expired.append(None))
+    patient = IdleTimer(None, lambda: expired.append(None))
     patient.begin()
     await asyncio.sleep(0.1)
     patient.close()
@@ -202,7 +202,7 @@ class Slow:
 
 async def test_a_long_request_may_take_as_long_as_it_likes_as_long_as_some_of_it_is_taken() -> None:
     slow = Slow()
-    link = Link(cast("ClientConnection", slow), Frames())
+    link = Connection(cast("ClientConnection", slow), Frames())
     slow.left = 50  # of another message
     turn = await link.begin(ask("127.0.0.1:9", "\N{HIRAGANA LETTER A}" * 1000, idle=0.01))
     assert not slow.aborted

@@ -55,7 +55,7 @@ def describe(request: Request) -> str:
     return f"{scheme}://{request.host}{request.path.partition('?')[0]}"
 
 
-def not_opened(error: Exception, request: Request, max_error_bytes: int) -> TransportError | None:
+def connect_error(error: Exception, request: Request, max_error_bytes: int) -> TransportError | None:
     """The error of a connection that did not come about; `None` for what is no business of the network."""
     where = describe(request)
     if isinstance(error, InvalidStatus):
@@ -67,7 +67,7 @@ def not_opened(error: Exception, request: Request, max_error_bytes: int) -> Tran
     if isinstance(error, InvalidMessage) and isinstance(error.__cause__, EOFError):
         kind, what = "stream", "the peer hung up in the handshake"
     # What a proxy is called may hold its password.
-    told = type(error).__name__ if isinstance(error, InvalidProxy) else _told(error, request)
+    told = type(error).__name__ if isinstance(error, InvalidProxy) else _describe_error(error, request)
     return TransportError(kind, f"{where}: {what} ({told})")
 
 
@@ -82,7 +82,7 @@ def _refused(error: InvalidStatus, where: str, max_error_bytes: int) -> Transpor
     return TransportError("status", msg, status=response.status_code, headers=headers, body=body)
 
 
-def broken(error: ConnectionClosed, request: Request) -> TransportError:
+def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
     """The error of a connection that ended within a turn, whatever its end says: the turn is not whole."""
     where, sent, received = describe(request), error.sent, error.rcvd
     if received is None or (sent is not None and not error.rcvd_then_sent):
@@ -117,7 +117,7 @@ def _ended_here(sent: Close | None) -> tuple[str, str]:
     return "stream", f"the connection broke within the turn ({sent.code})"
 
 
-def _told(error: BaseException, request: Request) -> str:
+def _describe_error(error: BaseException, request: Request) -> str:
     """What an error says, without what it says about the request."""
     text = " ".join(str(error).split())
     name = type(error).__name__

@@ -16,8 +16,8 @@ from chat_core.transport.tls import TlsContext
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._errors import describe
 from chat_transport_websockets._frames import FrameProtocol
-from chat_transport_websockets._opening import Opening, create_tls_context
-from chat_transport_websockets._pool import Keeping, Lease, Pool
+from chat_transport_websockets._handshake import Handshake, create_tls_context
+from chat_transport_websockets._pool import Lease, Pool, PoolLimits
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
@@ -94,7 +94,7 @@ class WebSocketTransport:
             msg = f"subprotocols must be a sequence of names, such as [{subprotocols!r}], not a text"
             raise UsageError(msg)
         self._protocol: FrameProtocol = protocol if protocol is not None else _Plain()
-        opening = Opening(
+        handshake = Handshake(
             headers=dict(headers or {}),
             subprotocols=tuple(subprotocols),
             proxy=proxy,
@@ -106,14 +106,14 @@ class WebSocketTransport:
             ping_interval=ping_interval,
             ping_timeout=ping_timeout,
         )
-        keeping = Keeping(
+        limits = PoolLimits(
             max_connections=max_connections,
             idle_seconds=idle_connection_seconds,
             max_seconds=max_connection_seconds,
             close_timeout=close_timeout,
             back_off=back_off,
         )
-        self._pools = PerEventLoop[Pool](lambda pools: Pool(self._protocol, opening, keeping, pools))
+        self._pools = PerEventLoop[Pool](lambda pools: Pool(self._protocol, handshake, limits, pools))
         self._max_body_bytes = max_body_bytes
         self._max_error_bytes = max_error_bytes
 

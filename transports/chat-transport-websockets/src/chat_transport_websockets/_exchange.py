@@ -12,7 +12,7 @@ from chat_core.transport import Event, Headers, Request
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from chat_transport_websockets._errors import broken, describe
+from chat_transport_websockets._errors import closed_error, describe
 from chat_transport_websockets._frames import FrameProtocol
 
 _UNREAD = 256
@@ -22,7 +22,7 @@ Read = tuple[bytes, Sequence[Event], bool]
 """A frame, its events, and whether it ends its turn."""
 
 
-def understood(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str | None, Sequence[Event], bool]:
+def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str | None, Sequence[Event], bool]:
     """What a frame says.
 
     Raises:
@@ -39,7 +39,7 @@ def understood(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
 
 
 @final
-class Watch:
+class IdleTimer:
     """Ends a wait that takes too long. One timer serves many waits: an event costs a look at the clock.
 
     Args:
@@ -105,10 +105,10 @@ class Source(Protocol):
 
 
 @final
-class Direct:
+class DirectSource:
     """The frames of a connection that serves this turn alone."""
 
-    __slots__ = ("_connection", "_key", "_protocol", "_request", "_watch")
+    __slots__ = ("_connection", "_idle_timer", "_key", "_protocol", "_request")
 
     def __init__(self, key: str, connection: ClientConnection, protocol: FrameProtocol, request: Request) -> None:
         self._key = key
@@ -116,39 +116,39 @@ class Direct:
         self._protocol = protocol
         self._request = request
         # A connection on which nothing comes is of no use any more.
-        self._watch = Watch(request.timeouts.idle, connection.transport.abort)
+        self._idle_timer = IdleTimer(request.timeouts.idle, connection.transport.abort)
 
     async def take(self) -> Read:
         """The next frame. What belongs to an earlier turn, and says so, is dropped."""
         while True:
             data = await self._receive()
-            key, events, last = understood(self._protocol, data, describe(self._request))
+            key, events, last = read_frame(self._protocol, data, describe(self._request))
             if key is None or key == self._key:
                 return data, events, last
 
     async def _receive(self) -> bytes:
-        watch = self._watch
-        watch.begin()
+        timer = self._idle_timer
+        timer.begin()
         try:
             frame = await self._connection.recv()
         except ConnectionClosed as error:
-            if watch.expired:
-                raise silent(self._request) from None
-            raise broken(error, self._request) from None
+            if timer.expired:
+                raise idle_timeout_error(self._request) from None
+            raise closed_error(error, self._request) from None
         finally:
-            watch.end()
+            timer.end()
         return frame.encode() if isinstance(frame, str) else frame
 
     def close(self) -> None:
         """Look at the clock no more."""
-        self._watch.close()
+        self._idle_timer.close()
 
 
 @final
-class Inbox:
+class FrameQueue:
     """The frames of one turn of many on a connection, put here by whoever reads that."""
 
-    __slots__ = ("_failure", "_frames", "_request", "_room", "_waiter", "_watch")
+    __slots__ = ("_failure", "_frames", "_idle_timer", "_request", "_room", "_waiter")
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -156,7 +156,7 @@ class Inbox:
         self._failure: Callable[[Request], TransportError] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._watch = Watch(request.timeouts.idle, self._wake)
+        self._idle_timer = IdleTimer(request.timeouts.idle, self._wake)
 
     def put(self, read: Read) -> None:
         """A frame has come."""
@@ -182,14 +182,14 @@ class Inbox:
         while not self._frames:
             if self._failure is not None:
                 raise self._failure(self._request)
-            if self._watch.expired:
-                raise silent(self._request)
+            if self._idle_timer.expired:
+                raise idle_timeout_error(self._request)
             self._waiter = asyncio.get_running_loop().create_future()
-            self._watch.begin()
+            self._idle_timer.begin()
             try:
                 await self._waiter
             finally:
-                self._watch.end()
+                self._idle_timer.end()
                 self._waiter = None
         frame = self._frames.popleft()
         if self._room is not None and len(self._frames) < _UNREAD // 2:
@@ -198,7 +198,7 @@ class Inbox:
 
     def close(self) -> None:
         """What is unread is forgotten, and nobody waits for its reader."""
-        self._watch.close()
+        self._idle_timer.close()
         self._frames.clear()
         self._make_room()
 
@@ -211,7 +211,7 @@ class Inbox:
             self._waiter.set_result(None)
 
 
-def silent(request: Request) -> TransportError:
+def idle_timeout_error(request: Request) -> TransportError:
     """The error of a silence that was too long."""
     idle = request.timeouts.idle
     return TransportError("timeout", f"{describe(request)}: nothing came in time ({idle} seconds)")
@@ -261,12 +261,12 @@ class Turn:
 
     async def __anext__(self) -> Sequence[Event]:
         while not self.finished:
-            events = self._heard(await self._source.take())
+            events = self._events_until_end(await self._source.take())
             if events:
                 return events
         raise StopAsyncIteration
 
-    def _heard(self, read: Read) -> Sequence[Event]:
+    def _events_until_end(self, read: Read) -> Sequence[Event]:
         """The events of a frame, as far as the end of the turn."""
         _, events, last = read
         is_last = self._request.is_last
@@ -289,7 +289,7 @@ class Turn:
         size = 0
         while not self.finished:
             read = await self._source.take()
-            self._heard(read)
+            self._events_until_end(read)
             frames.append(read[0])
             size += len(read[0])
             if limit is not None and size > limit:

@@ -15,7 +15,7 @@ from chat_core.transport.tls import TlsContext
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from chat_transport_websockets._errors import describe, not_opened
+from chat_transport_websockets._errors import connect_error, describe
 
 _NOT_OURS: Final = frozenset(
     {
@@ -61,7 +61,7 @@ def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the tr
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Handshake:
     """The settings of all connections of a transport."""
 
     headers: Mapping[str, str]
@@ -116,7 +116,7 @@ class Opening:
                 **more,
             )
         except Exception as error:
-            told = not_opened(error, request, self.max_error_bytes)
+            told = connect_error(error, request, self.max_error_bytes)
             if told is None:
                 raise
             # The library's exceptions may quote the URL, and some keep the headers.

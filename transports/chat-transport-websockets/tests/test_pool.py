@@ -14,8 +14,8 @@ import pytest
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Event
 from chat_transport_websockets import BackOff, FrameProtocol, WebSocketTransport
+from socket_exchanges import ask, opened, read, three, until
 from socket_server import Session, SocketServer, refusal
-from socket_turns import ask, opened, read, three, until
 
 
 class Keyed(FrameProtocol):

@@ -15,13 +15,21 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from chat_transport_websockets._errors import broken, describe
+from chat_transport_websockets._errors import closed_error, describe
+from chat_transport_websockets._exchange import (
+    DirectSource,
+    FrameQueue,
+    IdleTimer,
+    Source,
+    Turn,
+    idle_timeout_error,
+    read_frame,
+)
 from chat_transport_websockets._frames import FrameProtocol
-from chat_transport_websockets._turns import Direct, Inbox, Source, Turn, Watch, silent, understood
 
 
 @final
-class Link:
+class Connection:
     """A connection. Where it is multiplexed, one task reads it for all its turns; else each turn reads for itself.
 
     Attributes:
@@ -34,9 +42,9 @@ class Link:
 
     __slots__ = (
         "_connection",
-        "_inboxes",
         "_number",
         "_protocol",
+        "_queues",
         "_reader",
         "born",
         "broke",
@@ -51,7 +59,7 @@ class Link:
         self._connection = connection
         self._protocol = protocol
         self._number = 0
-        self._inboxes: dict[str, Inbox] = {}
+        self._queues: dict[str, FrameQueue] = {}
         self._reader: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self.born = loop.time()
@@ -82,7 +90,7 @@ class Link:
                 async with asyncio.timeout(0):
                     frame = await self._connection.recv()
                 data = frame.encode() if isinstance(frame, str) else frame
-                if understood(self._protocol, data, "")[0] is None:
+                if read_frame(self._protocol, data, "")[0] is None:
                     return False
         except TimeoutError:
             return self.is_open
@@ -98,9 +106,9 @@ class Link:
         self._number += 1
         key = str(self._number)
         frame = self._protocol.ask(request, key)
-        source: Source = Direct(key, self._connection, self._protocol, request)
+        source: Source = DirectSource(key, self._connection, self._protocol, request)
         if self._reader is not None:
-            source = self._inboxes[key] = Inbox(request)
+            source = self._queues[key] = FrameQueue(request)
         turn = Turn(key, source, self._protocol, request)
         self.busy += 1
         try:
@@ -120,23 +128,23 @@ class Link:
             nonlocal waiting
             left = transport.get_write_buffer_size()
             if left < waiting:
-                waiting, watch.expired = left, False
-                watch.begin()
+                waiting, idle_timer.expired = left, False
+                idle_timer.begin()
             else:
                 transport.abort()
 
-        watch = Watch(request.timeouts.idle, expire)
-        watch.begin()
+        idle_timer = IdleTimer(request.timeouts.idle, expire)
+        idle_timer.begin()
         try:
             await self._connection.send(data, text=isinstance(frame, str))
         except ConnectionClosed as error:
-            if watch.expired:
-                raise silent(request) from None
-            raise broken(error, request) from None
+            if idle_timer.expired:
+                raise idle_timeout_error(request) from None
+            raise closed_error(error, request) from None
         finally:
-            watch.close()
-        if watch.expired:
-            raise silent(request)
+            idle_timer.close()
+        if idle_timer.expired:
+            raise idle_timeout_error(request)
 
     async def leave(self, turn: Turn) -> None:
         """A turn is left. If it is not at its end, what is still to come of it will be no other turn's.
@@ -151,7 +159,7 @@ class Link:
         self.spent = self.spent or (turn.failed is not None and self._reader is None)
         self.broke = self.broke or (not turn.finished and self._connection.state is not State.OPEN)
         over = turn.finished
-        if self._inboxes.pop(turn.key, None) is not None and not over and self._connection.state is State.OPEN:
+        if self._queues.pop(turn.key, None) is not None and not over and self._connection.state is State.OPEN:
             frame = self._protocol.cancel(turn.key)
             if frame is not None:
                 broadcast([self._connection], frame)
@@ -192,8 +200,8 @@ class Link:
             pass
         finally:
             self._connection.transport.abort()
-            for inbox in self._inboxes.values():
-                inbox.fail(_closed)
+            for queue in self._queues.values():
+                queue.fail(_closed)
             if self._reader is not None:
                 self._reader.cancel()
         await self._connection.wait_closed()
@@ -207,23 +215,23 @@ class Link:
             while True:
                 frame = await self._connection.recv()
                 data = frame.encode() if isinstance(frame, str) else frame
-                key, events, last = understood(self._protocol, data, "a multiplexed connection")
+                key, events, last = read_frame(self._protocol, data, "a multiplexed connection")
                 # A peer may make a key of anything, a list for instance.
-                inbox = self._inboxes.get(key) if isinstance(key, str) else None
-                if inbox is not None:
-                    inbox.put((data, events, last))
-                    await inbox.room()
+                queue = self._queues.get(key) if isinstance(key, str) else None
+                if queue is not None:
+                    queue.put((data, events, last))
+                    await queue.room()
         except ConnectionClosed as error:
             closed = error
-            failure = lambda request: broken(closed, request)  # noqa: E731 - one of two
+            failure = lambda request: closed_error(closed, request)  # noqa: E731 - one of two
         except TransportError as error:
             told = error
             failure = lambda _: TransportError(told.kind, str(told), body=told.body)  # noqa: E731 - the other one
         else:
             return
         self.spent = True
-        for inbox in self._inboxes.values():
-            inbox.fail(failure)
+        for queue in self._queues.values():
+            queue.fail(failure)
         self.hang_up()
         if self.on_end is not None:
             self.on_end()

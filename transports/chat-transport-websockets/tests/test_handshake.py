@@ -15,8 +15,8 @@ import trustme
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Timeouts
 from chat_testing import LoopbackServer
+from socket_exchanges import ask, is_end, opened, read, three, until, ways
 from socket_server import SECONDS, Session, SocketServer, refusal
-from socket_turns import ask, is_end, opened, read, three, until, ways
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import Event, Request
 from chat_transport_websockets import FrameProtocol, WebSocketTransport
+from socket_exchanges import ask, opened, read, until, until_it_stops
 from socket_server import Session, SocketServer
-from socket_turns import ask, opened, read, until, until_it_stops
 
 pytestmark = pytest.mark.anyio
 
