@@ -9,7 +9,7 @@ from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Usage
-from chat_gemini.embeddings import decode_count, decode_embeddings, encode_count, encode_embeddings
+from chat_gemini.codec import decode_count, decode_embeddings, encode_count, encode_embeddings
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions
 
 PLAIN = EmbeddingDialect(model="e")

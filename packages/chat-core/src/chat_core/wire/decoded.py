@@ -58,7 +58,7 @@ class DecodedStream:
         seal: what is done to the whole turn at the end.
     """
 
-    __slots__ = ("_batches", "_begun", "_decoder", "_seal", "_translate")
+    __slots__ = ("_batches", "_decoder", "_first_batch", "_seal", "_translate")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class DecodedStream:
         self._decoder = decoder
         self._translate = translate
         self._seal = seal
-        self._begun: Sequence[Delta] | None = None
+        self._first_batch: Sequence[Delta] | None = None
 
     async def begin(self) -> None:
         """Read what comes first, ahead of the iteration, where that says whether the request was accepted.
@@ -80,7 +80,7 @@ class DecodedStream:
             ChatError: as the iteration does.
         """
         with suppress(StopAsyncIteration):
-            self._begun = await anext(self)
+            self._first_batch = await anext(self)
 
     def __aiter__(self) -> Self:
         """Iterate over the batches of deltas."""
@@ -93,9 +93,9 @@ class DecodedStream:
             ChatError: the connection broke, or the server said that it failed.
         """
         decoder = self._decoder
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            return begun
+        if self._first_batch is not None:
+            first, self._first_batch = self._first_batch, None
+            return first
         if decoder.failure is not None:
             raise decoder.failure
         if decoder.done:
@@ -103,10 +103,10 @@ class DecodedStream:
         try:
             events = await anext(self._batches)
         except TransportError as error:
-            raise self._broken(error) from error
+            raise self._translate_with_partial(error) from error
         return decoder.feed(events)
 
-    def _broken(self, error: TransportError) -> ChatError:
+    def _translate_with_partial(self, error: TransportError) -> ChatError:
         failure = self._translate(error)
         failure.partial = partial = self._decoder.partial()
         failure.usage = partial.usage

@@ -10,17 +10,17 @@ from urllib.parse import SplitResult, urlsplit
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
 
-JSON: Final = (("content-type", "application/json"), ("accept", "application/json"))
-STREAMS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
+JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
+STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
     "sse": (("content-type", "application/json"), ("accept", "text/event-stream")),
     "json-lines": (("content-type", "application/json"), ("accept", "application/x-ndjson")),
-    "json-array": JSON,
+    "json-array": JSON_HEADERS,
 }
 
-LONGEST_CONNECT: Final = 10.0
+MAX_CONNECT_TIMEOUT: Final = 10.0
 
-UNFIT: Final = re.compile(r"[\0-\x20\x7f]")
-"""What no URL has, and some readers of URLs leave out without a word."""
+FORBIDDEN_CHARACTERS: Final = re.compile(r"[\0-\x20\x7f]")
+"""Characters that no URL has, and that some URL parsers remove silently."""
 
 
 @final
@@ -35,8 +35,8 @@ class Endpoint:
 
     def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
         base_url = base_url.strip()
-        url = _web_url(base_url)
-        if url is None or UNFIT.search(base_url):
+        url = _parse_web_url(base_url)
+        if url is None or FORBIDDEN_CHARACTERS.search(base_url):
             shown = base_url.rpartition("@")[2]  # what stands before it is a secret
             msg = f"a base URL is like 'https://host/v1', without a user in it, not {shown!r}"
             raise UsageError(msg)
@@ -79,15 +79,15 @@ class Endpoint:
             self.scheme,
             self.host,
             f"{self.path}{path}{query}",
-            (STREAMS[framing] if stream else JSON) + headers + self.headers,
+            (STREAM_HEADERS[framing] if stream else JSON_HEADERS) + headers + self.headers,
             body,
-            Timeouts() if timeout is None else Timeouts(min(timeout, LONGEST_CONNECT), timeout),
+            Timeouts() if timeout is None else Timeouts(min(timeout, MAX_CONNECT_TIMEOUT), timeout),
             framing,
             is_last,
         )
 
 
-def _web_url(text: str) -> SplitResult | None:
+def _parse_web_url(text: str) -> SplitResult | None:
     """The parts of a URL; `None` where it is not one of a web server, or has a user in it."""
     try:
         url = urlsplit(text)

@@ -156,7 +156,7 @@ MESSAGES: Final = (
 WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
 """What an error may be wrapped in."""
 
-DEEPEST: Final = 4
+MAX_DEPTH: Final = 4
 
 
 def read_error_body(body: bytes) -> ErrorBody:
@@ -183,7 +183,7 @@ def read_error(error: object) -> ErrorBody:
 
 
 def _unwrap(value: object) -> object:
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if is_list(value) and len(value) > 0:
             value = value[0]
         if not is_object(value):

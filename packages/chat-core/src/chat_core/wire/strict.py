@@ -16,7 +16,7 @@ from typing import Final
 from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
-KEPT: Final = frozenset(
+SUPPORTED: Final = frozenset(
     {
         "type",
         "enum",
@@ -48,7 +48,7 @@ FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "h
 LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 """What servers cannot compile in a pattern."""
 
-SPOKEN: Final = frozenset(
+DESCRIBED: Final = frozenset(
     {
         "default",
         "examples",
@@ -63,14 +63,14 @@ SPOKEN: Final = frozenset(
 )
 """What some server refuses and the model can read: said in the description."""
 
-SAID: Final = frozenset({"title", "description", "default", "examples"})
+ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """What does not bound the values."""
 
-SILENT: Final = frozenset({"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
+IGNORED: Final = frozenset({"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
 """What says nothing about the values."""
 
 
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 """No server that enforces schemas takes deeper ones."""
 
 
@@ -81,7 +81,7 @@ class _InexpressibleError(Exception):
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
     """The strict form of a schema; `None` where it has none."""
     try:
-        strict = _rewrite(_root(schema), depth=0)
+        strict = _rewrite(_resolve_root(schema), depth=0)
     except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" and "anyOf" not in strict else None
@@ -104,7 +104,7 @@ def requires_all(schema: Mapping[str, object]) -> bool:
     return all(requires_all(item) for item in inner if is_mapping(item))
 
 
-def _root(schema: Mapping[str, object]) -> Mapping[str, object]:
+def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
     """The schema with a reference at its root resolved: a recursive model is written so, and servers want an object."""
     name = schema.get("$ref")
     if not isinstance(name, str):
@@ -113,61 +113,63 @@ def _root(schema: Mapping[str, object]) -> Mapping[str, object]:
         found = mapping(schema.get(place)).get(name.removeprefix(f"#/{place}/"))
         if is_mapping(found):
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return _both(rest, found)
+            return _merge_schemas(rest, found)
     raise _InexpressibleError
 
 
 def _rewrite(schema: object, depth: int) -> Json:
-    if not is_mapping(schema) or depth > DEEPEST:
+    if not is_mapping(schema) or depth > MAX_DEPTH:
         raise _InexpressibleError
-    strict, spoken = _sort(_inline(schema))
+    strict, described = _split_keywords(_resolve_combinators(schema))
     for place in ("$defs", "definitions"):
         if place in strict:
-            strict[place] = {name: _rewrite(item, depth + 1) for name, item in _object(strict[place]).items()}
+            strict[place] = {name: _rewrite(item, depth + 1) for name, item in _require_schema(strict[place]).items()}
     if "$ref" in strict:
         # A reference stands alone: servers refuse any keyword beside it.
         return {key: strict[key] for key in ("$ref", "$defs", "definitions") if key in strict}
     if "anyOf" in strict:
-        strict["anyOf"] = [_rewrite(item, depth + 1) for item in _list(strict["anyOf"])]
+        strict["anyOf"] = [_rewrite(item, depth + 1) for item in _require_list(strict["anyOf"])]
     if "items" in strict:
         strict["items"] = _rewrite(strict["items"], depth + 1)
-    elif _may_be("array", strict):
+    elif _allows_type("array", strict):
         raise _InexpressibleError  # of anything at all
-    if _is_object(strict):
-        _close(strict, depth)
+    if _describes_object(strict):
+        _close_object(strict, depth)
     if not strict.keys() & {"type", "enum", "const", "anyOf"}:
         raise _InexpressibleError  # anything at all
-    return _say(strict, spoken)
+    return _append_to_description(strict, described)
 
 
-def _sort(source: Mapping[str, object]) -> tuple[Json, list[str]]:
+def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
     """What goes over, and what is said of the rest."""
     strict: Json = {}
-    spoken: list[str] = []
+    described: list[str] = []
     for key, value in source.items():
-        if key in KEPT or _enforced(key, value):
+        if key in SUPPORTED or _is_enforced(key, value):
             strict[key] = value
-        elif key in SPOKEN:
-            spoken.append(f"{key}: {dumps(value)}")
-        elif key not in SILENT:
+        elif key in DESCRIBED:
+            described.append(f"{key}: {dumps(value)}")
+        elif key not in IGNORED:
             raise _InexpressibleError
-    return strict, spoken
+    return strict, described
 
 
-def _enforced(key: str, value: object) -> bool:
+def _is_enforced(key: str, value: object) -> bool:
     """Whether servers enforce a bound on texts, which depends on what it says."""
     if key == "format":
         return isinstance(value, str) and value in FORMATS
     return key == "pattern" and isinstance(value, str) and LOOKAROUND.search(value) is None
 
 
-def _inline(source: Mapping[str, object]) -> Mapping[str, object]:
+def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
     """`allOf` of one schema is that schema; `oneOf` is taken as `anyOf`, since the answer is validated anyway."""
     if "allOf" in source:
-        items = _list(source["allOf"])
+        items = _require_list(source["allOf"])
         if len(items) != 1:
             raise _InexpressibleError
-        source = _both(_object(items[0]), {key: value for key, value in source.items() if key != "allOf"})
+        source = _merge_schemas(
+            _require_schema(items[0]), {key: value for key, value in source.items() if key != "allOf"}
+        )
     if "oneOf" in source:
         if "anyOf" in source:
             raise _InexpressibleError
@@ -175,25 +177,25 @@ def _inline(source: Mapping[str, object]) -> Mapping[str, object]:
     return source
 
 
-def _both(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
+def _merge_schemas(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
     """Two schemas as one, the words of the second one; where both bound the same, neither may be left out."""
-    if any(first[key] != second[key] for key in first.keys() & second.keys() - SAID):
+    if any(first[key] != second[key] for key in first.keys() & second.keys() - ANNOTATIONS):
         raise _InexpressibleError
     return {**first, **second}
 
 
-def _is_object(schema: Json) -> bool:
-    return "properties" in schema or _may_be("object", schema)
+def _describes_object(schema: Json) -> bool:
+    return "properties" in schema or _allows_type("object", schema)
 
 
-def _may_be(kind: str, schema: Json) -> bool:
+def _allows_type(kind: str, schema: Json) -> bool:
     said = schema.get("type")
     return said == kind or (is_list(said) and kind in said)
 
 
-def _close(schema: Json, depth: int) -> None:
+def _close_object(schema: Json, depth: int) -> None:
     """Close an object and require all its properties. One whose names the schema does not say has no strict form."""
-    properties = _object(schema.get("properties", {}))
+    properties = _require_schema(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):
         raise _InexpressibleError
@@ -203,21 +205,21 @@ def _close(schema: Json, depth: int) -> None:
     schema["additionalProperties"] = False
 
 
-def _say(strict: Json, spoken: list[str]) -> Json:
-    if spoken:
-        said = f"({'; '.join(spoken)})"
+def _append_to_description(strict: Json, described: list[str]) -> Json:
+    if described:
+        said = f"({'; '.join(described)})"
         description = strict.get("description")
         strict["description"] = f"{description} {said}" if isinstance(description, str) and description else said
     return strict
 
 
-def _object(value: object) -> Mapping[str, object]:
+def _require_schema(value: object) -> Mapping[str, object]:
     if is_mapping(value):
         return value
     raise _InexpressibleError
 
 
-def _list(value: object) -> list[object]:
+def _require_list(value: object) -> list[object]:
     if is_list(value):
         return value
     raise _InexpressibleError

@@ -13,7 +13,7 @@ from chat_core.wire.shapes import is_list, is_object
 
 Path = tuple[int | str, ...]
 
-DEEPEST: Final = 32
+MAX_DEPTH: Final = 32
 """No text of this wire is deeper in an event."""
 
 
@@ -33,7 +33,7 @@ class SurrogateBuffer:
     def _join_halves(self, value: object, path: Path, *, hold: bool) -> object:
         if isinstance(value, str):
             return self._join_text(value, path, hold=hold)
-        if len(path) > DEEPEST:
+        if len(path) > MAX_DEPTH:
             return value
         if is_object(value):
             # Behind the end of an answer, however the wire calls it, no second half comes.
