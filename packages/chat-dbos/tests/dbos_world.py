@@ -84,8 +84,8 @@ class Shop:
         return builder.with_interrupted(RequireApproval()).build() if interrupted else builder.build()
 
     def durable(self, chat: AnyChat | None = None, *, queue: str | None = None, attempts: int = 3) -> DurableChats:
-        patience = WorkflowTiming(attempts=attempts, first=0.01, busy=0.05)
-        return DurableChats(self.store, {"shop": chat or self.chat()}, queue=queue, patience=patience)
+        timing = WorkflowTiming(attempts=attempts, first=0.01, busy=0.05)
+        return DurableChats(self.store, {"shop": chat or self.chat()}, queue=queue, timing=timing)
 
     async def say(self, text: str) -> None:
         async with self.store.open("c") as conversation:

@@ -15,7 +15,7 @@ from chat_core.errors import AuthenticationError, OverloadedError, UsageError
 from chat_core.messages import Completed
 from chat_core.testing import ScriptedProvider
 from chat_dbos import ConversationFailedError, DurableChats, WorkflowTiming, launched
-from chat_dbos._running import Busy, Failed, Halted
+from chat_dbos._run_step import Busy, Failed, Halted
 from chat_store import UnknownConversationError
 from dbos import DBOS, DBOSClient
 from dbos_world import Shop, running, wait_until
@@ -301,14 +301,14 @@ def until(seconds: float) -> Halted:
 
 
 async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
-    patience = WorkflowTiming(first=2, longest=60, busy=7, look_every=3_600)
-    assert patience.after(until(100), 0, NOW) == 100
-    assert patience.after(until(10**9), 0, NOW) == 3_600
-    assert patience.after(until(-10), 0, NOW) == 1
-    assert patience.after(Halted(kind="halted", until=None), 0, NOW) == 3_600
-    assert patience.after(Busy(kind="busy"), 0, NOW) == 7
-    assert [patience.after(failed(), failures, NOW) for failures in (1, 2, 3, 99, 5_000)] == [2, 4, 8, 60, 60]
-    assert patience.after(failed(retry_after=90), 1, NOW) == 90
+    timing = WorkflowTiming(first=2, longest=60, busy=7, look_every=3_600)
+    assert timing.delay_after(until(100), 0, NOW) == 100
+    assert timing.delay_after(until(10**9), 0, NOW) == 3_600
+    assert timing.delay_after(until(-10), 0, NOW) == 1
+    assert timing.delay_after(Halted(kind="halted", until=None), 0, NOW) == 3_600
+    assert timing.delay_after(Busy(kind="busy"), 0, NOW) == 7
+    assert [timing.delay_after(failed(), failures, NOW) for failures in (1, 2, 3, 99, 5_000)] == [2, 4, 8, 60, 60]
+    assert timing.delay_after(failed(retry_after=90), 1, NOW) == 90
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])

@@ -1,8 +1,8 @@
-"""Paused conversations of chat-core as durable workflows of DBOS: woken by a decision or by a time, on any worker."""
+"""Conversations as durable DBOS workflows that resume on any worker after a decision or at a scheduled time."""
 
 from chat_dbos.durable import DurableChats, Finished, WorkflowTiming
 from chat_dbos.errors import ConversationFailedError
-from chat_dbos.launching import WORKFLOW_VERSION, launched
+from chat_dbos.launch import WORKFLOW_VERSION, launched
 from chat_dbos.waking import decided
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Conversations that go on by themselves: each is a workflow that runs a chat, waits, and runs it again.
+"""Durable conversations: a DBOS workflow that runs a chat, waits for a decision or a time, and runs it again.
 
-The store is the truth, and DBOS is the clock and the bell. A workflow keeps nothing of a conversation but its id; its
-steps are runs, which the store keeps apart and which do nothing twice, whoever repeats them. So it matters to nobody
-whether a workflow ran on one worker or on five, was killed, was resumed twice, or got a message too many.
+The store holds the conversation; DBOS holds the schedule. A workflow stores only the conversation's id. Each step is a
+run of the chat, and the store's lease and log ensure that a repeated run repeats no effect. A workflow can therefore be
+killed, recovered twice, or moved between workers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from chat_core.errors import UsageError
 from chat_store import ConversationStore, UnknownConversationError
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
 
-from chat_dbos._leaving import TASKS
-from chat_dbos._running import Busy, End, Failed, Halted, run
+from chat_dbos._run_step import Busy, Failed, Halted, Outcome, run
+from chat_dbos._shutdown import TASKS
 from chat_dbos.errors import ConversationFailedError
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
 _RESTARTS = 1_000
-"""How many workers may die under one workflow. The 100 of DBOS are soon used up by what waits through deployments."""
+"""Recovery attempts per workflow. Workflows that wait through many deployments would exceed the default of 100."""
 _SHORTEST_WAIT = 1.0
 
 
 class Finished(TypedDict):
-    """What a workflow returns when its conversation ends in an answer. The answer is in the store."""
+    """Result of a workflow whose conversation ended with an answer. The answer itself is in the store."""
 
     conversation: str
     runs: int
@@ -38,16 +38,14 @@ class Finished(TypedDict):
 @final
 @dataclass(frozen=True, slots=True)
 class WorkflowTiming:
-    """How long a workflow waits, in seconds.
+    """Retry and polling intervals of a workflow, in seconds.
 
     Attributes:
-        attempts: so many runs in a row may fail, in a way that may pass, before the workflow fails.
-        first: the wait behind the first failure; each is twice as long as the one before. A provider that says how long
-            to wait is waited for at least so long.
-        longest: the longest of these waits.
-        busy: how long a conversation is left alone that another run is at.
-        look_every: a conversation that waits is looked at this often though nobody said anything, in case the message
-            of a decision was lost.
+        attempts: number of consecutive retryable failures after which the workflow fails.
+        first: delay after the first failure. It doubles with each failure, and is at least a provider's `retry_after`.
+        longest: upper limit of that delay.
+        busy: delay before the next attempt if another run holds the conversation.
+        look_every: interval at which a paused conversation is run again without a message, in case one was lost.
     """
 
     attempts: int = 8
@@ -60,20 +58,26 @@ class WorkflowTiming:
         for name in ("attempts", "first", "longest", "busy", "look_every"):
             value: object = getattr(self, name)
             if not isinstance(value, (int, float)) or value <= 0:
-                msg = f"Patience({name}=...) needs a number above 0, not {value!r}"
+                msg = f"WorkflowTiming({name}=...) needs a number above 0, not {value!r}"
                 raise UsageError(msg)
 
-    def after(self, end: Halted | Busy | Failed, failures: int, now: datetime) -> float:
-        """How long to wait behind such an end, if nobody wakes the workflow before."""
-        if end["kind"] == "busy":
+    def delay_after(self, outcome: Halted | Busy | Failed, failures: int, now: datetime) -> float:
+        """Return the seconds to wait before the next run, unless a message arrives first.
+
+        Args:
+            outcome: outcome of the last run.
+            failures: number of consecutive failures.
+            now: current time.
+        """
+        if outcome["kind"] == "busy":
             return self.busy
-        if end["kind"] == "failed":
+        if outcome["kind"] == "failed":
             back_off = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
-            return max(back_off, end["retry_after"] or 0.0)
-        if end["until"] is None:
+            return max(back_off, outcome["retry_after"] or 0.0)
+        if outcome["until"] is None:
             return self.look_every
-        # A clock that is behind the store's would ask again at once.
-        remaining = max(_SHORTEST_WAIT, (datetime.fromisoformat(end["until"]) - now).total_seconds())
+        # With a clock behind the store's, the remaining time can be negative.
+        remaining = max(_SHORTEST_WAIT, (datetime.fromisoformat(outcome["until"]) - now).total_seconds())
         return min(remaining, self.look_every)
 
 
@@ -82,18 +86,20 @@ _Workflow: TypeAlias = Callable[[str, str], Coroutine[object, object, Finished]]
 
 @final
 class DurableChats:
-    """Runs chats on the conversations of a store, as workflows of the DBOS of this process.
+    """Run chats on the conversations of a store as DBOS workflows.
 
-    Make it before DBOS is launched, in every worker alike: what a worker has not heard of, it cannot resume.
+    Create it before DBOS is launched, with the same arguments in every worker: a worker cannot recover workflows that
+    it has not registered.
 
     Args:
-        store: where the conversations are. Its database may be that of DBOS, or another one.
-        chats: by the names that `start()` is given; a name means the same chat on every worker.
-        name: of the workflow in DBOS, where a program has several of these.
-        queue: where given, `start()` puts workflows into this queue of DBOS, and any worker takes them; the queue is
-            registered after the launch: `await DBOS.register_queue_async(name)`. A conversation that waits occupies its
-            place in the queue, so do not limit its concurrency.
-        patience: how long is waited for what.
+        store: holds the conversations. Its database may be the one of DBOS or another.
+        chats: chats by name. A name must mean the same chat on every worker.
+        name: name of the workflow in DBOS. Needed if a program has several `DurableChats`.
+        queue: name of a DBOS queue. If given, `start()` enqueues workflows and any worker runs them. Register the
+        queue after
+            the launch: `await DBOS.register_queue_async(name)`. Do not limit its concurrency, because a paused
+            conversation occupies a slot.
+        timing: retry and polling intervals.
     """
 
     def __init__(
@@ -103,26 +109,30 @@ class DurableChats:
         *,
         name: str = "chat_dbos.conversation",
         queue: str | None = None,
-        patience: WorkflowTiming | None = None,
+        timing: WorkflowTiming | None = None,
     ) -> None:
         self._store = store
         self._chats = dict(chats)
         self._name = name
         self._queue = queue
-        self._patience = patience or WorkflowTiming()
+        self._timing = timing or WorkflowTiming()
         self._workflow = self._register()
 
     async def start(self, conversation_id: str, *, chat: str) -> WorkflowHandleAsync[Finished]:
-        """Have the chat answer the conversation, however long that takes, and return the handle of the workflow.
+        """Start a workflow that runs `chat` on the conversation until it has an answer, and return its handle.
 
-        Where one waits with this conversation already, it is told to look again, and its handle is returned. A message
-        that was pushed since gets a workflow of its own, and so does a conversation whose last one failed.
+        If a workflow is already waiting with this conversation, it is woken and its handle is returned. A message that
+        was added later gets a new workflow, and so does a conversation whose last workflow failed.
+
+        Args:
+            conversation_id: id of the conversation in the store.
+            chat: name of the chat.
 
         Raises:
-            UnknownConversationError: the store has none of this id.
-            UsageError: there is no chat of this name.
+            UnknownConversationError: the store has no conversation with this id.
+            UsageError: there is no chat with this name.
         """
-        self._require(chat)
+        self._chat_named(chat)
         snapshot = await self._store.load(conversation_id)
         if snapshot.messages.pending():
             live = await workflows_of(conversation_id, live=True)
@@ -132,63 +142,63 @@ class DurableChats:
         return await self._begin(conversation_id, chat, snapshot.revision)
 
     async def decided(self, conversation_id: str) -> int:
-        """Have a conversation looked at now, since somebody decided about it. Returns how many workflows were told."""
+        """Wake the workflows of a conversation after a decision, and return how many there are."""
         return await decided(conversation_id)
 
     async def wake_due(self) -> int:
-        """Wake the workflow of every conversation that could go on now. Returns how many workflows were told.
+        """Wake the workflow of every conversation that is due, and return how many were woken.
 
-        For decisions that nobody told of: made by a program that knows no DBOS, or by a process that died before it
-        could tell. Call it when a worker starts, and by a cron as often as you like.
+        This covers decisions without a call of `decided()`: made by a program that does not use DBOS, or by a process
+        that died too early. Call it when a worker starts, and periodically.
         """
         return sum([await decided(item.conversation) for item in await self._store.due()])
 
     async def take_over(self, executor_id: str) -> list[str]:
-        """Go on with what another worker was at, which is gone and does not come back. Returns the conversations.
+        """Resume the workflows of a worker that does not come back, and return the ids of their conversations.
 
-        Where it lives after all, nothing is lost and nothing is done twice: one of the two goes on.
+        If the worker is alive after all, no effect is repeated: one of the two continues.
         """
-        left = await DBOS.list_workflows_async(name=self._name, status="PENDING", executor_id=executor_id)
-        ours = [status.workflow_id for status in left if status.app_version == DBOS.application_version]
-        if ours:
-            await DBOS.resume_workflows_async(ours)
-        taken: list[str] = []
-        for status in left:
+        pending = await DBOS.list_workflows_async(name=self._name, status="PENDING", executor_id=executor_id)
+        resumable = [status.workflow_id for status in pending if status.app_version == DBOS.application_version]
+        if resumable:
+            await DBOS.resume_workflows_async(resumable)
+        conversations: list[str] = []
+        for status in pending:
             conversation_id, chat = status.input["args"] if status.input else ("", "")
-            taken.append(conversation_id)
+            conversations.append(conversation_id)
             if status.app_version == DBOS.application_version:
-                # Somebody may have decided while nobody was there to be told.
+                # A decision may have been made while no worker could receive the message.
                 await decided(conversation_id)
             else:
-                # No worker of this version may take its steps again. It need not: a new one finds all in the store.
-                # Where the conversation was deleted, there is nothing to go on with; the others are gone on with.
+                # This version cannot replay its steps, so a new workflow continues from the store. A conversation that
+                # was deleted is skipped.
                 with suppress(UnknownConversationError):
                     snapshot = await self._store.load(conversation_id)
-                    await self._begin(conversation_id, chat, snapshot.revision, beside=status.workflow_id)
+                    await self._begin(conversation_id, chat, snapshot.revision, replacing=status.workflow_id)
                 await DBOS.cancel_workflow_async(status.workflow_id)
-        return taken
+        return conversations
 
-    def _require(self, chat: str) -> AnyChat:
+    def _chat_named(self, chat: str) -> AnyChat:
         found = self._chats.get(chat)
         if found is None:
-            msg = f"there is no chat {chat!r} here; there are: {', '.join(map(repr, sorted(self._chats))) or 'none'}"
+            msg = f"there is no chat {chat!r}; there are: {', '.join(map(repr, sorted(self._chats))) or 'none'}"
             raise UsageError(msg)
         return found
 
     async def _begin(
-        self, conversation_id: str, chat: str, revision: int, *, beside: str | None = None
+        self, conversation_id: str, chat: str, revision: int, *, replacing: str | None = None
     ) -> WorkflowHandleAsync[Finished]:
-        """Start a workflow for what is stored at this revision; of several who do so at once, one starts it."""
+        """Start a workflow for the conversation at this revision. Concurrent calls start only one."""
         base = f"{prefix_of(conversation_id)}{revision}."
         earlier = [item for item in await workflows_of(conversation_id) if item.workflow_id.startswith(base)]
-        over = [item for item in earlier if item.status not in LIVE or item.workflow_id == beside]
-        with SetWorkflowID(f"{base}{len(over)}"):
+        ended = [item for item in earlier if item.status not in LIVE or item.workflow_id == replacing]
+        with SetWorkflowID(f"{base}{len(ended)}"):
             if self._queue is None:
                 return await DBOS.start_workflow_async(self._workflow, conversation_id, chat)
             return await DBOS.enqueue_workflow_async(self._queue, self._workflow, conversation_id, chat)
 
     def _register(self) -> _Workflow:
-        # Plain JSON in the database, where the default would be pickle: any process reads it, and none runs it.
+        # JSON instead of the default, pickle: any process can read it, and reading it runs no code.
         @DBOS.workflow(
             name=self._name,
             max_recovery_attempts=_RESTARTS,
@@ -196,34 +206,34 @@ class DurableChats:
         )
         async def conversation(conversation_id: str, chat: str) -> Finished:
             with TASKS.workflow():
-                return await self._converse(conversation_id, chat)
+                return await self._run_until_answered(conversation_id, chat)
 
         return conversation
 
-    async def _converse(self, conversation_id: str, chat: str) -> Finished:
-        """The workflow. It decides by the ends of its steps alone, which DBOS keeps, and by no clock and no store."""
+    async def _run_until_answered(self, conversation_id: str, chat: str) -> Finished:
+        """Run the workflow. Its decisions depend only on the recorded outcomes of its steps, so it can be replayed."""
         runs = failures = 0
         while True:
-            end = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run, conversation_id, chat))
+            outcome = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run, conversation_id, chat))
             runs += 1
-            if end["kind"] == "answered":
+            if outcome["kind"] == "answered":
                 return Finished(conversation=conversation_id, runs=runs)
-            if end["kind"] == "failed":
+            if outcome["kind"] == "failed":
                 failures += 1
-                if not end["retryable"] or failures >= self._patience.attempts:
-                    raise ConversationFailedError(conversation_id, end["error"], end["message"], failures)
-            elif end["kind"] == "halted":
+                if not outcome["retryable"] or failures >= self._timing.attempts:
+                    raise ConversationFailedError(conversation_id, outcome["error"], outcome["message"], failures)
+            elif outcome["kind"] == "halted":
                 failures = 0
-            # How long is of no consequence for the steps that follow: on a replay, the end of the wait is known.
-            seconds = self._patience.after(end, failures, datetime.now(UTC))
-            if end["kind"] == "failed":
+            # The clock may be read here: on a replay, DBOS already knows how the wait ended.
+            seconds = self._timing.delay_after(outcome, failures, datetime.now(UTC))
+            if outcome["kind"] == "failed":
                 await DBOS.sleep_async(seconds)
             else:
                 await DBOS.recv_async(TOPIC, timeout_seconds=seconds)
 
-    async def _run(self, conversation_id: str, chat: str) -> End:
+    async def _run(self, conversation_id: str, chat: str) -> Outcome:
         try:
-            found = self._require(chat)
+            found = self._chat_named(chat)
         except UsageError as error:
             return Failed(kind="failed", error="UsageError", message=str(error), retryable=False, retry_after=None)
         return await run(self._store, found, conversation_id)

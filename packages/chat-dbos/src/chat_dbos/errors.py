@@ -1,4 +1,4 @@
-"""What a workflow fails with.
+"""Errors of workflows.
 
 ChatError
 └── ConversationFailedError
@@ -13,13 +13,14 @@ from chat_core.errors import ChatError
 
 @final
 class ConversationFailedError(ChatError):
-    """The runs of a conversation failed, for good or too often. It is valid, and can be started again.
+    """The runs of a conversation failed permanently or too often. The conversation is valid and can be started again.
 
-    In another process than the one that ran it, DBOS gives this error as a `PortableWorkflowError` of the same message
-    and the same `data`: plain values, which need no class.
+    In a process other than the one that ran the workflow, DBOS raises a `PortableWorkflowError` with the same message
+    and `data` instead.
 
     Attributes:
-        data: `conversation`, the name of the last `error`, its `message`, and how many `failures` there were in a row.
+        data: JSON values: `conversation` (id), `error` (class name of the last error), `message`, and `failures`
+            (number of consecutive failures).
     """
 
     def __init__(self, conversation_id: str, error: str, message: str, failures: int) -> None:

@@ -1,7 +1,7 @@
-"""Waking the workflow of a conversation, from wherever somebody decided.
+"""Messages that wake the workflow of a conversation after a decision, from any process.
 
-What was decided is in the store, and only there. A message to a workflow says no more than "look again", so that one
-that is lost delays, one that comes twice costs a look, and neither changes what happens.
+Decisions are stored in the store only. A message just asks the workflow to run again: a lost message delays it until
+its next poll, and a duplicate costs one run that does nothing.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dbos import DBOS, DBOSClient, WorkflowStatus
 
 TOPIC = "decided"
 LIVE = ["PENDING", "ENQUEUED", "DELAYED"]
-"""How a workflow stands that has not ended."""
+"""The statuses of a workflow that has not ended."""
 
 
 async def decided(conversation_id: str, client: DBOSClient | None = None) -> int:
-    """Have a conversation looked at now, since somebody decided about it. Returns how many workflows were told.
+    """Wake the workflows of a conversation and return how many there are.
 
-    Call it after the decision is saved. None is told where no workflow waits: there, nothing is lost either, since
-    whoever starts one finds the decision in the store.
+    Call it after the decision is saved. If no workflow is waiting, nothing is lost: the next one reads the decision
+    from the store.
 
     Args:
-        conversation_id: as the store knows it.
-        client: for a process that does not run DBOS, such as a web server; by default, the DBOS of this process.
+        conversation_id: id of the conversation in the store.
+        client: needed in a process that does not run DBOS, such as a web server. Default: the DBOS of this process.
     """
     target = DBOS if client is None else client
     found = [status.workflow_id for status in await workflows_of(conversation_id, client, live=True)]
@@ -35,7 +35,13 @@ async def decided(conversation_id: str, client: DBOSClient | None = None) -> int
 async def workflows_of(
     conversation_id: str, client: DBOSClient | None = None, *, live: bool = False
 ) -> list[WorkflowStatus]:
-    """The workflows of a conversation, oldest first: all of them, or those that have not ended."""
+    """Return the workflows of a conversation, oldest first.
+
+    Args:
+        conversation_id: id of the conversation in the store.
+        client: as in `decided()`.
+        live: whether to return only workflows that have not ended.
+    """
     return await (DBOS if client is None else client).list_workflows_async(
         workflow_id_prefix=prefix_of(conversation_id),
         status=LIVE if live else None,
@@ -45,5 +51,5 @@ async def workflows_of(
 
 
 def prefix_of(conversation_id: str) -> str:
-    """What the ids of its workflows begin with, and those of no other conversation."""
+    """Return the prefix of the ids of the conversation's workflows. No other conversation has the same."""
     return f"chat/{quote(conversation_id, safe='')}/"

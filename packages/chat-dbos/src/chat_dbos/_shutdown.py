@@ -1,7 +1,7 @@
-"""Letting go of the workflows of this process, so that DBOS can be ended beneath them.
+"""Shutdown of the workflow tasks of this process, before DBOS is destroyed.
 
-DBOS ends with its threads and its database, and leaves the tasks of its workflows behind, which fail. A task that is
-cancelled before leaves its workflow as it stands, for the next launch.
+`DBOS.destroy()` stops its threads and closes its database, but not the tasks of its workflows, which then fail.
+Cancelling them first leaves each workflow pending, for the next launch to recover.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ T = TypeVar("T")
 
 
 @final
-class Tasks:
-    """The tasks that run workflows here, and which of them are within a run of a chat."""
+class WorkflowTasks:
+    """The tasks of this process that run workflows, and which of them are inside a run of a chat."""
 
     def __init__(self) -> None:
         self._all: set[asyncio.Task[object]] = set()
         self._running: set[asyncio.Task[object]] = set()
-        self._leaving = False
+        self._shutting_down = False
 
     @contextmanager
     def workflow(self) -> Generator[None]:
-        """The current task is a workflow, for the length of the block."""
-        if self._leaving:
-            # It was started, and comes to it when DBOS ends, or has ended: as it stands, the next launch takes it up.
+        """Register the current task as a workflow for the duration of the block.
+
+        Raises:
+            asyncio.CancelledError: DBOS is shutting down. The workflow stays pending for the next launch.
+        """
+        if self._shutting_down:
             raise asyncio.CancelledError
-        task = _current()
+        task = _current_task()
         self._all.add(task)
         try:
             yield
@@ -37,23 +40,23 @@ class Tasks:
             self._all.discard(task)
 
     async def run(self, step: Awaitable[T]) -> T:
-        """Await what should rather be finished than cut."""
-        task = _current()
+        """Await a step that a shutdown lets finish, within its grace period."""
+        task = _current_task()
         self._running.add(task)
         try:
             return await step
         finally:
             self._running.discard(task)
-            if self._leaving:
+            if self._shutting_down:
                 task.cancel()
 
     @asynccontextmanager
-    async def left(self, grace_seconds: float) -> AsyncGenerator[None]:
-        """Cancel the workflows that wait at once, and the others when their run has ended, or the grace is over.
+    async def shut_down(self, grace_seconds: float) -> AsyncGenerator[None]:
+        """Cancel waiting workflows at once, and running ones after their step or after `grace_seconds`.
 
-        None begins until the block is left.
+        No workflow starts before the block is exited.
         """
-        self._leaving = True
+        self._shutting_down = True
         try:
             for task in self._all - self._running:
                 task.cancel()
@@ -65,16 +68,16 @@ class Tasks:
                 await asyncio.wait(self._all)
             yield
         finally:
-            self._leaving = False
+            self._shutting_down = False
 
 
-TASKS = Tasks()
-"""DBOS is one for a process, and so is this."""
+TASKS = WorkflowTasks()
+"""The tasks of this process. DBOS, too, exists once per process."""
 
 
-def _current() -> asyncio.Task[object]:
+def _current_task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:  # pragma: no cover - DBOS runs a workflow in a task
-        msg = "a workflow runs in a task"
+        msg = "a workflow must run in an asyncio task"
         raise RuntimeError(msg)
     return task

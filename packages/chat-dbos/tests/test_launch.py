@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Interrupted
-from chat_dbos import WORKFLOW_VERSION, launched, launching
-from chat_dbos._leaving import Tasks
+from chat_dbos import WORKFLOW_VERSION, launch, launched
+from chat_dbos._shutdown import WorkflowTasks
 from dbos import DBOS, DBOSConfig
 from dbos_world import PATIENCE, Shop, running
 
@@ -29,8 +29,8 @@ async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytes
 async def test_an_sqlite_that_dbos_cannot_use_is_refused_before_anything_is_written(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "_ASKS_FOR_MILLISECONDS", True)
-    monkeypatch.setattr(launching, "_HAS_MILLISECONDS", False)
+    monkeypatch.setattr(launch, "_ASKS_FOR_MILLISECONDS", True)
+    monkeypatch.setattr(launch, "_HAS_MILLISECONDS", False)
     for config in (shop.config, {"name": "shop", "executor_id": "one"}):
         with pytest.raises(UsageError, match=r"DBOS needs SQLite 3\.42 or newer"):
             async with launched(cast("DBOSConfig", config)):
@@ -87,14 +87,14 @@ async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: 
 
 
 async def test_a_workflow_that_would_begin_while_dbos_ends_does_not() -> None:
-    tasks = Tasks()
+    tasks = WorkflowTasks()
     begun: list[str] = []
 
     async def workflow() -> None:
         with tasks.workflow():
             begun.append("begun")
 
-    async with tasks.left(PATIENCE):
+    async with tasks.shut_down(PATIENCE):
         late = asyncio.create_task(workflow())
         await asyncio.wait([late])
     assert late.cancelled()

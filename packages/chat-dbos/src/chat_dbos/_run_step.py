@@ -1,6 +1,6 @@
-"""One step of a workflow: a run of a chat on a stored conversation, and what is to be known of its end.
+"""The step of a workflow: one run of a chat on a stored conversation, and its outcome.
 
-The end is small and of plain values, since DBOS keeps it: what was said and done stands in the store.
+DBOS stores the outcome of each step, so it contains only small JSON values. The conversation itself is in the store.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from chat_store import ConversationStore, UnknownConversationError
 
 
 class Answered(TypedDict):
-    """The conversation ends in an answer."""
+    """The run ended with an answer."""
 
     kind: Literal["answered"]
 
 
 class Halted(TypedDict):
-    """Somebody must speak first, or a time must come: the earliest one, where there is one."""
+    """The run paused. `until` is the earliest time at which it can resume or a wait expires, if there is one."""
 
     kind: Literal["halted"]
     until: str | None
 
 
 class Busy(TypedDict):
-    """Another run is at the conversation, or was, and its lease has not run out."""
+    """Another run holds the lease of the conversation."""
 
     kind: Literal["busy"]
 
 
 class Failed(TypedDict):
-    """The run raised."""
+    """The run raised an error."""
 
     kind: Literal["failed"]
     error: str
@@ -43,11 +43,17 @@ class Failed(TypedDict):
     retry_after: float | None
 
 
-End: TypeAlias = Answered | Halted | Busy | Failed
+Outcome: TypeAlias = Answered | Halted | Busy | Failed
 
 
-async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> End:
-    """Run the chat on the conversation, and say how it ended. A run that is repeated does nothing twice."""
+async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> Outcome:
+    """Run `chat` on a stored conversation and return the outcome. Repeating a run repeats no effect.
+
+    Args:
+        store: where the conversation is.
+        chat: the chat to run.
+        conversation_id: id of the conversation in the store.
+    """
     try:
         await store.load(conversation_id)
         async with store.open(conversation_id) as conversation:
@@ -55,26 +61,26 @@ async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> 
     except (ConflictError, LeaseLostError):
         return Busy(kind="busy")
     except (InterruptedToolsError, PendingToolsError):
-        # The chat has no rule for it, and a person has: `tool.complete()`, `retry()`, `fail()`, `approve()`.
+        # The chat has no rule for these calls: an approver resolves them.
         return Halted(kind="halted", until=None)
-    except Exception as error:  # noqa: BLE001 - a store or a tool's policy may raise anything, and the workflow says so
-        return _failed(error)
+    except Exception as error:  # noqa: BLE001 - a store or a policy may raise anything; the workflow records it
+        return _failure_of(error)
     if isinstance(outcome, Paused):
-        return Halted(kind="halted", until=_until(outcome.waiting))
+        return Halted(kind="halted", until=_earliest_end(outcome.waiting))
     return Answered(kind="answered")
 
 
-def _until(waiting: tuple[Wait, ...]) -> str | None:
-    moments = [moment for wait in waiting if (moment := _moment(wait)) is not None]
-    return min(moments).isoformat() if moments else None
+def _earliest_end(waiting: tuple[Wait, ...]) -> str | None:
+    ends = [end for wait in waiting if (end := _end_of(wait)) is not None]
+    return min(ends).isoformat() if ends else None
 
 
-def _moment(wait: Wait) -> datetime | None:
+def _end_of(wait: Wait) -> datetime | None:
     return wait.at if wait.kind == "schedule" else wait.expires_at
 
 
-def _failed(error: Exception) -> Failed:
-    # What is none of ours is taken for a database that is away. It comes back; a bug does not, and is told at the end.
+def _failure_of(error: Exception) -> Failed:
+    # A foreign error may be a database that is unavailable for a while, so it is retried. A bug fails every attempt.
     retryable = error.retryable if isinstance(error, ChatError) else True
     return Failed(
         kind="failed",

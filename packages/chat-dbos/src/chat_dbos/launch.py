@@ -1,0 +1,77 @@
+"""Launch and shutdown of DBOS with the settings that the workflows of this package need."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from chat_core.concurrency import finish
+from chat_core.errors import UsageError
+from dbos import DBOS, DBOSConfig
+
+from chat_dbos._shutdown import TASKS
+
+WORKFLOW_VERSION = "chat-dbos-1"
+"""Application version for DBOS. It changes only if workflows of the previous version can no longer be recovered."""
+
+_NEEDS_SUBSECOND_TIMES: Final = sys.version_info >= (3, 12)
+_HAS_SUBSECOND_TIMES: Final = sqlite3.sqlite_version_info >= (3, 42)
+"""From Python 3.12 on, DBOS uses a time function that SQLite has since version 3.42, and fails without it."""
+
+
+@asynccontextmanager
+async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncGenerator[None]:
+    """Launch DBOS in this event loop and destroy it at the end of the block. Open workflows resume at the next launch.
+
+    Create every `DurableChats` before entering the block. DBOS exists once per process, and so does this block.
+
+    Args:
+        config: settings of DBOS. `executor_id`, or the environment variable `DBOS__VMID`, must be a name that no other
+            live worker has and that is the same after a restart: the worker recovers the workflows of its name.
+            `application_version` defaults to `WORKFLOW_VERSION`. DBOS's own default changes with any workflow of the
+            program, and workflows of another version are not recovered.
+        grace_seconds: seconds that a run may take to finish after the block is exited. Then it is cancelled; a tool
+            call that is running at that moment is recorded as interrupted.
+
+    Raises:
+        UsageError: `executor_id` is missing, or DBOS cannot use this Python's version of SQLite.
+    """
+    _require_usable_database(config)
+    if not (config.get("executor_id") or os.environ.get("DBOS__VMID")):
+        msg = (
+            "launched() needs executor_id in its config: a name that no other live worker has and that is the same "
+            "after a restart. Otherwise DBOS names every worker 'local', and each recovers the workflows of the others"
+        )
+        raise UsageError(msg)
+    version = config.get("application_version") or os.environ.get("DBOS__APPVERSION") or WORKFLOW_VERSION
+    DBOS(config={**config, "application_version": version})
+    try:
+        DBOS.launch()
+        yield
+    finally:
+        await finish(partial(_shut_down, grace_seconds))
+
+
+async def _shut_down(grace_seconds: float) -> None:
+    async with TASKS.shut_down(grace_seconds):
+        loop = asyncio.get_running_loop()
+        # DBOS replaces the default executor of the loop and shuts it down; `to_thread()` must keep working.
+        loop.set_default_executor(ThreadPoolExecutor())
+        await loop.run_in_executor(None, DBOS.destroy)
+
+
+def _require_usable_database(config: DBOSConfig) -> None:
+    url = config.get("system_database_url") or "sqlite"
+    if url.startswith("sqlite") and _NEEDS_SUBSECOND_TIMES and not _HAS_SUBSECOND_TIMES:
+        msg = (
+            f"DBOS needs SQLite 3.42 or newer on this Python, which has {sqlite3.sqlite_version}: set "
+            "system_database_url to a PostgreSQL, or use a Python that was built with a newer SQLite"
+        )
+        raise UsageError(msg)
