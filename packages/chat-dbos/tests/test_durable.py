@@ -85,7 +85,7 @@ async def test_ids_of_which_one_begins_with_the_other_are_told_apart(shop: Shop)
 
 async def test_an_unknown_chat_and_an_unknown_conversation_are_refused_by_name(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
-        with pytest.raises(UsageError, match="no chat 'shoe' here; there are: 'shop'"):
+        with pytest.raises(UsageError, match="no chat 'shoe'; there are: 'shop'"):
             await durable.start("c", chat="shoe")
         with pytest.raises(UnknownConversationError):
             await durable.start("nobody", chat="shop")
@@ -117,13 +117,13 @@ async def test_a_failure_that_does_not_pass_is_told_in_the_end_and_the_conversat
     durable = shop.durable(shop.chat(*[OverloadedError("full")] * 3, "Hello."))
     async with running(shop, durable):
         first = await durable.start("c", chat="shop")
-        with pytest.raises(ConversationFailedError, match="Overloaded: full"):
+        with pytest.raises(ConversationFailedError, match="OverloadedError: full"):
             await first.get_result()
         client = DBOSClient(system_database_url=shop.url)
         (status,) = await client.list_workflows_async()
         client.destroy()
-        assert (status.status, str(status.error)) == ("ERROR", "Overloaded: full")
-        data = {"conversation": "c", "error": "Overloaded", "message": "full", "failures": 3}
+        assert (status.status, str(status.error)) == ("ERROR", "OverloadedError: full")
+        data = {"conversation": "c", "error": "OverloadedError", "message": "full", "failures": 3}
         assert vars(status.error)["data"] == data
         second = await durable.start("c", chat="shop")
         await second.get_result()
@@ -176,7 +176,7 @@ async def test_a_worker_without_the_chat_says_so_in_the_workflow(shop: Shop) -> 
 
         await wait_until(failed)
         (status,) = await DBOS.list_workflows_async()
-        assert str(status.error) == "UsageError: there is no chat 'shop' here; there are: none"
+        assert str(status.error) == "UsageError: there is no chat 'shop'; there are: none"
 
 
 # --- Taking over ----------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
 async def test_patience_is_made_of_numbers_above_zero(wrong: float) -> None:
-    with pytest.raises(UsageError, match=r"Patience\(busy=...\) needs a number above 0"):
+    with pytest.raises(UsageError, match=r"WorkflowTiming\(busy=...\) needs a number above 0"):
         WorkflowTiming(busy=wrong)
 
 

@@ -8,7 +8,7 @@ from chat_dbos import ConversationFailedError
 
 
 def test_a_failure_says_what_it_was_and_survives_a_copy() -> None:
-    error = ConversationFailedError("c", "Overloaded", "full", 3)
+    error = ConversationFailedError("c", "OverloadedError", "full", 3)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    assert str(again) == "Overloaded: full"
-    assert again.data == {"conversation": "c", "error": "Overloaded", "message": "full", "failures": 3}
+    assert str(again) == "OverloadedError: full"
+    assert again.data == {"conversation": "c", "error": "OverloadedError", "message": "full", "failures": 3}

@@ -29,8 +29,8 @@ async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytes
 async def test_an_sqlite_that_dbos_cannot_use_is_refused_before_anything_is_written(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_ASKS_FOR_MILLISECONDS", True)
-    monkeypatch.setattr(launch, "_HAS_MILLISECONDS", False)
+    monkeypatch.setattr(launch, "_NEEDS_SUBSECOND_TIMES", True)
+    monkeypatch.setattr(launch, "_HAS_SUBSECOND_TIMES", False)
     for config in (shop.config, {"name": "shop", "executor_id": "one"}):
         with pytest.raises(UsageError, match=r"DBOS needs SQLite 3\.42 or newer"):
             async with launched(cast("DBOSConfig", config)):
