@@ -9,7 +9,12 @@ from chat_core.transport.tls import TlsContext
 @pytest.mark.parametrize("verify", [True, False])
 def test_the_default_context_is_made_once(verify: bool) -> None:
     made: list[bool] = []
-    tls = TlsContext(verify, lambda checked: made.append(checked) or ssl.create_default_context())
+
+    def make(checked: bool) -> ssl.SSLContext:
+        made.append(checked)
+        return ssl.create_default_context()
+
+    tls = TlsContext(verify, make)
     assert made == []
     assert tls.get() is tls.get()
     assert made == [verify]
