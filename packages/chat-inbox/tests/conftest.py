@@ -1,4 +1,4 @@
-"""The inbox that most tests talk to, with one call that waits in it."""
+"""Fixtures of an inbox with one waiting call."""
 
 from __future__ import annotations
 

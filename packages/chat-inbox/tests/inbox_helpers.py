@@ -1,4 +1,4 @@
-"""What the tests of the inbox share: a chat, a store, a client within the process, and forms as a browser has them."""
+"""Helpers of the inbox tests: a chat, an in-process ASGI client, and a parser of HTML forms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
 
 WAIT = 60
-"""Seconds until something that must happen has not happened."""
+"""Timeout in seconds for events that must happen."""
 CALL = FunctionCall("transfer", {"to": "Maria", "cents": 4000}, id="call_1")
 OTHER = FunctionCall("transfer", {"to": "Ben", "cents": 900}, id="call_2")
 ANSWER = "Maria has her money."
@@ -44,7 +44,7 @@ class Item(BaseModel):
 
 
 class Bank:
-    """A chat whose one tool waits for approval, and what the tool did."""
+    """Chat whose only tool requires approval, and the effects of that tool."""
 
     def __init__(self, *script: Scripted, expires_in: timedelta | None = None) -> None:
         self.paid: list[str] = []
@@ -82,7 +82,7 @@ class Bank:
     async def ask(
         self, store: ConversationStore, conversation: str = "chat-17", person: str | None = "ana@example.com"
     ) -> None:
-        """Run until something waits."""
+        """Run the chat until a call waits for approval."""
         async with store.open(conversation, person=person) as opened:
             opened.messages.user("Please pay Maria.")
             await self.chat.complete(opened)
@@ -92,25 +92,27 @@ async def messages_of(store: ConversationStore, conversation: str = "chat-17") -
     return (await store.load(conversation)).messages
 
 
-async def until_so(store: ConversationStore, conversation: str, is_so: Callable[[Messages], bool]) -> Messages:
-    """Wait until a conversation is as it should be."""
+async def until_condition(
+    store: ConversationStore, conversation: str, condition: Callable[[Messages], bool]
+) -> Messages:
+    """Wait until the stored conversation satisfies a condition, and return it."""
     cursor: str | None = None
     with anyio.fail_after(WAIT):
         while True:
             cursor = (await store.changes(cursor, wait_seconds=1)).cursor
             messages = await messages_of(store, conversation)
-            if is_so(messages):
+            if condition(messages):
                 return messages
 
 
 async def until_answered(store: ConversationStore, conversation: str = "chat-17") -> str:
-    """Wait until the conversation ends in an answer of the model, and return it."""
+    """Wait until the conversation ends with a model turn without calls, and return its text."""
 
     def answered(messages: Messages) -> bool:
         last = messages.last
         return last is not None and last.role == "model" and not last.turns[-1].tools
 
-    return (await until_so(store, conversation, answered))[-1].turns[-1].text
+    return (await until_condition(store, conversation, answered))[-1].turns[-1].text
 
 
 def later(**terms: float) -> datetime:
@@ -118,7 +120,7 @@ def later(**terms: float) -> datetime:
 
 
 async def by_header(request: Request) -> str | None:
-    """An authentication: the name in a header."""
+    """Authenticate by the header `x-person`."""
     return request.headers.get("x-person")
 
 
@@ -153,7 +155,7 @@ class Event:
 
 @dataclass
 class Client:
-    """Calls an ASGI application, in this process, as a browser or a program would."""
+    """In-process client of an ASGI application, used as a browser or a program."""
 
     app: ASGIApp
     person: str | None = "ana"
@@ -189,7 +191,7 @@ class Client:
         await self.app(scope, receive, send)
 
     async def request(self, method: str, url: str, /, body: bytes = b"", **headers: str) -> Answer:
-        """One request; a header is written with `_` for `-`."""
+        """Send a request. Underscores in header names become hyphens."""
         sent = [{"type": "http.request", "body": body, "more_body": False}]
         start: dict[str, Any] = {}
         chunks: list[bytes] = []
@@ -216,12 +218,12 @@ class Client:
     async def get(self, url: str, **headers: str) -> Answer:
         return await self.request("GET", url, b"", **headers)
 
-    async def post(self, url: str, told: object, **headers: str) -> Answer:
+    async def post(self, url: str, content: object, **headers: str) -> Answer:
         """Send JSON, as a program does."""
-        return await self.request("POST", url, json.dumps(told).encode(), content_type="application/json", **headers)
+        return await self.request("POST", url, json.dumps(content).encode(), content_type="application/json", **headers)
 
     async def submit(self, form: Form, button: str = "", **fields: str) -> Answer:
-        """Send a form of a page, as a browser does, with some fields filled in."""
+        """Submit a form like a browser, with some fields edited."""
         sent = {**form.fields, **{form.names[label]: value for label, value in fields.items()}, **form.button(button)}
         body = urlencode({name: value.replace("\n", "\r\n") for name, value in sent.items()})
         kind, site = "application/x-www-form-urlencoded", self.site
@@ -231,7 +233,7 @@ class Client:
 
     @asynccontextmanager
     async def follow(self, url: str, **headers: str) -> AsyncGenerator[AsyncIterator[Event]]:
-        """An event stream, until the block is left."""
+        """Open an event stream until the context exits."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         source, events = anyio.create_memory_object_stream[bytes](1000)
         left = anyio.Event()
@@ -251,8 +253,8 @@ class Client:
                 group.start_soon(self._serve, self.scope("GET", url, named), receive, send)
                 with anyio.fail_after(WAIT):
                     assert (await events.receive()).startswith(b": listening")
-                    async with aclosing(_events(events)) as told:
-                        yield told
+                    async with aclosing(_events(events)) as parsed:
+                        yield parsed
                     left.set()
 
 
@@ -266,7 +268,7 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event]:
 
 
 async def until(events: AsyncIterator[Event], name: str) -> Event:
-    """The next event of this name."""
+    """Return the next event with this name."""
     async for event in events:
         if event.name == name:
             return event
@@ -278,7 +280,7 @@ async def until(events: AsyncIterator[Event], name: str) -> Event:
 
 @dataclass
 class Form:
-    """A form as a browser has it: what it would send, and what its fields and buttons are called."""
+    """Parsed HTML form: the fields it submits, and the labels of its fields and buttons."""
 
     action: str
     fields: dict[str, str] = field(default_factory=dict[str, str])
@@ -294,12 +296,12 @@ class Form:
         return {name: value} if name else {}
 
     def choose(self, label: str, option: str) -> dict[str, str]:
-        """What to send so that a select stands at an option."""
+        """Return the field value that selects an option."""
         return {label: self.options[self.names[label]][option]}
 
 
 class _Reader(HTMLParser):
-    """Reads forms. Of the rules of HTML, those that forms of ours need."""
+    """Parser of HTML forms, limited to the elements that the templates use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -312,37 +314,37 @@ class _Reader(HTMLParser):
         self._labels: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._form = Form(told["action"])
+            self._form = Form(attributes["action"])
             self.forms.append(self._form)
         if self._form is None:
             return
-        self._begin(tag, told, self._form)
+        self._begin(tag, attributes, self._form)
 
-    def _begin(self, tag: str, told: dict[str, str], form: Form) -> None:
-        name = told.get("name", "")
-        if "id" in told:
-            self._ids[told["id"]] = name
-        if told.get("aria-invalid") == "true":
+    def _begin(self, tag: str, attributes: dict[str, str], form: Form) -> None:
+        name = attributes.get("name", "")
+        if "id" in attributes:
+            self._ids[attributes["id"]] = name
+        if attributes.get("aria-invalid") == "true":
             form.invalid.add(name)
         match tag:
             case "input":
-                form.fields[name] = told.get("value", "")
+                form.fields[name] = attributes.get("value", "")
             case "select":
                 self._name = name
-                form.names.setdefault(told.get("aria-label", ""), name)
+                form.names.setdefault(attributes.get("aria-label", ""), name)
             case "option":
-                self._text, self._value = [], told["value"]
-                form.fields.setdefault(self._name, told["value"])
-                if "selected" in told:
-                    form.fields[self._name] = told["value"]
+                self._text, self._value = [], attributes["value"]
+                form.fields.setdefault(self._name, attributes["value"])
+                if "selected" in attributes:
+                    form.fields[self._name] = attributes["value"]
             case "textarea":
                 self._name, self._text = name, []
             case "button":
-                self._text, self._name, self._value = [], name, told.get("value", "")
+                self._text, self._name, self._value = [], name, attributes.get("value", "")
             case "label":
-                self._text, self._value = [], told["for"]
+                self._text, self._value = [], attributes["for"]
             case _:
                 pass
 
@@ -374,7 +376,7 @@ class _Reader(HTMLParser):
 
 
 def forms_of(page: str) -> list[Form]:
-    """The forms of a page."""
+    """Return the forms of a page."""
     reader = _Reader()
     reader.feed(page.replace("\r\n", "\n").replace("\r", "\n"))
     reader.close()
@@ -382,7 +384,7 @@ def forms_of(page: str) -> list[Form]:
 
 
 def form_for(answer: Answer, call: str = "call_1") -> Form:
-    """The form of a call."""
+    """Return the form of a call."""
     (form,) = [form for form in answer.forms if form.fields.get("call") == call]
     return form
 

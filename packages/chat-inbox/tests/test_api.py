@@ -1,4 +1,4 @@
-"""What programs can do, route by route, and that every answer is as it is described."""
+"""JSON API: each route, and that responses match the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ async def version(client: Client) -> str:
     return str((await client.get(CALL)).json["version"])
 
 
-def described(inbox: Inbox, method: str, path: str, answer: Answer) -> list[str]:
-    """What is not as the description says."""
+def deviations(inbox: Inbox, method: str, path: str, answer: Answer) -> list[str]:
+    """Return how the response deviates from the OpenAPI description."""
     document: Any = inbox.openapi()
     responses = document["paths"][path][method]["responses"]
-    told = responses.get(str(answer.status), responses["default"])
-    (kind, content), *_ = told["content"].items()
+    response = responses.get(str(answer.status), responses["default"])
+    (kind, content), *_ = response["content"].items()
     assert answer.headers["content-type"].partition(";")[0] == kind
     return SchemaChecker({**content["schema"], "components": document["components"]}).problems(answer.json)
 
@@ -41,16 +41,16 @@ async def interrupted(store: MemoryStore) -> None:
         tool.lost("its process is gone")
 
 
-async def test_what_waits_is_listed(client: Client, inbox: Inbox) -> None:
+async def test_waiting_calls_are_listed(client: Client, inbox: Inbox) -> None:
     answer = await client.get("/api/waiting")
 
     (item,) = answer.json["waiting"]
     assert (item["conversation"], item["call"], item["waits_for"]) == ("chat-17", "call_1", "approval")
     assert item["arguments"]["cents"] == 4000
-    assert described(inbox, "get", "/api/waiting", answer) == []
+    assert deviations(inbox, "get", "/api/waiting", answer) == []
 
 
-async def test_the_list_has_as_many_as_are_asked_for(client: Client, store: MemoryStore) -> None:
+async def test_limit_bounds_the_list(client: Client, store: MemoryStore) -> None:
     await Bank().ask(store, "chat-18")
 
     assert len((await client.get("/api/waiting?limit=1")).json["waiting"]) == 1
@@ -59,42 +59,42 @@ async def test_the_list_has_as_many_as_are_asked_for(client: Client, store: Memo
     )
 
 
-async def test_what_has_not_changed_is_not_sent_again(client: Client) -> None:
+async def test_unchanged_resource_returns_304(client: Client) -> None:
     tag = (await client.get(ONE)).headers["etag"]
 
     assert (await client.get(ONE, if_none_match=tag)).status == 304
     assert (await client.get(ONE, if_none_match='W/"other"')).status == 200
 
 
-async def test_a_conversation_is_shown_with_what_waits_in_it(client: Client, inbox: Inbox) -> None:
+async def test_conversation_lists_its_waiting_calls(client: Client, inbox: Inbox) -> None:
     answer = await client.get(ONE)
 
     assert answer.json["person"] == "ana@example.com"
     assert [call["name"] for call in answer.json["waiting"]] == ["transfer"]
     assert answer.json["messages"]["version"] == 1
-    assert described(inbox, "get", "/api/conversations/{conversation}", answer) == []
+    assert deviations(inbox, "get", "/api/conversations/{conversation}", answer) == []
 
 
-async def test_a_call_is_shown_with_the_schema_of_its_tool(client: Client, inbox: Inbox) -> None:
+async def test_call_includes_the_schema_of_its_tool(client: Client, inbox: Inbox) -> None:
     answer = await client.get(CALL)
 
     assert set(answer.json["schema"]["properties"]) == {"to", "cents", "purpose", "speed", "items"}
-    assert described(inbox, "get", "/api/conversations/{conversation}/calls/{call}", answer) == []
+    assert deviations(inbox, "get", "/api/conversations/{conversation}/calls/{call}", answer) == []
 
 
-async def test_an_approved_call_runs_and_the_answer_is_stored(
+async def test_approved_call_runs_and_response_is_stored(
     client: Client, inbox: Inbox, store: MemoryStore, bank: Bank
 ) -> None:
     answer = await client.post(f"{CALL}/approve", {"version": await version(client), "note": "as agreed"})
 
-    assert described(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
+    assert deviations(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
     assert answer.json["decisions"][0]["by"] == "ana"
     assert answer.json["decisions"][0]["note"] == "as agreed"
     assert await until_answered(store) == ANSWER
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_an_edit_is_what_runs(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_edited_arguments_run(client: Client, store: MemoryStore, bank: Bank) -> None:
     arguments = {"to": "Maria", "cents": 12345678901234567890}
     answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
 
@@ -104,7 +104,7 @@ async def test_an_edit_is_what_runs(client: Client, store: MemoryStore, bank: Ba
     assert bank.paid == ["12345678901234567890 to Maria"]
 
 
-async def test_arguments_that_the_tool_does_not_take_decide_nothing(client: Client, store: MemoryStore) -> None:
+async def test_invalid_arguments_decide_nothing(client: Client, store: MemoryStore) -> None:
     arguments = {"to": "Maria", "cents": -1}
     answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
 
@@ -113,7 +113,7 @@ async def test_arguments_that_the_tool_does_not_take_decide_nothing(client: Clie
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_rejected_call_is_told_to_the_model(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_rejection_reaches_the_model(client: Client, store: MemoryStore, bank: Bank) -> None:
     await client.post(f"{CALL}/reject", {"version": await version(client), "reason": "not this month"})
 
     await until_answered(store)
@@ -121,25 +121,23 @@ async def test_a_rejected_call_is_told_to_the_model(client: Client, store: Memor
     assert "not this month" in bank.model.asked[-1].messages.tool("call_1").result_text()
 
 
-async def test_a_decision_can_be_left_for_a_worker(client: Client, store: MemoryStore) -> None:
+async def test_resume_false_leaves_the_run_to_a_worker(client: Client, store: MemoryStore) -> None:
     await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
 
     assert isinstance((await messages_of(store)).tool("call_1").status, Approved)
     assert [item.conversation for item in await store.due()] == ["chat-17"]
 
 
-async def test_a_conversation_goes_on_when_it_is_told_to(client: Client, inbox: Inbox, store: MemoryStore) -> None:
+async def test_resume_starts_a_run(client: Client, inbox: Inbox, store: MemoryStore) -> None:
     await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
     answer = await client.post(f"{ONE}/resume", {})
 
     assert answer.status == 202
-    assert described(inbox, "post", "/api/conversations/{conversation}/resume", answer) == []
+    assert deviations(inbox, "post", "/api/conversations/{conversation}/resume", answer) == []
     assert await until_answered(store) == ANSWER
 
 
-async def test_an_interrupted_call_runs_again_only_when_somebody_says_so(
-    client: Client, store: MemoryStore, bank: Bank
-) -> None:
+async def test_interrupted_call_runs_again_after_retry(client: Client, store: MemoryStore, bank: Bank) -> None:
     await interrupted(store)
     shown = (await client.get(CALL)).json
     assert (shown["waits_for"], shown["error"]) == ("interrupted", "its process is gone")
@@ -149,9 +147,7 @@ async def test_an_interrupted_call_runs_again_only_when_somebody_says_so(
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_an_interrupted_call_gets_the_result_that_somebody_looked_up(
-    client: Client, store: MemoryStore, bank: Bank
-) -> None:
+async def test_interrupted_call_can_be_completed(client: Client, store: MemoryStore, bank: Bank) -> None:
     await interrupted(store)
     body = {"version": await version(client), "result": {"receipt": 7}}
 
@@ -163,7 +159,7 @@ async def test_an_interrupted_call_gets_the_result_that_somebody_looked_up(
     assert bank.paid == []
 
 
-async def test_an_interrupted_call_is_said_to_have_failed(client: Client, store: MemoryStore) -> None:
+async def test_interrupted_call_can_be_failed(client: Client, store: MemoryStore) -> None:
     await interrupted(store)
     body = {"version": await version(client), "error": "it was never sent"}
 
@@ -172,14 +168,14 @@ async def test_an_interrupted_call_is_said_to_have_failed(client: Client, store:
     assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
 
 
-async def test_what_cannot_be_done_is_said_in_a_sentence(client: Client) -> None:
+async def test_impossible_action_returns_409(client: Client) -> None:
     answer = await client.post(f"{CALL}/retry", {"version": await version(client)})
 
     assert answer.status == 409
     assert answer.json["detail"].startswith("This cannot be done: ")
 
 
-async def test_a_page_that_is_old_decides_nothing_and_hears_who_decided(
+async def test_outdated_version_returns_409_with_the_decider(
     client: Client, inbox: Inbox, store: MemoryStore, bank: Bank
 ) -> None:
     seen = await version(client)
@@ -190,11 +186,11 @@ async def test_a_page_that_is_old_decides_nothing_and_hears_who_decided(
     assert answer.status == 409
     assert answer.headers["content-type"] == "application/problem+json"
     assert "ben@example.com rejected transfer" in answer.json["detail"]
-    assert described(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
+    assert deviations(inbox, "post", "/api/conversations/{conversation}/calls/{call}/approve", answer) == []
     assert bank.paid == []
 
 
-async def test_a_decision_names_what_it_has_seen(client: Client, store: MemoryStore) -> None:
+async def test_decision_requires_a_version(client: Client, store: MemoryStore) -> None:
     answer = await client.post(f"{CALL}/approve", {})
 
     assert answer.status == 400
@@ -213,23 +209,21 @@ async def test_a_decision_names_what_it_has_seen(client: Client, store: MemorySt
         ("approve", {"resume": "no"}, "resume"),
     ],
 )
-async def test_a_body_of_another_shape_decides_nothing(
-    client: Client, action: str, body: dict[str, object], field: str
-) -> None:
+async def test_invalid_body_decides_nothing(client: Client, action: str, body: dict[str, object], field: str) -> None:
     answer = await client.post(f"{CALL}/{action}", {"version": await version(client), **body})
 
     assert answer.status == 400
     assert list(answer.json["errors"]) == [field]
 
 
-async def test_a_body_that_is_no_json_decides_nothing(client: Client) -> None:
+async def test_malformed_json_decides_nothing(client: Client) -> None:
     for body in (b"{", b"[]", b'{"version": NaN}', b"\xff"):
         answer = await client.request("POST", f"{CALL}/approve", body, content_type="application/json")
         assert answer.status == 400
         assert answer.json["title"] == "Bad Request"
 
 
-async def test_a_form_of_another_site_is_not_taken_for_json(client: Client, store: MemoryStore) -> None:
+async def test_non_json_or_cross_site_post_is_rejected(client: Client, store: MemoryStore) -> None:
     body = f'{{"version": "{await version(client)}"}}'.encode()
     for headers in (
         {"content_type": "text/plain"},
@@ -241,7 +235,7 @@ async def test_a_form_of_another_site_is_not_taken_for_json(client: Client, stor
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
+async def test_get_decides_nothing(client: Client, store: MemoryStore) -> None:
     for action in ("approve", "reject", "retry", "fail", "complete"):
         answer = await client.get(f"{CALL}/{action}")
         assert answer.status in (404, 405)
@@ -250,7 +244,7 @@ async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox, store: MemoryStore) -> None:
+async def test_unauthenticated_request_returns_401(inbox: Inbox, store: MemoryStore) -> None:
     nobody = Client(inbox, person=None)
     for path in ("/api/waiting", "/api/waiting/stream", ONE, f"{ONE}/stream", CALL):
         assert (await nobody.get(path)).status == 401
@@ -259,7 +253,7 @@ async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox, store: MemorySt
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_person_sees_and_decides_what_they_may(store: MemoryStore, bank: Bank) -> None:
+async def test_authorize_limits_access(store: MemoryStore, bank: Bank) -> None:
     def own(person: str, in_charge: str | None) -> bool:
         return person == in_charge
 
@@ -275,14 +269,14 @@ async def test_a_person_sees_and_decides_what_they_may(store: MemoryStore, bank:
         assert len((await ana.get("/api/waiting")).json["waiting"]) == 1
 
 
-async def test_what_is_not_there_is_said_to_be_not_there(client: Client) -> None:
+async def test_unknown_conversation_or_call_returns_404(client: Client) -> None:
     assert (await client.get("/api/conversations/none")).json["status"] == 404
     assert (await client.get(f"{ONE}/calls/none")).json["status"] == 404
     assert (await client.get(f"{ONE}/calls/call_1,none")).json["status"] == 404
     assert (await client.get("/api/nothing")).json["detail"] == "There is nothing at this address."
 
 
-async def test_ids_of_any_letters_have_an_address(store: MemoryStore, bank: Bank) -> None:
+async def test_ids_with_special_characters_have_urls(store: MemoryStore, bank: Bank) -> None:
     name, call = "a/b?c#d,e %41 ü.", "f/g,h"
     other = Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER)
     await other.ask(store, name)
@@ -296,7 +290,7 @@ async def test_ids_of_any_letters_have_an_address(store: MemoryStore, bank: Bank
         assert (await client.get(one)).json["id"] == name
 
 
-async def test_the_stream_of_a_conversation_tells_the_answer_as_it_comes(client: Client) -> None:
+async def test_conversation_stream_delivers_text(client: Client) -> None:
     async with client.follow(f"{ONE}/stream") as events:
         await client.post(f"{CALL}/approve", {"version": await version(client)})
         texts: list[str] = []
@@ -312,7 +306,7 @@ async def test_the_stream_of_a_conversation_tells_the_answer_as_it_comes(client:
     assert ends == [{"outcome": "answered", "detail": "It is answered."}]
 
 
-async def test_the_stream_of_the_list_tells_that_it_has_changed(client: Client, store: MemoryStore) -> None:
+async def test_list_stream_reports_changes(client: Client, store: MemoryStore) -> None:
     async with client.follow("/api/waiting/stream") as events:
         await Bank().ask(MemoryStore(beside=store), "chat-18")
         await until(events, "changed")
@@ -320,16 +314,16 @@ async def test_the_stream_of_the_list_tells_that_it_has_changed(client: Client, 
     assert len((await client.get("/api/waiting")).json["waiting"]) == 2
 
 
-async def test_the_description_is_served(client: Client, inbox: Inbox) -> None:
+async def test_openapi_document_is_served(client: Client, inbox: Inbox) -> None:
     assert (await client.get("/openapi.json")).json == inbox.openapi()
 
 
-def test_half_a_character_does_not_break_an_answer() -> None:
+def test_lone_surrogate_is_encoded_in_json() -> None:
     assert json_response({"text": "\ud800"}).body == b'{"text":"\\ud800"}'
     assert short_hash(b"one") != short_hash(b"two")
 
 
-async def test_half_of_a_character_in_the_id_of_a_call_keeps_nobody_from_the_list(bank: Bank) -> None:
+async def test_lone_surrogate_in_call_id_is_listed(bank: Bank) -> None:
     store, call = MemoryStore(), "half \ud83d"
     await Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER).ask(store)
     client = Client(Inbox(store, authenticate=by_header))
@@ -339,7 +333,7 @@ async def test_half_of_a_character_in_the_id_of_a_call_keeps_nobody_from_the_lis
     assert (await client.get("/conversations/chat-17")).status == 200
 
 
-async def test_a_method_that_an_address_does_not_take_is_told_which_it_takes(client: Client) -> None:
+async def test_wrong_method_returns_405_with_allow(client: Client) -> None:
     answer = await client.request("DELETE", "/api/waiting")
 
     assert answer.status == 405

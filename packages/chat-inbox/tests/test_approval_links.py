@@ -1,4 +1,4 @@
-"""A link with a bound approval: it shows one call, decides it once, and nothing by being looked at."""
+"""Bound approval links: show one call, decide it once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def inbox(store: MemoryStore, bank: Bank) -> AsyncGenerator[Inbox]:
 
 @pytest.fixture
 def client(inbox: Inbox) -> Client:
-    """Somebody who is signed in nowhere."""
+    """Return a client that is not signed in."""
     return Client(inbox, person=None)
 
 
@@ -34,7 +34,7 @@ async def link(store: MemoryStore, **terms: Any) -> str:
     return f"/link?token={KEYS.bind('chat-17', await messages_of(store), ['call_1'], **terms)}"
 
 
-async def test_who_has_the_link_sees_the_call_and_approves_it(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_shows_and_approves_the_call(client: Client, store: MemoryStore, bank: Bank) -> None:
     page = await client.get(await link(store, person="ana@example.com"))
     assert page.status == 200
     assert "4000" in page.text
@@ -49,7 +49,7 @@ async def test_who_has_the_link_sees_the_call_and_approves_it(client: Client, st
     assert (await messages_of(store)).tool("call_1").decisions[0].by == "ana@example.com"
 
 
-async def test_looking_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_of_a_link_decides_nothing(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     for query in ("", "&action=approve", "&action=reject"):
         assert (await client.get(address + query)).status == 200
@@ -57,7 +57,7 @@ async def test_looking_decides_nothing(client: Client, store: MemoryStore) -> No
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_link_decides_once(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_decides_once(client: Client, store: MemoryStore, bank: Bank) -> None:
     address = await link(store, person="ana@example.com")
     (form,) = (await client.get(address)).forms
     await client.submit(form, "Approve")
@@ -70,7 +70,7 @@ async def test_a_link_decides_once(client: Client, store: MemoryStore, bank: Ban
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_link_rejects_with_a_reason(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_rejects_with_a_reason(client: Client, store: MemoryStore, bank: Bank) -> None:
     (form,) = (await client.get(await link(store))).forms
     await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
 
@@ -81,7 +81,7 @@ async def test_a_link_rejects_with_a_reason(client: Client, store: MemoryStore, 
     assert bank.paid == []
 
 
-async def test_a_link_that_allows_edits_has_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_with_edits_has_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
     (form,) = (await client.get(await link(store, edits=True))).forms
     wrong = await client.submit(form, "Approve", cents="-1")
     assert wrong.status == 422
@@ -94,7 +94,7 @@ async def test_a_link_that_allows_edits_has_a_form(client: Client, store: Memory
     assert bank.paid == ["35 to Maria"]
 
 
-async def test_a_link_that_allows_none_has_no_form_and_takes_none(client: Client, store: MemoryStore) -> None:
+async def test_reject_only_link_refuses_approval(client: Client, store: MemoryStore) -> None:
     (form,) = (await client.get(await link(store, allow=["reject"]))).forms
     assert set(form.fields) == {"token", "text"}
     form.buttons["Approve"] = ("action", "approve")
@@ -104,14 +104,14 @@ async def test_a_link_that_allows_none_has_no_form_and_takes_none(client: Client
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_link_for_somebody_else_decides_nothing(inbox: Inbox, store: MemoryStore) -> None:
+async def test_link_for_another_person_decides_nothing(inbox: Inbox, store: MemoryStore) -> None:
     address = await link(store, person="ana@example.com")
 
     assert (await Client(inbox, "ben@example.com").get(address)).status == 403
     assert (await Client(inbox, "ana@example.com").get(address)).status == 200
 
 
-async def test_a_link_that_was_changed_or_is_too_old_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_invalid_or_expired_link_decides_nothing(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     (form,) = (await client.get(address)).forms
     for token in ("", "nonsense", form.fields["token"][:-2] + "xx"):
@@ -131,7 +131,7 @@ def _past() -> datetime:
     return later(days=-1)
 
 
-async def test_a_link_to_what_was_deleted_says_so(client: Client, store: MemoryStore) -> None:
+async def test_link_to_a_deleted_conversation_returns_404(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     (form,) = (await client.get(address)).forms
     await store.delete("chat-17")
@@ -140,19 +140,19 @@ async def test_a_link_to_what_was_deleted_says_so(client: Client, store: MemoryS
     assert (await client.submit(form, "Approve")).status == 404
 
 
-async def test_a_link_from_another_sites_page_is_not_taken(client: Client, store: MemoryStore) -> None:
+async def test_cross_site_link_form_is_rejected(client: Client, store: MemoryStore) -> None:
     (form,) = (await client.get(await link(store))).forms
     client.site = "cross-site"
 
     assert (await client.submit(form, "Approve")).status == 403
 
 
-async def test_without_keys_there_are_no_links(store: MemoryStore) -> None:
+async def test_link_returns_404_without_keys(store: MemoryStore) -> None:
     assert (await Client(Inbox(store, authenticate=by_header)).get(await link(store))).status == 404
 
 
 @pytest.mark.parametrize("action", ["fail", "retry", "complete"])
-async def test_a_link_approves_only_where_approve_was_said(client: Client, store: MemoryStore, action: str) -> None:
+async def test_link_rejects_other_actions(client: Client, store: MemoryStore, action: str) -> None:
     (form,) = (await client.get(await link(store))).forms
     form.buttons["Other"] = ("action", action)
     form.fields |= {"text": "it failed", "result": "done"}
@@ -161,7 +161,7 @@ async def test_a_link_approves_only_where_approve_was_said(client: Client, store
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_link_to_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, bank: Bank) -> None:
+async def test_link_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     client = Client(Inbox(store, chat=bank.chat, authenticate=by_header, approvals=KEYS), person=None)
     (form,) = (await client.get(await link(store))).forms
 

@@ -1,4 +1,4 @@
-"""Whoever asks, a decision is made once, about what was seen, by somebody who may."""
+"""Decisions: recorded once, for the version that was seen, by authorized people."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ from inbox_helpers import CALL, Bank, messages_of
 pytestmark = pytest.mark.anyio
 
 
-def desk(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> ApprovalService:
-    """A desk that decides, and leaves running to others."""
+def make_service(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> ApprovalService:
+    """Return a service that starts runs only if a bank is given."""
     return ApprovalService(
         store, lambda _: None if bank is None else bank.chat, allow_everyone, lambda: datetime.now(UTC)
     )
 
 
-async def seen(store: MemoryStore | SqliteStore, *path: str) -> str:
+async def stored_version(store: MemoryStore | SqliteStore, *path: str) -> str:
     return compute_version((await messages_of(store)).tool(*path))
 
 
-async def test_a_decision_is_stored_with_who_made_it(store: MemoryStore) -> None:
-    saved = await desk(store).decide(
-        "ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve", note="agreed"), resume=False
+async def test_decision_is_stored_with_its_author(store: MemoryStore) -> None:
+    saved = await make_service(store).decide(
+        "ana",
+        "chat-17",
+        ("call_1",),
+        await stored_version(store, "call_1"),
+        Choice("approve", note="agreed"),
+        resume=False,
     )
 
     (decision,) = saved.messages.tool("call_1").decisions
@@ -41,37 +46,37 @@ async def test_a_decision_is_stored_with_who_made_it(store: MemoryStore) -> None
     assert isinstance((await messages_of(store)).tool("call_1").status, Approved)
 
 
-async def test_of_many_who_decide_at_once_one_is_heard_and_the_others_hear_of_it(tmp_path: object) -> None:
-    told: list[HTTPError] = []
+async def test_concurrent_decisions_store_one_and_refuse_the_rest(tmp_path: object) -> None:
+    refusals: list[HTTPError] = []
     async with SqliteStore(f"{tmp_path}/chats.db") as store, SqliteStore(f"{tmp_path}/chats.db") as other:
         await Bank().ask(store)
-        version = await seen(store, "call_1")
+        version = await stored_version(store, "call_1")
 
-        async def decide(person: str, desk: ApprovalService) -> None:
+        async def decide(person: str, service: ApprovalService) -> None:
             try:
-                await desk.decide(person, "chat-17", ("call_1",), version, Choice("reject"), resume=False)
+                await service.decide(person, "chat-17", ("call_1",), version, Choice("reject"), resume=False)
             except HTTPError as problem:
-                told.append(problem)
+                refusals.append(problem)
 
         async with anyio.create_task_group() as group:
             for number in range(6):
-                group.start_soon(decide, f"person-{number}", desk((store, other)[number % 2]))
+                group.start_soon(decide, f"person-{number}", make_service((store, other)[number % 2]))
         (decision,) = (await messages_of(store)).tool("call_1").decisions
 
-    assert len(told) == 5
-    assert {problem.status for problem in told} == {409}
-    assert all(f"{decision.by} rejected transfer" in problem.detail for problem in told)
+    assert len(refusals) == 5
+    assert {problem.status for problem in refusals} == {409}
+    assert all(f"{decision.by} rejected transfer" in problem.detail for problem in refusals)
 
 
-async def test_a_version_that_is_old_decides_nothing(store: MemoryStore) -> None:
+async def test_outdated_version_decides_nothing(store: MemoryStore) -> None:
     with pytest.raises(HTTPError) as caught:
-        await desk(store).decide("ana", "chat-17", ("call_1",), "1-old", Choice("approve"))
+        await make_service(store).decide("ana", "chat-17", ("call_1",), "1-old", Choice("approve"))
 
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> None:
+async def test_nested_call_is_decided_by_path() -> None:
     store, bank = MemoryStore(), Bank()
     inner = bank.chat.as_tool(name="bank", description="Moves money.")
     model = ScriptedProvider(FunctionCall("bank", {"request": "pay Maria"}, id="outer"), "Done.", by_history=True)
@@ -85,7 +90,7 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
 
     async with anyio.create_task_group() as group:
         at_work.runs.open(group)
-        version = await seen(store, *path)
+        version = await stored_version(store, *path)
         with pytest.raises(HTTPError, match="does not take these arguments"):
             wrong = Choice("approve", arguments={"to": "Maria", "cents": 0})
             await at_work.decide("ana", "chat-17", path, version, wrong)
@@ -96,8 +101,8 @@ async def test_a_call_within_a_chat_that_is_a_tool_is_decided_by_its_path() -> N
     assert (await messages_of(store)).tool("outer").resolved
 
 
-async def test_what_is_not_there_is_a_problem(store: MemoryStore) -> None:
-    one = desk(store)
+async def test_unknown_conversation_or_call_raises(store: MemoryStore) -> None:
+    one = make_service(store)
     for conversation in ("none", "a\0b", "\ud800"):
         with pytest.raises(HTTPError, match="There is no such conversation"):
             await one.snapshot("ana", conversation)
@@ -106,19 +111,21 @@ async def test_what_is_not_there_is_a_problem(store: MemoryStore) -> None:
             one.find_call(await one.snapshot("ana", "chat-17"), path)
 
 
-async def test_a_conversation_goes_on_only_where_there_is_a_chat(store: MemoryStore) -> None:
+async def test_resume_without_a_chat_raises(store: MemoryStore) -> None:
     with pytest.raises(HTTPError, match="has no chat to go on with"):
-        await desk(store).resume("ana", "chat-17")
+        await make_service(store).resume("ana", "chat-17")
 
 
-async def test_a_conversation_is_due_when_somebody_has_decided(store: MemoryStore) -> None:
-    one = desk(store)
+async def test_decided_conversation_is_due(store: MemoryStore) -> None:
+    one = make_service(store)
     assert not await one.is_due(await one.snapshot("ana", "chat-17"))
-    await one.decide("ana", "chat-17", ("call_1",), await seen(store, "call_1"), Choice("approve"), resume=False)
+    await one.decide(
+        "ana", "chat-17", ("call_1",), await stored_version(store, "call_1"), Choice("approve"), resume=False
+    )
     assert await one.is_due(await one.snapshot("ana", "chat-17"))
 
 
-async def test_only_what_a_person_may_see_waits_for_them() -> None:
+async def test_waiting_lists_only_visible_calls() -> None:
     store = MemoryStore()
     for number in range(3):
         await Bank(CALL).ask(store, f"chat-{number}", f"person-{number % 2}")
@@ -129,19 +136,19 @@ async def test_only_what_a_person_may_see_waits_for_them() -> None:
     assert await one.waiting("nobody") == []
 
 
-async def test_an_inbox_that_is_not_open_decides_nothing(store: MemoryStore, bank: Bank) -> None:
-    version = await seen(store, "call_1")
+async def test_decide_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
+    version = await stored_version(store, "call_1")
 
     with pytest.raises(UsageError, match="the inbox is not open"):
-        await desk(store, bank).decide("ana", "chat-17", ("call_1",), version, Choice("approve"))
+        await make_service(store, bank).decide("ana", "chat-17", ("call_1",), version, Choice("approve"))
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
 @pytest.mark.parametrize("choice", [Choice("fail", text="no"), Choice("complete", result=1), Choice("retry")])
-async def test_only_what_was_interrupted_is_told_how_it_ended(store: MemoryStore, choice: Choice) -> None:
-    version = await seen(store, "call_1")
+async def test_only_interrupted_calls_can_be_completed_failed_or_retried(store: MemoryStore, choice: Choice) -> None:
+    version = await stored_version(store, "call_1")
 
     with pytest.raises(HTTPError, match="transfer was not interrupted; approve or reject it") as caught:
-        await desk(store).decide("ana", "chat-17", ("call_1",), version, choice, resume=False)
+        await make_service(store).decide("ana", "chat-17", ("call_1",), version, choice, resume=False)
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -1,4 +1,4 @@
-"""BackgroundRuns go on by themselves, tell whoever listens, and end in words."""
+"""Background runs and their event channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
 from chat_inbox.background_runs import BackgroundRuns, Channel
 from chat_store import MemoryStore, OpenConversation
-from inbox_helpers import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_so
+from inbox_helpers import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_condition
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ def names(channel: Channel, number: int = 0) -> list[str]:
     return [item.name for item in told]
 
 
-def test_a_channel_has_what_was_told_since_and_says_where_that_is_gone() -> None:
+def test_events_after_returns_none_for_dropped_events() -> None:
     channel = Channel()
     channel.begin_run(Messages.from_user("hello"))
     place = channel.number
@@ -65,7 +65,7 @@ def test_a_channel_has_what_was_told_since_and_says_where_that_is_gone() -> None
     assert channel.live_text == ""
 
 
-def test_a_channel_that_nobody_reads_does_not_grow_for_ever() -> None:
+def test_channel_buffer_is_bounded() -> None:
     channel = Channel()
     for _ in range(10_000):
         channel.publish("changed")
@@ -76,7 +76,7 @@ def test_a_channel_that_nobody_reads_does_not_grow_for_ever() -> None:
     assert [item.number for item in last] == list(range(9_901, 10_001))
 
 
-def test_text_that_a_retry_made_void_is_forgotten() -> None:
+def test_retry_discards_streamed_text() -> None:
     channel = Channel()
     channel.begin_run(Messages.from_user("hello"))
     channel.handle_event(TextDelta("half an ans"))
@@ -86,7 +86,7 @@ def test_text_that_a_retry_made_void_is_forgotten() -> None:
     assert channel.live_text == "whole"
 
 
-def test_text_that_is_in_the_history_already_is_not_shown_twice() -> None:
+def test_text_in_the_history_is_not_live() -> None:
     channel, messages = Channel(), Messages.from_user("hello")
     channel.begin_run(messages)
     channel.handle_event(TextDelta("whole"))
@@ -95,7 +95,7 @@ def test_text_that_is_in_the_history_already_is_not_shown_twice() -> None:
     assert channel.live_text == ""
 
 
-def test_what_a_chat_within_says_is_not_the_answer() -> None:
+def test_inner_text_is_not_live_text() -> None:
     channel = Channel()
     channel.begin_run(Messages.from_user("hello"))
     place = channel.number
@@ -106,7 +106,7 @@ def test_what_a_chat_within_says_is_not_the_answer() -> None:
     assert names(channel, place) == ["changed"]
 
 
-async def test_a_decided_call_runs_and_the_outcome_is_told(store: MemoryStore, bank: Bank) -> None:
+async def test_approved_call_runs_and_outcome_is_published(store: MemoryStore, bank: Bank) -> None:
     await approved(store)
     async with running(store, bank) as runs:
         assert runs.start("chat-17")
@@ -117,7 +117,7 @@ async def test_a_decided_call_runs_and_the_outcome_is_told(store: MemoryStore, b
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_start_during_a_run_starts_no_second_run(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, begun = anyio.Event(), anyio.Event()
 
     async def wait() -> None:
@@ -143,18 +143,18 @@ async def test_a_run_that_is_live_is_not_begun_twice(store: MemoryStore, monkeyp
         gate.set()
         await until_answered(store)
 
-    assert opened == 2  # once for the decision, and once to look whether anything was decided meanwhile
+    assert opened == 2  # for the first decision, and for the decisions during the run
     assert len(bank.model.asked) == 1
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_what_is_decided_while_a_run_ends_is_not_forgotten() -> None:
+async def test_decision_at_the_end_of_a_run_is_picked_up() -> None:
     store, bank = MemoryStore(), Bank([CALL, OTHER], "Both are settled.")
     await bank.ask(store)
     await approved(store, "call_1")
     async with running(store, bank) as runs:
         runs.start("chat-17")
-        await until_so(store, "chat-17", lambda messages: messages.tool("call_1").resolved)
+        await until_condition(store, "chat-17", lambda messages: messages.tool("call_1").resolved)
         await approved(store, "call_2")
         runs.start("chat-17")
         assert await until_answered(store) == "Both are settled."
@@ -162,7 +162,7 @@ async def test_what_is_decided_while_a_run_ends_is_not_forgotten() -> None:
     assert sorted(bank.paid) == ["4000 to Maria", "900 to Ben"]
 
 
-async def test_an_error_ends_a_run_in_words_and_the_next_one_goes_on(store: MemoryStore) -> None:
+async def test_failed_run_reports_its_error_and_can_resume(store: MemoryStore) -> None:
     bank = Bank(CALL, Answer((ANSWER,), error=StreamTruncatedError("the line broke"), fail_after=1))
     await approved(store)
     async with running(store, bank) as runs:
@@ -180,9 +180,7 @@ async def test_an_error_ends_a_run_in_words_and_the_next_one_goes_on(store: Memo
     assert again.paid == []
 
 
-async def test_an_error_that_nobody_expected_tells_its_name_and_no_more(
-    store: MemoryStore, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unexpected_error_shows_only_its_type(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
     async def fall() -> None:
         msg = "secret"
         raise RuntimeError(msg)
@@ -199,7 +197,7 @@ async def test_an_error_that_nobody_expected_tells_its_name_and_no_more(
     assert "secret" in caplog.text
 
 
-async def test_what_another_process_is_at_is_taken_over_when_it_has_let_go(store: MemoryStore, bank: Bank) -> None:
+async def test_run_starts_after_another_process_releases_the_conversation(store: MemoryStore, bank: Bank) -> None:
     await approved(store)
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         await elsewhere.claim()
@@ -216,7 +214,7 @@ async def test_what_another_process_is_at_is_taken_over_when_it_has_let_go(store
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_chat_that_does_not_stream_goes_on_too(store: MemoryStore, bank: Bank) -> None:
+async def test_chat_without_streaming_runs(store: MemoryStore, bank: Bank) -> None:
     class Whole:
         metadata = bank.model.metadata
         complete = bank.model.complete
@@ -233,21 +231,21 @@ async def test_a_chat_that_does_not_stream_goes_on_too(store: MemoryStore, bank:
     assert runs.channel("chat-17").outcome == "answered"
 
 
-async def test_without_a_chat_nothing_runs(store: MemoryStore) -> None:
+async def test_start_returns_false_without_a_chat(store: MemoryStore) -> None:
     runs = BackgroundRuns(store, lambda _: None)
 
     assert not runs.start("chat-17")
     assert not runs.can_run("chat-17")
 
 
-async def test_an_inbox_that_is_not_open_says_what_to_do(store: MemoryStore, bank: Bank) -> None:
+async def test_start_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     runs = BackgroundRuns(store, lambda _: bank.chat)
 
     with pytest.raises(UsageError, match="the inbox is not open: serve it directly"):
         runs.start("chat-17")
 
 
-async def test_channels_that_nobody_needs_are_forgotten(store: MemoryStore) -> None:
+async def test_idle_channels_are_evicted(store: MemoryStore) -> None:
     runs = BackgroundRuns(store, lambda _: None)
     kept = runs.channel("followed")
     with kept.count_follower():

@@ -1,4 +1,4 @@
-"""A page shows what was said and done, in order, each under a key that stays."""
+"""View model of the conversation page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def waiting(name: str) -> Tool:
     return tool
 
 
-def test_every_part_is_shown_as_what_it_is() -> None:
+def test_each_part_type_has_its_item() -> None:
     parts: list[Part] = [
         Text("words"),
         Reasoning("thoughts"),
@@ -63,14 +63,14 @@ def test_every_part_is_shown_as_what_it_is() -> None:
     ]
 
 
-def test_who_spoke_is_named() -> None:
+def test_items_name_the_role() -> None:
     messages = Messages.from_system("rules").user("hello")
     messages.append("user", Turn([Text("again")], by="engine"))
 
     assert [item.role for item in items(messages)[0]] == ["Instructions", "User", "Library"]
 
 
-def test_what_a_chat_within_said_stands_below_its_call() -> None:
+def test_inner_conversation_follows_its_call() -> None:
     inner = waiting("inner")
     outer = Tool(
         FunctionCall("ask", {}), id="outer", status=Suspended(Messages([Content.of("model", "I will.", inner)]))
@@ -84,7 +84,7 @@ def test_what_a_chat_within_said_stands_below_its_call() -> None:
     assert call.form is not None
 
 
-def test_the_last_turns_are_shown_and_all_that_waits() -> None:
+def test_last_turns_and_waiting_calls_are_shown() -> None:
     messages = Messages()
     for number in range(100):
         messages.user(f"{number}")
@@ -98,7 +98,7 @@ def test_the_last_turns_are_shown_and_all_that_waits() -> None:
     assert items(early)[1] == 1
 
 
-def test_a_key_stays_and_a_version_moves_with_what_happens() -> None:
+def test_item_key_is_stable_and_version_changes() -> None:
     tool = waiting("call_1")
     messages = Messages([Content.of("model", "Somebody must allow it.", tool)])
     before, _ = items(messages)

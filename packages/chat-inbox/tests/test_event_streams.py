@@ -1,4 +1,4 @@
-"""An event stream goes on where it was left, and says so where it cannot."""
+"""Server-sent event streams: resuming, missed events and followers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Served:
-    """A channel, followed by whoever asks."""
+    """ASGI application that streams one channel."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.runs = BackgroundRuns(store, lambda _: None)
@@ -30,7 +30,7 @@ class Served:
         await self.streams.respond(request, self.channel, "chat-17")(scope, receive, send)
 
 
-async def test_who_comes_back_gets_what_they_missed(store: MemoryStore) -> None:
+async def test_reconnecting_client_receives_missed_events(store: MemoryStore) -> None:
     served = Served(store)
     served.channel.begin_run(Messages.from_user("hello"))
     position = served.streams.format_position(served.channel)
@@ -50,7 +50,7 @@ async def test_who_comes_back_gets_what_they_missed(store: MemoryStore) -> None:
 @pytest.mark.parametrize(
     "position", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", "", "boot-" + "9" * 5000]
 )
-async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStore, position: str) -> None:
+async def test_unknown_position_yields_changed(store: MemoryStore, position: str) -> None:
     served = Served(store)
     served.channel.begin_run(Messages.from_user("hello"))
     served.channel.publish_change()
@@ -60,7 +60,7 @@ async def test_who_asks_for_what_is_gone_is_told_to_read_again(store: MemoryStor
         assert (await anext(events)).name == "changed"
 
 
-async def test_who_leaves_is_not_counted_any_more(store: MemoryStore) -> None:
+async def test_disconnected_client_is_not_a_follower(store: MemoryStore) -> None:
     served = Served(store)
     served.channel.begin_run(Messages.from_user("hello"))
     async with Client(served).follow("/?after=boot-0") as events:
@@ -70,7 +70,7 @@ async def test_who_leaves_is_not_counted_any_more(store: MemoryStore) -> None:
     assert served.channel.followers == 0
 
 
-async def test_a_page_that_was_read_before_a_change_is_told_of_it(store: MemoryStore, bank: Bank) -> None:
+async def test_page_read_before_a_change_receives_changed(store: MemoryStore, bank: Bank) -> None:
     cursor = (await store.changes()).cursor
     async with Inbox(store, authenticate=by_header) as inbox:
         async with MemoryStore(beside=store).open("chat-17") as elsewhere:
@@ -79,7 +79,7 @@ async def test_a_page_that_was_read_before_a_change_is_told_of_it(store: MemoryS
             assert (await anext(events)).name == "changed"
 
 
-async def test_one_who_comes_late_is_told_and_nobody_else(store: MemoryStore) -> None:
+async def test_outdated_page_alone_receives_changed(store: MemoryStore) -> None:
     served = Served(store)
     position = served.streams.format_position(served.channel)
     async with Client(served).follow(f"/?after={position}&cursor=none") as events:

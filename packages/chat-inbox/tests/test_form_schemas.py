@@ -1,4 +1,4 @@
-"""What a form is made from: of a schema, the type, what it lists, and what a person should know."""
+"""The subset of JSON Schema that forms use."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def shape(schema: Schema, root: Schema | None = None) -> FieldSchema:
         ({"type": "unheard-of"}, "other", False),
     ],
 )
-def test_a_schema_has_one_type_beside_null_or_is_something_else(schema: Schema, kind: str, nullable: bool) -> None:
+def test_schema_kind_is_its_only_non_null_type(schema: Schema, kind: str, nullable: bool) -> None:
     found = shape(schema)
 
     assert (found.kind, found.nullable) == (kind, nullable)
 
 
-def test_a_reference_leads_within_the_schema_and_what_stands_beside_it_goes_over_it() -> None:
+def test_local_reference_is_merged_with_its_siblings() -> None:
     root: Schema = {"$defs": {"a/b~c": {"type": "integer", "description": "inner"}}}
     found = shape({"$ref": "#/$defs/a~1b~0c", "description": "outer"}, root)
 
@@ -39,7 +39,7 @@ def test_a_reference_leads_within_the_schema_and_what_stands_beside_it_goes_over
     assert shape({"allOf": [{"$ref": "#/$defs/a~1b~0c"}]}, root).kind == "integer"
 
 
-def test_a_reference_in_a_circle_or_to_elsewhere_is_something_else() -> None:
+def test_cyclic_or_external_reference_has_kind_other() -> None:
     root: Schema = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
 
     assert shape({"$ref": "#/$defs/a"}, root).kind == "other"
@@ -47,7 +47,7 @@ def test_a_reference_in_a_circle_or_to_elsewhere_is_something_else() -> None:
     assert shape({"$ref": "#/$defs/none"}, root).kind == "other"
 
 
-def test_a_value_shows_which_of_several_types_is_meant() -> None:
+def test_for_value_selects_the_matching_branch() -> None:
     found = shape({"anyOf": [{"type": "string", "pattern": "x"}, {"type": "integer"}], "description": "either"})
 
     assert found.for_value("a").kind == "string"
@@ -57,23 +57,23 @@ def test_a_value_shows_which_of_several_types_is_meant() -> None:
     assert shape({"type": ["integer", "string"]}).for_value("a").kind == "string"
 
 
-def test_the_bounds_are_said() -> None:
+def test_help_lists_the_bounds() -> None:
     assert shape({"type": "integer", "minimum": 1, "maximum": 9}).help == "at least 1 · at most 9"
 
 
-def test_what_is_listed_is_an_option() -> None:
+def test_enum_and_const_become_options() -> None:
     assert shape({"const": 1}).options == (1,)
     assert shape({"type": "boolean"}).options == (True, False)
     assert shape({"type": "string"}).options is None
 
 
-def test_a_list_of_places_has_no_one_kind_of_item() -> None:
+def test_tuple_array_has_no_common_item_schema() -> None:
     places: Schema = {"type": "array", "prefixItems": [True], "items": {"type": "string"}}
     assert shape(places).items is None
     assert shape({"type": "array", "items": True}).items is None
 
 
-def test_every_value_has_a_type() -> None:
+def test_json_type_names_every_value() -> None:
     values: list[object] = [True, 1, 1.5, "", {}, [], None]
     kinds = [json_type(value) for value in values]
 

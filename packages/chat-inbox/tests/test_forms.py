@@ -1,4 +1,4 @@
-"""A form says what will run, changes what was touched and nothing else, and tells what will not do where it stands."""
+"""Forms: building, parsing, validation errors, and round trips through HTML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Schema = dict[str, object]
 
 
 def shown(field: Field) -> Form:
-    """The form, as a browser has it: through the template, and through HTML."""
+    """Render a form to HTML and parse it like a browser."""
     macros = get_environment().from_string(
         '{% import "form.html" as f %}<form action="x">{{ f.arguments(form, "x-") }}</form>'
     )
@@ -37,13 +37,13 @@ def shown(field: Field) -> Form:
 
 
 def sent(form: Form, **changes: str) -> dict[str, str]:
-    """What a browser sends: line ends become those of the network."""
+    """Return the fields that a browser submits, with CRLF line endings."""
     fields = {**form.fields, **{form.names[label]: value for label, value in changes.items()}}
     return {name: value.replace("\n", "\r\n") for name, value in fields.items()}
 
 
 def edited(schema: Schema, arguments: Mapping[str, object], **changes: str) -> tuple[dict[str, object], list[str]]:
-    """The arguments after some fields were filled in, and what is wrong."""
+    """Return the arguments and the errors after some fields were edited."""
     field = build_form(schema, arguments)
     value = read_form(field, sent(shown(field), **changes))
     return value, [f"{item.path}: {item.error}" for item in invalid_fields(field)]
@@ -57,7 +57,7 @@ def of(required: list[str] | None = None, **properties: object) -> Schema:
 TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 
 
-def test_each_kind_has_its_own_field() -> None:
+def test_field_kind_follows_schema_and_value() -> None:
     schema = of(
         a=TEXT,
         b=WHOLE,
@@ -76,18 +76,18 @@ def test_each_kind_has_its_own_field() -> None:
     assert [child.kind for child in form.children] == kinds
 
 
-def test_a_field_that_is_written_into_is_what_changes() -> None:
+def test_only_edited_field_changes() -> None:
     schema = of(to=TEXT, cents=WHOLE)
 
     assert edited(schema, {"to": "Maria", "cents": 4000}, cents="3500") == ({"to": "Maria", "cents": 3500}, [])
 
 
-def test_a_number_of_any_length_is_read() -> None:
+def test_integer_of_any_length_is_parsed() -> None:
     assert edited(of(n=WHOLE), {"n": 1}, n="123456789012345678901234567890")[0] == {"n": 123456789012345678901234567890}
 
 
 @pytest.mark.parametrize("text", ["", "many", "1.5", "0x10", "1_000", "٣", "9" * 5000])
-def test_what_is_no_whole_number_is_told_at_its_field(text: str) -> None:
+def test_invalid_integer_is_reported_at_its_field(text: str) -> None:
     value, errors = edited(of(n=WHOLE), {"n": 1}, n=text)
 
     assert value == {"n": 1}
@@ -96,7 +96,7 @@ def test_what_is_no_whole_number_is_told_at_its_field(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("-1.5", -1.5), (".5", 0.5), ("2e3", 2000.0)])
-def test_a_number_is_read(text: str, number: float) -> None:
+def test_number_is_parsed(text: str, number: float) -> None:
     value, errors = edited(of(n=NUMBER), {"n": 7.25}, n=text)
 
     assert is_same_json(value, {"n": number})
@@ -104,23 +104,23 @@ def test_a_number_is_read(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e999", "NaN", "Infinity", "1,5"])
-def test_what_json_has_no_number_for_is_refused(text: str) -> None:
+def test_number_outside_json_is_rejected(text: str) -> None:
     assert len(edited(of(n=NUMBER), {"n": 1.0}, n=text)[1]) == 1
 
 
-def test_a_choice_has_the_values_themselves() -> None:
+def test_choice_returns_the_listed_value() -> None:
     field = build_form(of(v={"enum": [1, "1", None, True]}), {"v": 1})
     form = shown(field)
     name = form.names["v"]
 
-    assert list(form.options[name]) == ["1", "null", "true"]  # the text 1 and the number look alike, and are two
+    assert list(form.options[name]) == ["1", "null", "true"]  # the text and the number 1 are distinct options
     assert read_form(field, {name: "1"}) == {"v": "1"}
     assert read_form(field, {name: "3"}) == {"v": True}
     assert read_form(field, {name: "9"}) == {"v": 1}
     assert field.children[0].error == "choose one of those that are listed"
 
 
-def test_null_and_nothing_are_two_things() -> None:
+def test_null_and_absent_differ() -> None:
     schema = of([], a={"type": ["string", "null"]}, b={"anyOf": [WHOLE, {"type": "null"}], "default": None})
     field = build_form(schema, {"b": None})
     form = shown(field)
@@ -131,11 +131,11 @@ def test_null_and_nothing_are_two_things() -> None:
     assert read_form(field, {**sent(form), f"{a}.state": "value", f"{b}.state": "value", b: "5"}) == {"a": "", "b": 5}
 
 
-def test_who_writes_into_an_empty_field_means_what_they_write() -> None:
+def test_text_in_an_absent_field_sets_the_value() -> None:
     assert edited(of([], note=TEXT), {}, note="soon")[0] == {"note": "soon"}
 
 
-def test_objects_and_lists_keep_what_has_no_field() -> None:
+def test_objects_and_lists_keep_values_without_a_field() -> None:
     schema = of(order=of(["id"], id=WHOLE), lines={"type": "array", "items": of(name=TEXT)})
     arguments = {"order": {"id": 1, "extra": [1, {"deep": None}]}, "lines": [{"name": "a", "more": 1.0}]}
 
@@ -145,7 +145,7 @@ def test_objects_and_lists_keep_what_has_no_field() -> None:
     )
 
 
-def test_an_item_is_added_and_another_one_removed() -> None:
+def test_list_items_can_be_added_and_removed() -> None:
     field = build_form(of(tags={"type": "array", "items": TEXT}), {"tags": ["a", "b"]})
     form = shown(field)
     read_form(field, {**sent(form), **form.button("Add an item to tags")})
@@ -158,39 +158,39 @@ def test_an_item_is_added_and_another_one_removed() -> None:
 
 
 @pytest.mark.parametrize("count", ["999999", "9" * 50, "9" * 5000, "-1", "x"])
-def test_a_list_does_not_grow_because_somebody_says_so(count: str) -> None:
+def test_submitted_item_count_is_bounded(count: str) -> None:
     field = build_form(of(tags={"type": "array", "items": TEXT}), {"tags": ["a"]})
 
     assert read_form(field, {"f-0.count": count}) == {"tags": ["a"]}
     assert len(field.children[0].children) < 300
 
 
-def test_a_long_list_is_json() -> None:
+def test_long_list_is_edited_as_json() -> None:
     field = build_form(of(n={"type": "array", "items": WHOLE}), {"n": list(range(100))})
 
     assert field.children[0].kind == "json"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1,]", "NaN", "1e999", "[" * 20000])
-def test_json_that_is_none_is_told_at_its_field(text: str) -> None:
+def test_invalid_json_is_reported_at_its_field(text: str) -> None:
     value, errors = edited(of(data={}), {"data": {"a": 1}}, data=text)
 
     assert value == {"data": {"a": 1}}
     assert len(errors) == 1
 
 
-def test_json_that_was_written_is_read() -> None:
+def test_edited_json_is_parsed() -> None:
     assert edited(of(data={}), {"data": 1}, data='[null, "ü", 1e3]')[0] == {"data": [None, "ü", 1000.0]}
 
 
-def test_a_tool_that_is_not_known_is_one_field_of_json() -> None:
+def test_form_without_schema_is_one_json_field() -> None:
     field = build_form(None, {"a": 1})
 
     assert field.kind == "json"
     assert read_form(field, {"f": '{"a": 2}'}) == {"a": 2}
 
 
-def test_further_properties_are_an_object() -> None:
+def test_further_properties_must_be_an_object() -> None:
     schema = {**of(a=TEXT), "additionalProperties": WHOLE}
 
     assert edited(schema, {"a": "", "b": 1}, **{"further properties": '{"c": 2}'})[0] == {"a": "", "c": 2}
@@ -199,20 +199,20 @@ def test_further_properties_are_an_object() -> None:
     ]
 
 
-def test_a_value_of_another_type_than_its_schema_says_stays_what_it_is() -> None:
+def test_value_that_violates_its_schema_is_kept() -> None:
     assert edited(of(n=WHOLE, s=TEXT), {"n": "12", "s": 1}) == ({"n": "12", "s": 1}, [])
 
 
 @pytest.mark.parametrize(
     "text", ["\r", "a\r\nb", "\n\na", " ", "\t", "\0", "\ud800", "\x0c", "é", "e\u0301", "🏳️‍🌈", "<b>&amp;"]
 )
-def test_text_survives_the_way_through_a_browser(text: str) -> None:
+def test_text_survives_a_browser_round_trip(text: str) -> None:
     arguments = {"s": text, "j": {"deep": text}}
 
     assert edited(of(s=TEXT, j={}), arguments) == (arguments, [])
 
 
-def test_what_the_tool_refuses_stands_at_its_field() -> None:
+def test_tool_errors_are_attached_to_their_fields() -> None:
     field = build_form(of(lines={"type": "array", "items": of(name=TEXT)}), {"lines": [{"name": "a"}]})
     attach_errors(field, {"lines[0].name": "too short", "lines[0].other": "missing", "": "all wrong"})
 
@@ -223,14 +223,14 @@ def test_what_the_tool_refuses_stands_at_its_field() -> None:
     ]
 
 
-def test_a_wrong_field_says_so_to_a_screen_reader() -> None:
+def test_invalid_field_is_marked_for_screen_readers() -> None:
     field = build_form(of(n=WHOLE), {"n": 1})
     read_form(field, {"f-0": "many"})
 
     assert shown(field).invalid == {"f-0"}
 
 
-def test_a_schema_that_contains_itself_has_a_form() -> None:
+def test_recursive_schema_has_a_form() -> None:
     node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}}}
     schema: Schema = {**of(node={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}}
     arguments = {"node": {"next": {"next": None}}}
@@ -238,7 +238,7 @@ def test_a_schema_that_contains_itself_has_a_form() -> None:
     assert edited(schema, arguments) == (arguments, [])
 
 
-def test_places_and_json_are_written_for_people() -> None:
+def test_paths_and_json_are_formatted_for_display() -> None:
     assert format_path(("items", 2, "price")) == "items[2].price"
     assert format_json({"a": "ü"}) == '{\n  "a": "ü"\n}'
     assert format_json("\ud800") == '"\\ud800"'
@@ -270,7 +270,7 @@ SCHEMAS = st.recursive(
 
 
 def value_of(schema: object) -> st.SearchStrategy[object]:  # noqa: PLR0911 - a table, one line for each type
-    """Mostly values that the schema means, and some that it does not."""
+    """Return values that mostly satisfy the schema."""
     told = cast("Schema", schema)
     if "enum" in told:
         return st.sampled_from(cast("list[object]", told["enum"])) | VALUES
@@ -308,7 +308,7 @@ def calls(draw: st.DrawFn) -> tuple[Schema, dict[str, object]]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=200)
 @given(calls())
-def test_a_form_that_nobody_touched_changes_nothing(call: tuple[Schema, dict[str, object]]) -> None:
+def test_unedited_form_returns_the_original_arguments(call: tuple[Schema, dict[str, object]]) -> None:
     schema, arguments = call
     field = build_form(schema, arguments)
     value = read_form(field, sent(shown(field)))
@@ -319,9 +319,7 @@ def test_a_form_that_nobody_touched_changes_nothing(call: tuple[Schema, dict[str
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(calls(), st.dictionaries(st.integers(0, 20), st.text(max_size=20)))
-def test_whatever_is_sent_is_json_or_told_to_be_wrong(
-    call: tuple[Schema, dict[str, object]], wild: dict[int, str]
-) -> None:
+def test_submitted_form_yields_json_or_errors(call: tuple[Schema, dict[str, object]], wild: dict[int, str]) -> None:
     schema, arguments = call
     field = build_form(schema, arguments)
     names = sorted(shown(field).fields)
@@ -334,7 +332,7 @@ def test_whatever_is_sent_is_json_or_told_to_be_wrong(
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\u2060", "\ufeff", "\xad", "\U000e0041"])
-def test_what_nobody_would_see_in_a_text_stands_there_as_its_escape(hidden: str) -> None:
+def test_invisible_characters_are_shown_as_escapes(hidden: str) -> None:
     text = f"Zoë {hidden}gro.elpmaxe"
     form = shown(build_form(of(to={"type": "string"}), {"to": text}))
     written = form.fields[form.names["to"]]
@@ -346,6 +344,6 @@ def test_what_nobody_would_see_in_a_text_stands_there_as_its_escape(hidden: str)
     assert format_line(text) == written
 
 
-def test_a_line_is_a_text_as_it_is_or_json() -> None:
+def test_format_line_returns_visible_text_or_json() -> None:
     assert format_line("שלום\n 👨‍👩‍👧") == "שלום 👨‍👩‍👧"
     assert format_line({"a": [1, "\u202e"]}) == '{ "a": [ 1, "\\u202e" ] }'

@@ -1,11 +1,11 @@
-"""A refusal is a status and a sentence, for programs as the RFC has it."""
+"""HTTP errors as problem details."""
 
 from __future__ import annotations
 
 from chat_inbox.http_errors import HTTPError
 
 
-def test_a_problem_is_a_document() -> None:
+def test_http_error_has_a_problem_document() -> None:
     assert HTTPError(409, "ana was faster.").document == {
         "type": "about:blank",
         "title": "Conflict",

@@ -1,4 +1,4 @@
-"""An application: served on its own or mounted, opened once, and closed in order."""
+"""Inbox application: standalone and mounted, opening and closing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Lifespan:
-    """A server's side of a lifespan."""
+    """Server side of the ASGI lifespan protocol."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -46,9 +46,7 @@ class Lifespan:
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-async def test_it_is_served_on_its_own_or_within_another_application(
-    store: MemoryStore, bank: Bank, mounted: bool
-) -> None:
+async def test_inbox_runs_standalone_or_mounted(store: MemoryStore, bank: Bank, mounted: bool) -> None:
     inbox = Inbox(store, chat=bank.chat, authenticate=by_header)
     app: ASGIApp = Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan) if mounted else inbox
     root = "/inbox" if mounted else ""
@@ -70,14 +68,14 @@ async def test_it_is_served_on_its_own_or_within_another_application(
     assert server.told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-async def test_it_is_opened_once(store: MemoryStore) -> None:
+async def test_second_open_raises_usage_error(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header) as inbox:
         with pytest.raises(UsageError, match="already open"):
             async with inbox:
                 pass
 
 
-async def test_runs_that_are_live_may_end_before_it_is_closed(store: MemoryStore) -> None:
+async def test_close_waits_for_active_runs(store: MemoryStore) -> None:
     begun = anyio.Event()
 
     async def say() -> None:
@@ -95,7 +93,7 @@ async def test_runs_that_are_live_may_end_before_it_is_closed(store: MemoryStore
     assert (await messages_of(store))[-1].text == ANSWER
 
 
-async def test_a_run_that_does_not_end_is_cancelled_and_loses_nothing(store: MemoryStore) -> None:
+async def test_close_cancels_runs_after_the_grace_period(store: MemoryStore) -> None:
     begun = anyio.Event()
 
     async def hang() -> None:
@@ -113,7 +111,7 @@ async def test_a_run_that_does_not_end_is_cancelled_and_loses_nothing(store: Mem
     assert [item.conversation for item in await store.due()] == ["chat-17"]
 
 
-async def test_a_chat_may_depend_on_the_conversation(store: MemoryStore, bank: Bank) -> None:
+async def test_chat_may_be_a_function_of_the_conversation(store: MemoryStore, bank: Bank) -> None:
     await Bank().ask(store, "chat-18")
     async with Inbox(
         store, chat=lambda name: bank.chat if name == "chat-17" else None, authenticate=by_header
@@ -126,14 +124,14 @@ async def test_a_chat_may_depend_on_the_conversation(store: MemoryStore, bank: B
     assert [item.conversation for item in await store.due()] == ["chat-18"]
 
 
-async def test_what_is_no_chat_and_what_is_no_secret_is_refused(store: MemoryStore) -> None:
+async def test_invalid_chat_and_secret_raise_usage_error(store: MemoryStore) -> None:
     with pytest.raises(UsageError, match="chat must be a chat from ChatBuilder"):
         Inbox(store, chat=cast("Any", "support"), authenticate=by_header)
     with pytest.raises(UsageError, match="secret has 5 bytes, but needs 32"):
         Inbox(store, authenticate=by_header, secret=b"short")
 
 
-async def test_what_nobody_expected_is_told_without_its_details(store: MemoryStore, bank: Bank) -> None:
+async def test_unexpected_error_returns_500_without_details(store: MemoryStore, bank: Bank) -> None:
     async def broken(_request: object) -> str | None:
         msg = "secret"
         raise RuntimeError(msg)
@@ -149,18 +147,18 @@ async def test_what_nobody_expected_is_told_without_its_details(store: MemorySto
         async def receive() -> Message:
             return {"type": "http.request", "body": b""}
 
-        with pytest.raises(RuntimeError):  # for the server, which has a log
+        with pytest.raises(RuntimeError):  # Starlette raises it again for the log of the server
             await inbox(client.scope("GET", path, {}), receive, keep)
         assert sent[0]["status"] == 500
         assert b"the log of the server" in sent[1]["body"]
         assert b"secret" not in sent[1]["body"]
 
 
-async def test_an_address_that_is_not_there_is_said_in_words(client: Client) -> None:
+async def test_unknown_url_returns_404(client: Client) -> None:
     assert "There is nothing at this address." in (await client.get("/nothing")).text
     assert "does not take such a request" in (await client.request("DELETE", "/")).text
 
 
-def test_everybody_may_decide_unless_the_application_says_otherwise() -> None:
+def test_allow_everyone_returns_true() -> None:
     assert allow_everyone("ana", "ben")
     assert allow_everyone("ana", None)

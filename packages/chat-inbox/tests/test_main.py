@@ -1,4 +1,4 @@
-"""The one command: an inbox over a file, served to this machine, in a process of its own."""
+"""The command `python -m chat_inbox`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["inbox_chats:chat", "inbox_chats:make", "inbox_chats:Support.chat"])
-def test_a_chat_is_found_by_its_name(name: str) -> None:
+def test_import_chat_accepts_chats_and_factories(name: str) -> None:
     assert hasattr(import_chat(name), "complete")
 
 
@@ -59,17 +59,17 @@ def test_a_chat_is_found_by_its_name(name: str) -> None:
         ("inbox_chats:nothing", "a chat is needed"),
     ],
 )
-def test_a_name_that_leads_to_no_chat_ends_the_program_with_a_sentence(name: str, told: str) -> None:
+def test_invalid_chat_name_exits_with_a_message(name: str, told: str) -> None:
     with pytest.raises(SystemExit, match=told):
         main(["--store", "chats.db", "--chat", name])
 
 
-def test_a_port_that_is_taken_ends_the_program_with_a_sentence() -> None:
+def test_port_in_use_exits_with_a_message() -> None:
     with listen(0) as taken, pytest.raises(SystemExit, match="--port"):
         main(["--store", "chats.db", "--port", str(taken.getsockname()[1])])
 
 
-def test_it_listens_to_this_machine_alone() -> None:
+def test_listener_is_bound_to_loopback() -> None:
     with listen(0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
         socket.create_connection(listener.getsockname()).close()
@@ -85,7 +85,7 @@ def get(port: int, path: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_the_command_serves_an_inbox_until_it_is_interrupted(folder: Path) -> None:
+def test_command_serves_until_interrupted(folder: Path) -> None:
     async def ask() -> None:
         async with SqliteStore(folder / "chats.db") as store:
             await Bank().ask(store)
@@ -127,6 +127,6 @@ def test_the_command_serves_an_inbox_until_it_is_interrupted(folder: Path) -> No
 
 
 @pytest.mark.parametrize("port", ["-1", "65536"])
-def test_a_port_that_there_is_not_ends_the_program_with_a_sentence(port: str) -> None:
+def test_port_out_of_range_exits_with_a_message(port: str) -> None:
     with pytest.raises(SystemExit, match=f"--port {port}: a port is a number from 0 to 65535"):
         main(["--store", "chats.db", "--port", port])

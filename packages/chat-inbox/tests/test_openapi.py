@@ -1,4 +1,4 @@
-"""The description says what there is: every route, every body, in the form that OpenAPI 3.1 has."""
+"""OpenAPI description: complete and valid."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def api() -> Api:
     )
 
 
-def test_the_description_has_every_route_and_no_other() -> None:
+def test_document_describes_exactly_the_routes() -> None:
     served = {(route.path, method) for route in api().routes() for method in route.methods or () if method != "HEAD"}
 
     assert {(path, method.upper()) for path, method, _ in OPERATIONS} == served
 
 
-def test_the_description_is_of_openapi_three_point_one() -> None:
+def test_document_is_openapi_3_1() -> None:
     assert re.fullmatch(r"3\.1\.\d+", DOCUMENT["openapi"])
     assert DOCUMENT["info"]["title"] == "chat-inbox"
     assert DOCUMENT["info"]["version"]
@@ -54,7 +54,7 @@ def test_the_description_is_of_openapi_three_point_one() -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_an_operation_is_whole(path: str, method: str, operation: dict[str, Any]) -> None:
+def test_operations_are_complete(path: str, method: str, operation: dict[str, Any]) -> None:
     known = {"operationId", "summary", "parameters", "requestBody", "responses"}
     assert set(operation) <= known
     assert operation["summary"]
@@ -69,7 +69,7 @@ def test_an_operation_is_whole(path: str, method: str, operation: dict[str, Any]
         assert all("schema" in content for content in response["content"].values())
 
 
-def test_operations_have_names_of_their_own() -> None:
+def test_operation_ids_are_unique() -> None:
     names = [operation["operationId"] for _, _, operation in OPERATIONS]
 
     assert len(set(names)) == len(names)
@@ -86,7 +86,7 @@ def schemas(node: object) -> list[dict[str, object]]:
     return own + [found for value in told.values() for found in schemas(value)]
 
 
-def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
+def test_schemas_are_valid_and_references_resolve() -> None:
     found = [*schemas(DOCUMENT["paths"]), *DOCUMENT["components"]["schemas"].values()]
 
     assert len(found) > 20
@@ -94,5 +94,5 @@ def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
         SchemaChecker({**schema, "components": DOCUMENT["components"]})
 
 
-def test_the_description_is_json() -> None:
+def test_document_is_json() -> None:
     assert json.loads(json.dumps(DOCUMENT)) == DOCUMENT

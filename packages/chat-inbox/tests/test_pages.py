@@ -1,4 +1,4 @@
-"""What people can do without a script: forms that are sent, pages that come back, and no decision by itself."""
+"""HTML pages without JavaScript: forms, errors and redirects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from inbox_helpers import (
     later,
     messages_of,
     until_answered,
-    until_so,
+    until_condition,
 )
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ async def interrupted(store: MemoryStore) -> None:
         tool.lost("its process is gone")
 
 
-async def test_the_list_says_what_waits_and_until_when(store: MemoryStore, client: Client) -> None:
+async def test_list_shows_waiting_calls_with_deadlines(store: MemoryStore, client: Client) -> None:
     bank = Bank(OTHER, expires_in=timedelta(hours=5, minutes=30))
     await bank.ask(store, "chat-18", "ben@example.com")
     page = (await client.get("/")).text
@@ -52,12 +52,12 @@ async def test_the_list_says_what_waits_and_until_when(store: MemoryStore, clien
     assert "ben@example.com" in page
 
 
-async def test_an_empty_list_says_so(bank: Bank) -> None:
+async def test_empty_list_shows_a_message(bank: Bank) -> None:
     async with Inbox(MemoryStore(), authenticate=by_header) as inbox:
         assert "Nothing waits." in (await Client(inbox).get("/")).text
 
 
-async def test_a_list_without_an_end_is_cut_and_says_so(client: Client, store: MemoryStore) -> None:
+async def test_long_list_is_truncated_with_a_note(client: Client, store: MemoryStore) -> None:
     messages = await messages_of(store)
     for number in range(201):
         await store.create(Messages.from_json(messages.to_json()), id=f"more-{number}")
@@ -67,7 +67,7 @@ async def test_a_list_without_an_end_is_cut_and_says_so(client: Client, store: M
     assert "And 2 more" in page
 
 
-async def test_a_conversation_shows_what_was_said_and_a_form_of_what_waits(client: Client) -> None:
+async def test_conversation_page_shows_history_and_form(client: Client) -> None:
     page = await client.get(PAGE)
 
     assert "Please pay Maria." in page.text
@@ -77,7 +77,7 @@ async def test_a_conversation_shows_what_was_said_and_a_form_of_what_waits(clien
     assert {"Approve", "Reject"} <= set(form.buttons)
 
 
-async def test_an_approved_call_runs_and_the_page_says_so(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_approved_call_runs_and_page_confirms(client: Client, store: MemoryStore, bank: Bank) -> None:
     answer = await client.submit(form_for(await client.get(PAGE)), "Approve")
 
     assert answer.status == 303
@@ -91,7 +91,7 @@ async def test_an_approved_call_runs_and_the_page_says_so(client: Client, store:
     assert (tool.edited, tool.decisions[0].by) == (None, "ana")
 
 
-async def test_an_edit_runs_as_it_was_written(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_edited_form_arguments_run(client: Client, store: MemoryStore, bank: Bank) -> None:
     form = form_for(await client.get(PAGE))
     await client.submit(form, "Approve", to="Zoë & <Söhne>", cents="98765432109876543210")
 
@@ -99,7 +99,7 @@ async def test_an_edit_runs_as_it_was_written(client: Client, store: MemoryStore
     assert bank.paid == ["98765432109876543210 to Zoë & <Söhne>"]
 
 
-async def test_what_is_wrong_stands_at_its_field_and_nothing_is_decided(client: Client, store: MemoryStore) -> None:
+async def test_invalid_field_shows_error_and_decides_nothing(client: Client, store: MemoryStore) -> None:
     for text, told in (("many", "is not a whole number"), ("-5", "greater than 0")):
         answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents=text, to="Ben")
 
@@ -111,7 +111,7 @@ async def test_what_is_wrong_stands_at_its_field_and_nothing_is_decided(client: 
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_what_was_corrected_is_approved(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_corrected_form_is_approved(client: Client, store: MemoryStore, bank: Bank) -> None:
     answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents="many")
     await client.submit(form_for(answer), "Approve", cents="5")
 
@@ -119,7 +119,7 @@ async def test_what_was_corrected_is_approved(client: Client, store: MemoryStore
     assert bank.paid == ["5 to Maria"]
 
 
-async def test_a_list_of_arguments_grows_by_a_button(store: MemoryStore) -> None:
+async def test_button_adds_a_list_item(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": "Maria", "cents": 1, "items": [{"name": "tulips", "cents": 1}]}, id="call_1")
     bank = Bank(call, ANSWER)
     await bank.ask(store, "chat-18")
@@ -138,7 +138,7 @@ async def test_a_list_of_arguments_grows_by_a_button(store: MemoryStore) -> None
     assert edited["items"] == [{"name": "tulips", "cents": 1}, {"name": "roses", "cents": 6}]
 
 
-async def test_a_rejection_gives_its_reason(client: Client, store: MemoryStore) -> None:
+async def test_rejection_stores_its_reason(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
 
@@ -148,7 +148,7 @@ async def test_a_rejection_gives_its_reason(client: Client, store: MemoryStore) 
     assert status.reason == "not this month"
 
 
-async def test_an_interrupted_call_is_completed_from_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_interrupted_call_is_completed_with_json(client: Client, store: MemoryStore, bank: Bank) -> None:
     await interrupted(store)
     form = form_for(await client.get(PAGE))
     answer = await client.submit(form, "Record this result", Result="{", **form.choose("The result is", "JSON"))
@@ -163,7 +163,7 @@ async def test_an_interrupted_call_is_completed_from_a_form(client: Client, stor
     assert bank.paid == []
 
 
-async def test_an_interrupted_call_gets_a_text_for_its_result(client: Client, store: MemoryStore) -> None:
+async def test_interrupted_call_is_completed_with_text(client: Client, store: MemoryStore) -> None:
     await interrupted(store)
     await client.submit(form_for(await client.get(PAGE)), "Record this result", Result="sent\nat 9:40")
 
@@ -171,7 +171,7 @@ async def test_an_interrupted_call_gets_a_text_for_its_result(client: Client, st
     assert (await messages_of(store)).tool("call_1").status == Completed("sent\nat 9:40")
 
 
-async def test_an_interrupted_call_is_run_again_from_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_interrupted_call_is_retried(client: Client, store: MemoryStore, bank: Bank) -> None:
     await interrupted(store)
     await client.submit(form_for(await client.get(PAGE)), "Run it again")
 
@@ -179,7 +179,7 @@ async def test_an_interrupted_call_is_run_again_from_a_form(client: Client, stor
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_failure_needs_its_words(client: Client, store: MemoryStore) -> None:
+async def test_failing_a_call_requires_a_message(client: Client, store: MemoryStore) -> None:
     await interrupted(store)
     label = "What went wrong, for the model"
     answer = await client.submit(form_for(await client.get(PAGE)), "Record that it failed")
@@ -190,7 +190,7 @@ async def test_a_failure_needs_its_words(client: Client, store: MemoryStore) -> 
     assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
 
 
-async def test_a_scheduled_call_is_run_now_or_never(store: MemoryStore, bank: Bank) -> None:
+async def test_scheduled_call_can_run_immediately(store: MemoryStore, bank: Bank) -> None:
     async with store.open("chat-18") as conversation:
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
@@ -206,7 +206,7 @@ async def test_a_scheduled_call_is_run_now_or_never(store: MemoryStore, bank: Ba
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_what_has_expired_cannot_be_approved_and_the_model_is_told(store: MemoryStore, bank: Bank) -> None:
+async def test_expired_call_cannot_be_approved(store: MemoryStore, bank: Bank) -> None:
     async with store.open("chat-18") as conversation:
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
@@ -229,7 +229,7 @@ async def test_what_has_expired_cannot_be_approved_and_the_model_is_told(store: 
     assert "not approved in time" in (await messages_of(store, "chat-18")).tool("call_1").result_text()
 
 
-async def test_a_page_that_is_old_tells_who_decided(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_outdated_page_shows_who_decided(client: Client, store: MemoryStore, bank: Bank) -> None:
     form = form_for(await client.get(PAGE))
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         elsewhere.messages.tool("call_1").approve(by="ben@example.com", arguments={"to": "Ben", "cents": 1})
@@ -241,9 +241,7 @@ async def test_a_page_that_is_old_tells_who_decided(client: Client, store: Memor
 
 
 @pytest.mark.parametrize("cents", ["5", "many"])
-async def test_what_was_written_on_an_old_page_is_not_shown_as_if_it_were_about_the_new_call(
-    client: Client, store: MemoryStore, cents: str
-) -> None:
+async def test_edits_of_an_outdated_page_are_not_shown_again(client: Client, store: MemoryStore, cents: str) -> None:
     form = form_for(await client.get(PAGE))
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         tool = elsewhere.messages.tool("call_1")
@@ -258,9 +256,7 @@ async def test_what_was_written_on_an_old_page_is_not_shown_as_if_it_were_about_
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_of_two_decisions_at_one_moment_one_holds_and_the_other_hears_of_it(
-    client: Client, store: MemoryStore, bank: Bank
-) -> None:
+async def test_concurrent_form_decisions_store_one(client: Client, store: MemoryStore, bank: Bank) -> None:
     form = form_for(await client.get(PAGE))
     statuses: list[int] = []
 
@@ -276,20 +272,20 @@ async def test_of_two_decisions_at_one_moment_one_holds_and_the_other_hears_of_i
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_calls_of_one_answer_are_decided_one_by_one(store: MemoryStore) -> None:
+async def test_calls_of_one_response_are_decided_separately(store: MemoryStore) -> None:
     bank = Bank([CALL, OTHER], "Both are settled.")
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-18"), "call_2"), "Approve")
-        await until_so(store, "chat-18", lambda messages: messages.tool("call_2").resolved)
+        await until_condition(store, "chat-18", lambda messages: messages.tool("call_2").resolved)
         await client.submit(form_for(await client.get("/conversations/chat-18"), "call_1"), "Reject")
         assert await until_answered(store, "chat-18") == "Both are settled."
 
     assert bank.paid == ["900 to Ben"]
 
 
-async def test_an_error_of_the_model_is_said_in_words_and_the_conversation_goes_on(store: MemoryStore) -> None:
+async def test_model_error_is_shown_and_conversation_resumes(store: MemoryStore) -> None:
     bank = Bank(CALL, OverloadedError("the model has no room for now"))
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
@@ -306,7 +302,7 @@ async def test_an_error_of_the_model_is_said_in_words_and_the_conversation_goes_
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_what_a_model_wrote_is_text_and_never_markup(store: MemoryStore) -> None:
+async def test_model_output_is_escaped(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": EVIL, "cents": 1, "purpose": EVIL}, id=EVIL)
     bank = Bank([EVIL, call])
     await bank.ask(store, EVIL, EVIL)
@@ -323,7 +319,7 @@ async def test_what_a_model_wrote_is_text_and_never_markup(store: MemoryStore) -
         assert EVIL not in text
 
 
-async def test_half_a_character_does_not_break_a_page(store: MemoryStore) -> None:
+async def test_lone_surrogate_does_not_break_a_page(store: MemoryStore) -> None:
     bank = Bank(["a\ud800b", CALL], ANSWER)
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
@@ -337,7 +333,7 @@ async def test_half_a_character_does_not_break_a_page(store: MemoryStore) -> Non
 # --- Forged requests --------------------------------------------------------------------------------------------------
 
 
-async def test_a_form_without_its_token_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_token_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for token in ("", "0" * 64, "ü", form.fields["token"][:-1]):
         form.fields["token"] = token
@@ -345,7 +341,7 @@ async def test_a_form_without_its_token_decides_nothing(client: Client, store: M
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_token_is_good_for_its_browser_and_its_person_alone(client: Client, inbox: Inbox) -> None:
+async def test_token_is_bound_to_browser_and_person(client: Client, inbox: Inbox) -> None:
     form = form_for(await client.get(PAGE))
     other_browser, other_person = Client(inbox), Client(inbox, "ben", cookies=dict(client.cookies))
     await other_browser.get(PAGE)
@@ -357,7 +353,7 @@ async def test_a_token_is_good_for_its_browser_and_its_person_alone(client: Clie
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
-async def test_a_form_of_another_site_decides_nothing(client: Client, store: MemoryStore, site: str) -> None:
+async def test_cross_site_form_decides_nothing(client: Client, store: MemoryStore, site: str) -> None:
     form = form_for(await client.get(PAGE))
     client.site = site
 
@@ -365,14 +361,14 @@ async def test_a_form_of_another_site_decides_nothing(client: Client, store: Mem
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_conversation_goes_on_only_by_its_own_form(client: Client) -> None:
+async def test_resume_requires_a_token(client: Client) -> None:
     kind = "application/x-www-form-urlencoded"
 
     assert (await client.request("POST", f"{PAGE}/resume", b"", content_type=kind)).status == 403
     assert (await client.request("POST", f"{PAGE}/resume", b"", content_type="text/plain")).status == 415
 
 
-async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
+async def test_get_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for path in (f"{PAGE}/decide", f"{PAGE}/resume"):
         query = "&".join(f"{name}={value}" for name, value in {**form.fields, "action": "approve"}.items())
@@ -380,7 +376,7 @@ async def test_no_get_decides(client: Client, store: MemoryStore) -> None:
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_a_form_that_says_nothing_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_action_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
 
     assert (await client.submit(form)).status == 400
@@ -391,7 +387,7 @@ async def test_a_form_that_says_nothing_decides_nothing(client: Client, store: M
     assert (await client.request("POST", f"{PAGE}/decide", body, content_type=kind)).status == 400
 
 
-async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox) -> None:
+async def test_unauthenticated_request_returns_401(inbox: Inbox) -> None:
     nobody = Client(inbox, person=None)
     for path in ("/", PAGE):
         answer = await nobody.get(path)
@@ -400,14 +396,14 @@ async def test_nobody_gets_in_who_is_not_signed_in(inbox: Inbox) -> None:
         assert "Maria" not in answer.text
 
 
-async def test_a_person_sees_what_they_may(store: MemoryStore, bank: Bank) -> None:
+async def test_page_of_another_person_returns_404(store: MemoryStore, bank: Bank) -> None:
     async with Inbox(store, authenticate=by_header, authorize=lambda person, owner: person == owner) as inbox:
         assert "Maria" not in (await Client(inbox, "ben").get("/")).text
         assert (await Client(inbox, "ben").get(PAGE)).status == 404
         assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200
 
 
-async def test_an_inbox_without_a_chat_decides_and_leaves_the_rest_to_a_worker(store: MemoryStore) -> None:
+async def test_inbox_without_chat_stores_decisions_only(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header) as inbox:
         client = Client(inbox)
         form = form_for(await client.get(PAGE))
@@ -417,7 +413,7 @@ async def test_an_inbox_without_a_chat_decides_and_leaves_the_rest_to_a_worker(s
     assert (await messages_of(store)).tool("call_1").edited == {"to": "Maria", "cents": 1}
 
 
-async def test_a_long_conversation_shows_its_end_and_has_the_rest_behind_a_link(store: MemoryStore) -> None:
+async def test_long_conversation_links_to_earlier_turns(store: MemoryStore) -> None:
     messages = Messages()
     for number in range(60):
         messages.user(f"word {number}.")

@@ -1,4 +1,4 @@
-"""Templates escape, and files are kept by browsers until they are other ones."""
+"""Template escaping and caching of static files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jinja2 import UndefinedError
 pytestmark = pytest.mark.anyio
 
 
-def test_whatever_stands_in_a_page_is_escaped() -> None:
+def test_template_values_are_escaped() -> None:
     assert get_environment().from_string("{{ text }}").render(text="<b>&\"'") == "&lt;b&gt;&amp;&#34;&#39;"
     assert get_environment().autoescape is True
 
 
-def test_a_name_that_is_not_there_is_no_empty_text() -> None:
+def test_undefined_template_variable_raises() -> None:
     with pytest.raises(UndefinedError):
         get_environment().from_string("{{ nothing }}").render()
 
 
-async def test_files_are_kept_for_ever_under_an_address_of_their_own(client: Client) -> None:
+async def test_assets_are_immutable_under_versioned_urls(client: Client) -> None:
     page = (await client.get("/")).text
     addresses = re.findall(r'"(/static/[0-9a-f]{12}/[\w.]+)"', page)
 
@@ -35,13 +35,13 @@ async def test_files_are_kept_for_ever_under_an_address_of_their_own(client: Cli
     assert (await client.get("/static/0/none.js")).status == 404
 
 
-async def test_no_page_names_another_site(client: Client) -> None:
+async def test_pages_link_to_no_other_site(client: Client) -> None:
     page = (await client.get("/conversations/chat-17")).text
     for address in re.findall(r'(?:src|href|action)="([^"]*)"', page):
         assert address.startswith(("/", "#"))
 
 
-async def test_a_file_of_another_release_is_not_kept(client: Client) -> None:
+async def test_asset_of_another_version_is_not_cached(client: Client) -> None:
     answer = await client.get("/static/000000000000/inbox.js")
 
     assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Who comes in, what is taken for theirs, and what a browser is told."""
+"""Authentication, CSRF tokens and security headers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = "/conversations/chat-17"
     ("address", "host"),
     [("127.0.0.1", "127.0.0.1:8470"), ("::1", "[::1]:8470"), ("127.9.9.9", "localhost"), ("127.0.0.1", "localhost:1")],
 )
-async def test_this_machine_comes_in_by_itself(store: MemoryStore, address: str, host: str) -> None:
+async def test_loopback_request_is_authenticated(store: MemoryStore, address: str, host: str) -> None:
     inbox = Inbox(store, authenticate=loopback_only("ana"))
     answer = await Client(inbox, None, (address, 5000), host).get("/")
 
@@ -38,20 +38,20 @@ async def test_this_machine_comes_in_by_itself(store: MemoryStore, address: str,
         ("127.0.0.1", "", ""),
     ],
 )
-async def test_nobody_else_does(store: MemoryStore, address: str, host: str, header: str) -> None:
+async def test_other_requests_are_not_authenticated(store: MemoryStore, address: str, host: str, header: str) -> None:
     client = Client(Inbox(store, authenticate=loopback_only("ana")), None, (address, 5000), host)
     headers = {header.replace("-", "_"): "192.0.2.7"} if header else {}
 
     assert (await client.request("GET", "/api/waiting", b"", **headers)).status == 401
 
 
-async def test_a_request_without_an_address_is_from_nobody() -> None:
+async def test_request_without_client_address_is_not_authenticated() -> None:
     scope = {"type": "http", "client": None, "headers": [(b"host", b"localhost")]}
 
     assert await loopback_only("ana")(Request(scope)) is None
 
 
-async def test_a_browser_may_run_what_is_ours_and_nothing_else(client: Client) -> None:
+async def test_security_headers_are_set_on_every_response(client: Client) -> None:
     for path in ("/", PAGE, "/nothing", "/api/waiting", "/openapi.json"):
         headers = (await client.get(path)).headers
         policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
@@ -63,7 +63,7 @@ async def test_a_browser_may_run_what_is_ours_and_nothing_else(client: Client) -
         assert headers["cache-control"] == "no-store"
 
 
-async def test_no_page_has_a_script_or_a_style_within(client: Client) -> None:
+async def test_pages_have_no_inline_script_or_style(client: Client) -> None:
     for path in ("/", PAGE):
         page = (await client.get(path)).text
         assert page.count("<script") == 1
@@ -72,7 +72,7 @@ async def test_no_page_has_a_script_or_a_style_within(client: Client) -> None:
         assert " on" not in page.replace(" on ", " ").replace(" one", " ")
 
 
-async def test_the_cookie_is_for_us_alone(client: Client) -> None:
+async def test_cookie_is_restricted_to_the_inbox(client: Client) -> None:
     told = (await client.get("/")).headers["set-cookie"]
 
     assert "HttpOnly" in told
@@ -80,9 +80,7 @@ async def test_the_cookie_is_for_us_alone(client: Client) -> None:
     assert "set-cookie" not in (await client.get("/")).headers
 
 
-async def test_where_a_browser_does_not_say_from_which_site_it_says_the_origin(
-    client: Client, store: MemoryStore
-) -> None:
+async def test_origin_is_checked_without_sec_fetch_site(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     client.site = None
     kind = "application/x-www-form-urlencoded"
@@ -95,7 +93,7 @@ async def test_where_a_browser_does_not_say_from_which_site_it_says_the_origin(
     assert len((await messages_of(store)).pending()) == 1
 
 
-async def test_a_request_without_an_end_is_refused(client: Client) -> None:
+async def test_oversized_body_is_rejected(client: Client) -> None:
     answer = await client.request(
         "POST", f"{PAGE}/decide", b"a" * (MAX_BODY_BYTES + 1), content_type="application/x-www-form-urlencoded"
     )
@@ -103,7 +101,7 @@ async def test_a_request_without_an_end_is_refused(client: Client) -> None:
     assert answer.status == 413
 
 
-def test_a_token_is_of_a_secret_a_browser_and_a_person() -> None:
+def test_token_depends_on_secret_cookie_and_person() -> None:
     tokens = {
         FormTokens(secret).sign(cookie, person)
         for secret in (b"1", b"2")
@@ -114,7 +112,7 @@ def test_a_token_is_of_a_secret_a_browser_and_a_person() -> None:
     assert len(tokens) == 8
 
 
-async def test_processes_that_share_a_secret_take_each_others_forms(store: MemoryStore) -> None:
+async def test_shared_secret_accepts_forms_of_other_processes(store: MemoryStore) -> None:
     secret = b"s" * 32
     one, other = [Inbox(store, authenticate=by_header, secret=secret) for _ in range(2)]
     client = Client(one)
@@ -125,18 +123,18 @@ async def test_processes_that_share_a_secret_take_each_others_forms(store: Memor
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "localhost:1@attacker.example", "localhost:", "localhost:x"])
-async def test_a_name_that_is_no_name_is_nobodys(store: MemoryStore, host: str) -> None:
+async def test_unrecognized_host_header_is_not_authenticated(store: MemoryStore, host: str) -> None:
     client = Client(Inbox(store, authenticate=loopback_only("ana")), None, host=host)
 
     assert (await client.get("/")).status == 401
 
 
-async def test_an_origin_that_is_no_address_is_another_site(client: Client) -> None:
+async def test_malformed_origin_is_cross_site(client: Client) -> None:
     for origin in ("http://[", "[", "http://127.0.0.1:8000/x"):
         assert (await client.request("POST", f"{PAGE}/decide", b"", origin=origin)).status == 403
 
 
-async def test_a_form_of_more_fields_than_ours_have_is_refused(client: Client) -> None:
+async def test_form_with_too_many_fields_is_rejected(client: Client) -> None:
     kind = "application/x-www-form-urlencoded"
 
     assert (await client.request("POST", f"{PAGE}/decide", b"a=&" * 20_000, content_type=kind)).status == 413

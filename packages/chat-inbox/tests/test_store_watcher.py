@@ -1,4 +1,4 @@
-"""What others do in the store is told to who listens, and to nobody else."""
+"""Changes of other processes reach the channels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ async def watching(store: MemoryStore) -> AsyncGenerator[tuple[StoreWatcher, Bac
         group.cancel_scope.cancel()
 
 
-async def told(channel: Channel, number: int) -> None:
+async def wait_for_event(channel: Channel, number: int) -> None:
     with anyio.fail_after(WAIT):
         await channel.wait(number)
 
 
-async def test_what_another_process_does_is_told_to_the_list_and_to_the_conversation(store: MemoryStore) -> None:
+async def test_changes_of_another_process_reach_list_and_conversation(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
         one = runs.channel("chat-17")
         with runs.list_channel.count_follower(), one.count_follower():
@@ -40,11 +40,11 @@ async def test_what_another_process_does_is_told_to_the_list_and_to_the_conversa
             assert (runs.list_channel.number, one.number) == (0, 0)
             async with MemoryStore(beside=store).open("chat-17") as elsewhere:
                 elsewhere.messages.tool("call_1").approve()
-            await told(runs.list_channel, 0)
-            await told(one, 0)
+            await wait_for_event(runs.list_channel, 0)
+            await wait_for_event(one, 0)
 
 
-async def test_what_happened_before_somebody_listened_is_known_at_once(store: MemoryStore) -> None:
+async def test_catch_up_detects_earlier_changes(store: MemoryStore) -> None:
     cursor = (await store.changes()).cursor
     await Bank().ask(MemoryStore(beside=store), "chat-18")
     async with watching(store) as (watch, runs):
@@ -53,13 +53,13 @@ async def test_what_happened_before_somebody_listened_is_known_at_once(store: Me
             assert not await watch.catch_up(runs.channel("chat-17"), "chat-17", cursor)
 
 
-async def test_a_cursor_of_somebody_else_is_a_reason_to_look_again(store: MemoryStore) -> None:
+async def test_invalid_cursor_counts_as_changed(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
         assert await watch.catch_up(runs.list_channel, None, "no cursor at all")
-        assert runs.list_channel.number == 0  # the others have nothing to read again
+        assert runs.list_channel.number == 0  # other followers of the channel get no event
 
 
-async def test_a_store_that_fails_is_looked_at_again(
+async def test_watcher_retries_after_store_errors(
     store: MemoryStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes, failures = store.changes, [OSError("the disk is full")]
@@ -74,6 +74,6 @@ async def test_a_store_that_fails_is_looked_at_again(
         with runs.list_channel.count_follower():
             await watch.catch_up(runs.list_channel, None, (await changes()).cursor)
             await Bank().ask(MemoryStore(beside=store), "chat-18")
-            await told(runs.list_channel, 0)
+            await wait_for_event(runs.list_channel, 0)
 
     assert "could not read the changes" in caplog.text

@@ -1,4 +1,4 @@
-"""A call in words, as JSON, and the version by which a decision says what it has seen."""
+"""Tool call texts, JSON and versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tool(**arguments: object) -> Tool:
     return made
 
 
-def test_a_version_is_of_a_state_and_of_what_would_run() -> None:
+def test_version_depends_on_status_and_arguments() -> None:
     one, same, other, moved = tool(), tool(), tool(cents=2), tool()
     moved.approve()
 
@@ -41,7 +41,7 @@ def test_a_version_is_of_a_state_and_of_what_would_run() -> None:
     assert len({compute_version(tool(cents=value)) for value in (1, 1.0, True)}) == 3
 
 
-def test_what_a_call_waits_for() -> None:
+def test_waits_for_returns_the_kind_of_decision() -> None:
     one = tool()
     assert (waits_for(one), format_status(one)) == ("approval", "waits for approval")
     one.status = Pending("schedule", at=NOW)
@@ -54,7 +54,7 @@ def test_what_a_call_waits_for() -> None:
     assert (waits_for(one), format_status(one)) == (None, "running")
 
 
-def test_calls_of_chats_that_are_tools_are_found_with_their_paths() -> None:
+def test_walk_calls_includes_inner_calls() -> None:
     inner = tool()
     outer = Tool(FunctionCall("ask", {}), id="outer", status=Suspended(Messages([Content.of("model", inner)])))
     messages = Messages([Content.of("model", outer)])
@@ -63,7 +63,7 @@ def test_calls_of_chats_that_are_tools_are_found_with_their_paths() -> None:
     assert waiting_calls(messages) == [(("outer", "call_1"), inner)]
 
 
-def test_who_was_faster_is_named_with_what_they_did() -> None:
+def test_conflict_names_the_decider_and_decision() -> None:
     one = tool()
     assert format_conflict(one).startswith("transfer has changed")
     one.approve(by="ana", arguments={"cents": 2}, at=NOW)
@@ -91,11 +91,11 @@ def test_who_was_faster_is_named_with_what_they_did() -> None:
         ({"days": -2}, "2 d 0 h ago"),
     ],
 )
-def test_the_time_that_is_left_is_said_in_words(left: dict[str, float], words: str) -> None:
+def test_relative_time_is_formatted(left: dict[str, float], words: str) -> None:
     assert format_relative_time(NOW + timedelta(**left), NOW) == words
 
 
-def test_an_approval_comes_too_late_when_its_time_is_over() -> None:
+def test_approval_expires_at_its_deadline() -> None:
     one = tool()
     assert not is_expired(one, NOW)
     one.status = Pending("approval", expires_at=NOW)
@@ -103,7 +103,7 @@ def test_an_approval_comes_too_late_when_its_time_is_over() -> None:
     assert not is_expired(one, NOW - timedelta(seconds=1))
 
 
-def test_a_call_as_json_has_its_decisions() -> None:
+def test_call_document_contains_decisions() -> None:
     one = tool()
     one.approve(by="ana", note="as agreed", arguments={"cents": 2})
     document = build_call_document(one, ("outer", "call_1"), "outer,call_1")

@@ -1,4 +1,4 @@
-"""A tool is found by the names that lead to it, and says what is wrong with arguments."""
+"""Lookup of tool definitions, and argument errors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from chat_inbox.tool_definitions import find_argument_errors, find_definition, r
 from inbox_helpers import CALL, Bank, messages_of, store
 
 
-def test_a_tool_of_a_chat_is_found() -> None:
+def test_definition_of_a_tool_is_found() -> None:
     definition = find_definition(Bank().chat, ["transfer"])
 
     assert definition is not None
     assert definition.declaration.description == "Send money to somebody."
 
 
-def test_a_tool_of_a_chat_that_is_a_tool_is_found_by_the_names_on_the_way() -> None:
+def test_definition_of_a_nested_tool_is_found_by_its_names() -> None:
     inner = Bank().chat.as_tool(name="bank", description="Moves money.")
     outer = ChatBuilder().with_model(ScriptedProvider()).with_scoped_tools(inner).build()
 
@@ -26,7 +26,7 @@ def test_a_tool_of_a_chat_that_is_a_tool_is_found_by_the_names_on_the_way() -> N
     assert find_definition(outer, ["bank", "transfer", "more"]) is None
 
 
-def test_a_chat_that_is_not_known_has_no_tools() -> None:
+def test_unknown_chat_or_tool_has_no_definition() -> None:
     assert find_definition(None, ["transfer"]) is None
 
 
@@ -36,13 +36,13 @@ async def names() -> tuple[str, ...]:
     return resolve_names(await messages_of(kept), ["call_1"])
 
 
-def test_a_path_has_names() -> None:
+def test_resolve_names_returns_tool_names() -> None:
     import anyio  # noqa: PLC0415 - for this one test
 
     assert anyio.run(names) == ("transfer",)
 
 
-def test_what_is_wrong_is_told_by_its_place() -> None:
+def test_argument_errors_are_split_by_path() -> None:
     definition = find_definition(Bank().chat, ["transfer"])
     assert definition is not None
 
@@ -51,7 +51,7 @@ def test_what_is_wrong_is_told_by_its_place() -> None:
     assert find_argument_errors(definition, {"to": "a", "cents": 1}) == {}
 
 
-def test_what_is_wrong_has_a_place_even_where_a_tool_tells_none() -> None:
+def test_argument_error_without_path_applies_to_all_arguments() -> None:
     tools = ToolCollection()
 
     def anything(arguments: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Whatever an id is made of, an address leads to it, through what browsers and servers do to addresses."""
+"""Encoding of ids in URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, ma
 
 
 @given(IDS)
-def test_an_address_leads_back_to_its_ids(ids: list[str]) -> None:
+def test_keys_round_trip(ids: list[str]) -> None:
     key = encode_key(*ids)
 
     assert decode_key(key) == tuple(ids)
@@ -21,7 +21,7 @@ def test_an_address_leads_back_to_its_ids(ids: list[str]) -> None:
 
 
 @given(IDS)
-def test_an_address_is_one_word_that_a_browser_leaves_alone(ids: list[str]) -> None:
+def test_key_is_one_normalized_path_segment(ids: list[str]) -> None:
     word = quote_key(ids)
 
     assert not set(word) & set("/?# \\")
@@ -31,14 +31,14 @@ def test_an_address_is_one_word_that_a_browser_leaves_alone(ids: list[str]) -> N
 
 
 @pytest.mark.parametrize("name", ["chat-17", "call_1", "a.b~c", "0123456789abcdef"])
-def test_a_plain_id_stands_as_it_is(name: str) -> None:
+def test_plain_id_is_its_own_key(name: str) -> None:
     assert quote_key((name,)) == name
 
 
-def test_a_path_is_its_ids_with_commas() -> None:
+def test_path_key_joins_ids_with_commas() -> None:
     assert quote_key(("outer", "inner")) == "outer,inner"
     assert decode_key("outer,a%2Cb") == ("outer", "a,b")
 
 
-def test_bytes_that_no_id_has_name_nothing() -> None:
+def test_key_with_invalid_utf8_decodes_without_error() -> None:
     assert decode_key("%FF") == ("\ufffd",)

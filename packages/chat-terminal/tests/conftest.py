@@ -1,4 +1,4 @@
-"""A folder with a model and tools of the user's own, and the command run in this process."""
+"""Fixtures: a directory with a user's model and tools, and the command in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ number = 3
 
 @dataclass(frozen=True)
 class Ended:
-    """How the command ended, and what it wrote."""
+    """Exit code and output of the command."""
 
     code: int
     out: str
@@ -47,8 +47,8 @@ Chat = Callable[..., Ended]
 
 
 @dataclass(frozen=True)
-class Desk:
-    """The user's folder: a module with a model and tools, the sessions, and what was paid."""
+class UserDirectory:
+    """User directory: a module with a model and tools, the sessions, and the recorded payments."""
 
     folder: Path
 
@@ -71,23 +71,23 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def user_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserDirectory:
     for name in ("CHAT_MODEL", "CHAT_BASE_URL", "CHAT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHAT_STORE", str(tmp_path / "state" / "chats.db"))
-    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of modules are added to it
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command appends directories
     monkeypatch.setattr(
         controlling_terminal, "TERMINAL", str(tmp_path / "none")
     )  # whoever runs the tests is asked nothing
-    desk = Desk(tmp_path)
-    desk.module.write_text(f"PAID = {str(tmp_path / 'paid.txt')!r}\n{MODULE}")
-    return desk
+    user_dir = UserDirectory(tmp_path)
+    user_dir.module.write_text(f"PAID = {str(tmp_path / 'paid.txt')!r}\n{MODULE}")
+    return user_dir
 
 
 @pytest.fixture
-def chat(desk: Desk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Chat:
-    """Run the command with these words, and perhaps something piped in."""
-    assert desk.folder.is_dir()
+def chat(user_dir: UserDirectory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Chat:
+    """Run the command with arguments and piped input."""
+    assert user_dir.folder.is_dir()
 
     def run(*words: str, piped: str = "") -> Ended:
         monkeypatch.setattr(sys, "stdin", io.StringIO(piped))

@@ -1,4 +1,4 @@
-"""What a person says to a call that waits."""
+"""Prompts for decisions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def paused(action: RequireApproval | Schedule, to: str = "Bo") -> tuple[Messages
 
 
 def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bool = False) -> str:
-    """What was written to a person who typed this."""
+    """Return the output of the prompts for this input."""
 
     @click.command()
     def command() -> None:
@@ -73,9 +73,7 @@ def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bo
         ("later\n", Pending, {"to": "Bo", "cents": 500}),
     ],
 )
-def test_a_person_decides_by_a_word_or_its_beginning(
-    typed: str, status: type[object], arguments: dict[str, object]
-) -> None:
+def test_verbs_may_be_abbreviated(typed: str, status: type[object], arguments: dict[str, object]) -> None:
     messages, outcome = paused(RequireApproval())
     said(typed, messages, outcome.waiting)
 
@@ -89,7 +87,7 @@ def test_a_person_decides_by_a_word_or_its_beginning(
     ("typed", "status"),
     [("complete\nit was paid\n", Completed), ("retry\n", Approved), ("fail\nthe bank is shut\n", Failed)],
 )
-def test_an_interrupted_call_is_told_what_became_of_it(typed: str, status: type[object]) -> None:
+def test_interrupted_call_prompts_for_its_outcome(typed: str, status: type[object]) -> None:
     messages, outcome = paused(RequireApproval())
     tool = messages.tool("call_1")
     tool.approve()
@@ -104,14 +102,14 @@ def test_an_interrupted_call_is_told_what_became_of_it(typed: str, status: type[
     assert isinstance(tool.status, status)
 
 
-def test_nobody_is_asked_about_a_call_that_waits_for_its_time() -> None:
+def test_scheduled_call_is_not_prompted() -> None:
     messages, outcome = paused(Schedule(LATER))
 
     assert "waits until 2100-01-01" in said("", messages, outcome.waiting)
     assert isinstance(messages.tool("call_1").status, Pending)
 
 
-def test_a_decision_that_comes_too_late_is_told() -> None:
+def test_late_decision_prints_an_error() -> None:
     messages, outcome = paused(RequireApproval())
     decided: list[Callable[[], object]] = [lambda: messages.tool("call_1").reject("no", by="bob")]
     decided[0]()
@@ -120,7 +118,7 @@ def test_a_decision_that_comes_too_late_is_told() -> None:
     assert isinstance(messages.tool("call_1").status, Rejected)
 
 
-def test_nobody_decides_about_a_call_that_they_were_not_shown() -> None:
+def test_call_is_shown_before_the_prompt_even_when_quiet() -> None:
     messages, outcome = paused(RequireApproval())
 
     assert 'pay(to="Bo", cents=500)' in said("approve\n", messages, outcome.waiting, quiet=True)
@@ -135,7 +133,7 @@ def test_nobody_decides_about_a_call_that_they_were_not_shown() -> None:
         ("12", "12"),
     ],
 )
-def test_a_text_that_cannot_all_be_seen_is_shown_and_edited_as_json(typed: str, to: str) -> None:
+def test_unprintable_text_is_edited_as_json(typed: str, to: str) -> None:
     messages, outcome = paused(RequireApproval(), to="Bo\x1b[2K\u202e\nand Al")
     told = said(f"edit\n{typed}\n300\n", messages, outcome.waiting)
 
@@ -143,7 +141,7 @@ def test_a_text_that_cannot_all_be_seen_is_shown_and_edited_as_json(typed: str, 
     assert messages.tool("call_1").effective_arguments == {"to": to, "cents": 300}
 
 
-def test_a_call_that_is_gone_is_told() -> None:
+def test_removed_call_prints_an_error() -> None:
     _, outcome = paused(RequireApproval())
 
     assert "no tool with id 'call_1'" in said("approve\n", Messages.from_user("Hello."), outcome.waiting)

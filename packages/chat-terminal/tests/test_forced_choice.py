@@ -1,4 +1,4 @@
-"""A model that must call a tool in the first step of an answer, and is free from then on."""
+"""Forced tool choice in the first step only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tools() -> ToolCollection[None]:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_a_choice_holds_until_the_model_has_called(*, streaming: bool) -> None:
+async def test_forced_choice_ends_after_the_first_call(*, streaming: bool) -> None:
     model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.", "You are welcome.")
     chat = (
         ChatBuilder()
@@ -47,7 +47,7 @@ async def test_a_choice_holds_until_the_model_has_called(*, streaming: bool) -> 
 
 
 @pytest.mark.parametrize("choice", [None, "none", "auto"])
-async def test_another_choice_stays_what_it_is(choice: str | None) -> None:
+async def test_other_choices_are_unchanged(choice: str | None) -> None:
     model = ScriptedProvider([FunctionCall("pay", {"to": "Bo"})], "Done.")
     options = ChatOptions() if choice is None else ChatOptions(tool_choice="none" if choice == "none" else "auto")
     chat = ChatBuilder().with_model(FirstStepToolChoice(model)).with_tools(tools()).with_options(options).build()
@@ -56,7 +56,7 @@ async def test_another_choice_stays_what_it_is(choice: str | None) -> None:
     assert [call.options.tool_choice for call in model.asked] == [choice, choice]
 
 
-async def test_it_says_what_the_model_is_and_closes_it() -> None:
+async def test_metadata_and_close_are_delegated() -> None:
     closed: list[bool] = []
 
     async def close() -> None:
@@ -69,7 +69,7 @@ async def test_it_says_what_the_model_is_and_closes_it() -> None:
     assert closed == [True]
 
 
-async def test_a_model_that_has_nothing_to_close_is_left_alone() -> None:
+async def test_close_accepts_models_without_aclose() -> None:
     model = ScriptedProvider("Hello.")
     assert not hasattr(model, "aclose")
     freed = FirstStepToolChoice(model)

@@ -1,4 +1,4 @@
-"""What is asked."""
+"""Parts of a question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chat_core import File
 from chat_terminal.inputs import build_parts, read_piped_input
 
 
-def test_what_was_piped_in_and_files_come_before_the_question(tmp_path: Path) -> None:
+def test_piped_input_and_files_precede_the_question(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
 
     assert build_parts(["What", "is it?"], "piped", [tmp_path / "notes.txt"]) == [
@@ -21,7 +21,7 @@ def test_what_was_piped_in_and_files_come_before_the_question(tmp_path: Path) ->
     ]
 
 
-def test_the_fence_around_a_file_is_longer_than_any_inside_it(tmp_path: Path) -> None:
+def test_fence_is_longer_than_backticks_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("````\ncode\n````\n")
 
     (part,) = build_parts([], None, [tmp_path / "page.md"])
@@ -29,7 +29,7 @@ def test_the_fence_around_a_file_is_longer_than_any_inside_it(tmp_path: Path) ->
     assert part.splitlines()[1] == "`````"
 
 
-def test_a_file_that_is_no_text_is_attached_as_it_is(tmp_path: Path) -> None:
+def test_binary_file_is_attached(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\xff\xfe")
 
     assert build_parts(["What is it?"], "  \n", [tmp_path / "dot.png"]) == [
@@ -38,7 +38,7 @@ def test_a_file_that_is_no_text_is_attached_as_it_is(tmp_path: Path) -> None:
     ]
 
 
-def test_files_that_cannot_be_sent_are_refused_by_name(tmp_path: Path) -> None:
+def test_unreadable_file_raises_usage_error(tmp_path: Path) -> None:
     (tmp_path / "thing.qqq").write_bytes(b"\xff\xfe\xfd")
 
     with pytest.raises(click.UsageError, match=r"thing\.qqq cannot be attached"):
@@ -47,7 +47,7 @@ def test_files_that_cannot_be_sent_are_refused_by_name(tmp_path: Path) -> None:
         build_parts(["What?"], None, [tmp_path / "missing.txt"])
 
 
-def test_bytes_that_are_no_text_are_refused_in_words() -> None:
+def test_invalid_utf8_raises_usage_error() -> None:
     with pytest.raises(click.UsageError, match="no text in UTF-8"):
         build_parts([b"caf\xe9".decode("utf-8", "surrogateescape")], None, [])
     with pytest.raises(click.UsageError, match="attached with --file"):
@@ -55,7 +55,7 @@ def test_bytes_that_are_no_text_are_refused_in_words() -> None:
     assert read_piped_input(io.TextIOWrapper(io.BytesIO("café".encode()), encoding="ascii")) == "café"
 
 
-def test_nothing_is_read_where_a_person_sits() -> None:
+def test_terminal_input_is_not_read() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

@@ -1,4 +1,4 @@
-"""Which model answers."""
+"""Model names on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chat_terminal.models import build_model, load_module, make_absolute
         ("groq:llama-3.3-70b-versatile", "GROQ_API_KEY", "CompletionsChatProvider"),
     ],
 )
-def test_a_provider_is_named_before_its_model(
+def test_provider_prefix_selects_the_provider(
     name: str, variable: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "sk-test")
@@ -29,14 +29,14 @@ def test_a_provider_is_named_before_its_model(
     assert model.metadata.model == name.partition(":")[2]
 
 
-def test_any_server_of_the_chat_completions_wire_is_named_by_its_address() -> None:
+def test_completions_model_uses_the_base_url() -> None:
     model = build_model("completions:qwen3", "http://localhost:11434/v1")
 
     assert model.metadata.model == "qwen3"
 
 
-def test_an_object_of_the_user_s_own_is_a_model(desk: Any) -> None:
-    assert build_model(f"python:{desk.module}:talker").metadata.name == "scripted"
+def test_python_reference_loads_a_provider_object(user_dir: Any) -> None:
+    assert build_model(f"python:{user_dir.module}:talker").metadata.name == "scripted"
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_an_object_of_the_user_s_own_is_a_model(desk: Any) -> None:
         ("python:nowhere_at_all:x", None, "nowhere_at_all cannot be imported"),
     ],
 )
-def test_what_makes_no_model_is_refused_in_words(name: str, base_url: str | None, told: str) -> None:
+def test_invalid_model_name_raises_usage_error(name: str, base_url: str | None, told: str) -> None:
     with pytest.raises(click.UsageError, match=told):
         build_model(name, base_url)
 
 
-def test_a_file_that_is_not_there_is_told(desk: Any) -> None:
+def test_missing_file_raises_usage_error(user_dir: Any) -> None:
     with pytest.raises(click.UsageError, match="there is no file"):
-        load_module(str(desk.folder / "missing.py"))
+        load_module(str(user_dir.folder / "missing.py"))
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_a_file_that_is_not_there_is_told(desk: Any) -> None:
         ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name'"),
     ],
 )
-def test_a_module_that_fails_is_refused_with_what_it_said_and_where(desk: Any, text: str, told: str) -> None:
-    (desk.folder / "broken.py").write_text(text)
+def test_failing_module_reports_error_and_line(user_dir: Any, text: str, told: str) -> None:
+    (user_dir.folder / "broken.py").write_text(text)
 
-    for _ in range(2):  # what has failed once is not half a module then
+    for _ in range(2):  # a failed import leaves no partial module behind
         with pytest.raises(click.UsageError, match=told):
-            load_module(str(desk.folder / "broken.py"))
+            load_module(str(user_dir.folder / "broken.py"))
 
 
 @pytest.mark.parametrize("place", ["", "..x"])
-def test_what_can_be_no_module_is_refused_too(place: str) -> None:
+def test_invalid_module_raises_usage_error(place: str) -> None:
     with pytest.raises(click.UsageError, match="cannot be imported"):
         load_module(place)
 
 
-def test_a_file_is_one_module_in_which_dataclasses_work_and_its_neighbours_are_found(desk: Any) -> None:
-    (desk.folder / "a_neighbour.py").write_text("number = 4\n")
-    (desk.folder / "whole.py").write_text(
+def test_file_is_imported_once_and_can_import_siblings(user_dir: Any) -> None:
+    (user_dir.folder / "a_neighbour.py").write_text("number = 4\n")
+    (user_dir.folder / "whole.py").write_text(
         "from __future__ import annotations\n"
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
@@ -95,24 +95,24 @@ def test_a_file_is_one_module_in_which_dataclasses_work_and_its_neighbours_are_f
         "    x: int\n"
         "    count: ClassVar[int] = number\n"
     )
-    module = load_module(str(desk.folder / "whole.py"))
+    module = load_module(str(user_dir.folder / "whole.py"))
 
     assert module.Point(1).count == 4
-    assert load_module(str(desk.folder / "whole.py")) is module
+    assert load_module(str(user_dir.folder / "whole.py")) is module
 
 
-def test_a_module_of_the_folder_that_the_command_runs_in_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (desk.folder / "module_of_the_folder.py").write_text("number = 5\n")
-    monkeypatch.chdir(desk.folder)
+def test_module_in_the_current_directory_is_found(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (user_dir.folder / "module_of_the_folder.py").write_text("number = 5\n")
+    monkeypatch.chdir(user_dir.folder)
 
     assert load_module("module_of_the_folder").number == 5
 
 
-def test_files_are_named_so_that_they_are_found_from_anywhere(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(desk.folder)
-    (desk.folder / "model.gguf").write_text("")
-    (desk.folder / "openai").write_text("")
-    mine = str(desk.module.resolve())
+def test_file_references_become_absolute(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user_dir.folder)
+    (user_dir.folder / "model.gguf").write_text("")
+    (user_dir.folder / "openai").write_text("")
+    mine = str(user_dir.module.resolve())
 
     assert make_absolute("mine.py") == mine
     assert make_absolute("mine.py:tools") == f"{mine}:tools"

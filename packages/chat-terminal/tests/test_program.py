@@ -1,4 +1,4 @@
-"""How the process ends."""
+"""Exit codes and error output of the process."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import pytest
 COMMAND = (sys.executable, "-m", "chat_terminal")
 
 
-def test_python_m_is_the_same_command(desk: Any) -> None:
-    command = [*COMMAND, "Name a river.", *desk.talker]
+def test_python_m_runs_the_command(user_dir: Any) -> None:
+    command = [*COMMAND, "Name a river.", *user_dir.talker]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "The Loire.\n", "")
 
 
-def test_a_failure_of_the_library_is_one_line_and_code_one(chat: Any, desk: Any) -> None:
-    (desk.folder / "broken.py").write_text(
+def test_chat_error_prints_one_line_and_exits_1(chat: Any, user_dir: Any) -> None:
+    (user_dir.folder / "broken.py").write_text(
         "from chat_core import NetworkError\n"
         "from chat_core.testing import ScriptedProvider\n"
         "model = ScriptedProvider(*[NetworkError('the line is dead')] * 9)\n"
     )
 
-    ended = chat("Hello?", "--model", f"python:{desk.folder / 'broken.py'}:model")
+    ended = chat("Hello?", "--model", f"python:{user_dir.folder / 'broken.py'}:model")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.strip().splitlines()[-1] == "NetworkError: the line is dead"
 
 
 @pytest.mark.parametrize("question", [["Name a river."], ["sessions"]])
-def test_a_reader_that_leaves_is_not_complained_about(chat: Any, desk: Any, question: list[str]) -> None:
-    chat("Name a river.", *desk.talker)
+def test_broken_pipe_prints_nothing(chat: Any, user_dir: Any, question: list[str]) -> None:
+    chat("Name a river.", *user_dir.talker)
     ours, theirs = os.pipe()
     os.close(ours)
-    command = [*COMMAND, *question, *(desk.talker if question != ["sessions"] else ())]
+    command = [*COMMAND, *question, *(user_dir.talker if question != ["sessions"] else ())]
     try:
         ended = subprocess.run(command, check=False, stdout=theirs, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     finally:
@@ -50,15 +50,15 @@ def test_a_reader_that_leaves_is_not_complained_about(chat: Any, desk: Any, ques
 @pytest.mark.parametrize(
     ("closed", "out"), [("<&-", "The Loire.\n"), ("2>&- </dev/null", "The Loire.\n"), (">&- </dev/null", "")]
 )
-def test_a_stream_that_is_closed_is_a_stream_of_nothing(desk: Any, closed: str, out: str) -> None:
-    words = shlex.join([*COMMAND, "Name a river.", *desk.talker])
+def test_closed_streams_are_replaced(user_dir: Any, closed: str, out: str) -> None:
+    words = shlex.join([*COMMAND, "Name a river.", *user_dir.talker])
     ended = subprocess.run(["/bin/sh", "-c", f"{words} {closed}"], check=False, capture_output=True, text=True)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, out, "")
 
 
-def test_an_output_of_few_signs_takes_every_answer(desk: Any) -> None:
-    command = [*COMMAND, "Pay Bo.", *desk.payer, "--approve", "none"]
+def test_limited_encoding_escapes_output(user_dir: Any) -> None:
+    command = [*COMMAND, "Pay Bo.", *user_dir.payer, "--approve", "none"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
     ended = subprocess.run(command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=environment)
 
@@ -67,22 +67,22 @@ def test_an_output_of_few_signs_takes_every_answer(desk: Any) -> None:
 
 
 @pytest.mark.parametrize(("file", "told"), [("junk.db", "is not a database"), ("junk.db/chats.db", "Error: ")])
-def test_a_file_that_cannot_hold_sessions_is_one_line(chat: Any, desk: Any, file: str, told: str) -> None:
-    (desk.folder / "junk.db").write_text("no database " * 100)
-    ended = chat("sessions", "--store", str(desk.folder / file))
+def test_invalid_session_file_prints_one_line(chat: Any, user_dir: Any, file: str, told: str) -> None:
+    (user_dir.folder / "junk.db").write_text("no database " * 100)
+    ended = chat("sessions", "--store", str(user_dir.folder / file))
 
     assert (ended.code, ended.out) == (1, "")
     assert told in ended.err
     assert len(ended.err.splitlines()) == 1
 
 
-def test_a_model_of_the_user_s_own_that_raises_is_one_line_which_no_terminal_obeys(chat: Any, desk: Any) -> None:
-    (desk.folder / "raising.py").write_text(
+def test_error_of_a_user_model_prints_one_escaped_line(chat: Any, user_dir: Any) -> None:
+    (user_dir.folder / "raising.py").write_text(
         "from chat_core.testing import Answer, ScriptedProvider\n"
         "async def fall():\n"
         "    raise RuntimeError('it fell\\x1b[2J')\n"
         "model = ScriptedProvider(Answer(['never'], before=fall))\n"
     )
 
-    ended = chat("Hello?", "--model", f"python:{desk.folder / 'raising.py'}:model")
+    ended = chat("Hello?", "--model", f"python:{user_dir.folder / 'raising.py'}:model")
     assert (ended.code, ended.out, ended.err) == (1, "", "RuntimeError: it fell�[2J\n")

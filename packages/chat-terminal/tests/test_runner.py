@@ -1,4 +1,4 @@
-"""One question, from its words to its answer."""
+"""Running a session."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def stored(sessions: Sessions, session: str) -> Messages:
     return anyio.run(load)
 
 
-def test_a_session_holds_the_question_and_the_answer(tmp_path: Path) -> None:
-    desk = runner(tmp_path, "The Loire.")
-    outcome = desk.ask("a", ["Name a river."], "Be brief.")
+def test_session_stores_question_and_response(tmp_path: Path) -> None:
+    user_dir = runner(tmp_path, "The Loire.")
+    outcome = user_dir.ask("a", ["Name a river."], "Be brief.")
 
     assert isinstance(outcome, ChatResponse)
-    assert [content.text for content in stored(desk.sessions, "a")] == ["Be brief.", "Name a river.", "The Loire."]
+    assert [content.text for content in stored(user_dir.sessions, "a")] == ["Be brief.", "Name a river.", "The Loire."]
 
 
-def test_a_run_that_fails_leaves_the_question_to_be_answered(tmp_path: Path) -> None:
+def test_failed_run_keeps_the_question(tmp_path: Path) -> None:
     failing = runner(tmp_path, *[NetworkError("gone")] * 9)
     with pytest.raises(NetworkError):
         failing.ask("a", ["Name a river."], None)
@@ -45,7 +45,7 @@ def test_a_run_that_fails_leaves_the_question_to_be_answered(tmp_path: Path) -> 
     assert [content.text for content in stored(failing.sessions, "a")] == ["Name a river.", "The Loire."]
 
 
-def test_a_report_is_one_line_of_json(tmp_path: Path) -> None:
+def test_outcome_is_one_line_of_json(tmp_path: Path) -> None:
     outcome = runner(tmp_path, "The\nLoire.").ask("a", ["Name a river."], None)
 
     line = format_outcome("a", outcome)
@@ -54,10 +54,10 @@ def test_a_report_is_one_line_of_json(tmp_path: Path) -> None:
     assert not isinstance(outcome, Paused)
 
 
-def test_a_session_that_is_gone_is_not_begun_again(tmp_path: Path) -> None:
-    desk = runner(tmp_path, "The Loire.")
+def test_resume_of_a_deleted_session_raises(tmp_path: Path) -> None:
+    user_dir = runner(tmp_path, "The Loire.")
 
     with pytest.raises(UsageError, match="there is nothing in the session 'a'"):
-        desk.resume("a")
+        user_dir.resume("a")
     with pytest.raises(UnknownConversationError):
-        stored(desk.sessions, "a")
+        stored(user_dir.sessions, "a")

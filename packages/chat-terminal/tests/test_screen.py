@@ -1,4 +1,4 @@
-"""What a person sees."""
+"""Terminal output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ESCAPES = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 PAGE = "# Rivers\n\nOne *and* two.\n\n```\na\n\nb\n```\n\nlast"
 
 
-def test_finished_paragraphs_are_cut_off_and_a_block_of_code_stays_whole() -> None:
+def test_split_keeps_code_blocks_whole() -> None:
     assert split_finished("a\n\nb") == ("a\n\n", "b")
     assert split_finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
     assert split_finished(PAGE)[1] == "last"
@@ -26,14 +26,14 @@ def test_finished_paragraphs_are_cut_off_and_a_block_of_code_stays_whole() -> No
 
 
 @given(st.text(alphabet="ab`~# \n", max_size=60))
-def test_nothing_is_lost_by_the_cut(text: str) -> None:
+def test_split_loses_no_text(text: str) -> None:
     done, rest = split_finished(text)
 
     assert done + rest == text
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=8), max_size=12))
-def test_through_a_pipe_the_text_comes_as_it_is(pieces: list[str]) -> None:
+def test_piped_output_is_unchanged(pieces: list[str]) -> None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         screen = Screen()
@@ -49,7 +49,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_markdown_and_draws_no_finished_paragraph_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_paragraphs_are_not_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     with contextlib.redirect_stdout(Terminal()) as out:
         screen = Screen()
@@ -67,7 +67,7 @@ def test_a_terminal_shows_markdown_and_draws_no_finished_paragraph_again(monkeyp
     assert "The last" in then
 
 
-def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_blank_line_separates_streamed_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     with contextlib.redirect_stdout(Terminal()) as out:
         screen = Screen()
@@ -82,7 +82,7 @@ def test_one_empty_line_stands_between_paragraphs_that_came_apart(monkeypatch: p
     assert shown == ["One.", "", "Two.", "", "1 three", "", "• four", "", "Five", "", "Six.", "Seven."]
 
 
-def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_screen_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(quiet=True)
     screen.show_event(TextDelta("hello"))
     screen.show_event(ToolStarted(Tool(FunctionCall("pay", {}, id="call_1"))))
@@ -91,14 +91,14 @@ def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_call_is_a_line_of_code_in_any_script() -> None:
+def test_call_is_formatted_like_code() -> None:
     assert format_call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
 
 
 BELL = "a\x1b]0;title\x07b\x9b31mc\rd"
 
 
-def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_of_model_output_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     with contextlib.redirect_stdout(Terminal()) as out, contextlib.redirect_stderr(Terminal()) as err:
         screen = Screen()
@@ -109,19 +109,19 @@ def test_a_terminal_is_given_nothing_of_a_model_that_it_would_obey(monkeypatch: 
     assert "a�]0;title�b�31mcd" in err.getvalue()
 
 
-def test_a_call_shows_what_cannot_be_seen() -> None:
+def test_format_call_escapes_invisible_characters() -> None:
     arguments = {"to\x1b": "Bo\u202egnp\x9b\u200b", "many": ["\U000e0041"]}
 
     assert format_call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
 
 
-def test_what_is_told_is_told_by_a_quiet_screen_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_line_ignores_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(quiet=True).print_line("decide")
 
     assert capsys.readouterr() == ("", "decide\n")
 
 
-def test_a_line_beside_the_answer_is_not_broken_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_line_is_not_wrapped_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().print_progress("word " * 60)
 
     assert capsys.readouterr().err == "word " * 60 + "\n"

@@ -1,4 +1,4 @@
-"""The list of sessions."""
+"""List of sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_core import Messages
 from chat_terminal.sessions import Sessions
 
 
-def test_the_last_used_session_comes_first_and_keeps_its_title(tmp_path: Path) -> None:
+def test_last_used_session_is_first_and_keeps_its_title(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
     sessions.record_use("a", "about rivers", {"model": "local"})
     sessions.record_use("b", "about hills", {})
@@ -26,13 +26,13 @@ def test_the_last_used_session_comes_first_and_keeps_its_title(tmp_path: Path) -
     assert sessions.last().id == "a"
 
 
-def test_a_session_without_a_name_gets_one_of_its_own(tmp_path: Path) -> None:
+def test_unnamed_session_gets_a_unique_name(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
 
     assert len({sessions.record_use(None, "x", {}) for _ in range(20)}) == 20
 
 
-def test_a_long_title_is_cut_and_stands_on_one_line(tmp_path: Path) -> None:
+def test_long_title_is_truncated_to_one_line(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
     sessions.record_use("a", "word\n" * 100, {})
 
@@ -41,7 +41,7 @@ def test_a_long_title_is_cut_and_stands_on_one_line(tmp_path: Path) -> None:
     assert "\n" not in session.title
 
 
-def test_the_list_stands_beside_the_conversations_in_one_file(tmp_path: Path) -> None:
+def test_list_and_conversations_share_one_file(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "state" / "chats.db")
     sessions.record_use("a", "x", {})
 
@@ -55,7 +55,7 @@ def test_the_list_stands_beside_the_conversations_in_one_file(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no such modes there")
-def test_the_folder_of_the_sessions_is_for_this_user_alone(tmp_path: Path) -> None:
+def test_session_directory_is_private(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "state" / "chats.db")
     assert not (tmp_path / "state").exists()
     sessions.record_use("a", "x", {})
@@ -63,7 +63,7 @@ def test_the_folder_of_the_sessions_is_for_this_user_alone(tmp_path: Path) -> No
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
-def test_a_session_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
+def test_unknown_session_raises_usage_error(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
     with pytest.raises(click.UsageError, match="there is no session yet"):
         sessions.last()

@@ -1,4 +1,4 @@
-"""Tools of the user's own."""
+"""Tools from the user's modules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def outcome(place: str, tool: str, approve: Literal["ask", "all", "none"]) -> st
 
 
 @pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("none", "paused"), ("all", "Completed")])
-def test_calls_without_a_policy_wait_unless_all_may_run(
+def test_plain_collection_requires_approval_unless_all(
     tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
 ) -> None:
     (tmp_path / "tools.py").write_text(MODULE)
@@ -56,14 +56,14 @@ def test_calls_without_a_policy_wait_unless_all_may_run(
     assert outcome(f"{tmp_path / 'tools.py'}:bare", "free", approve) == became
 
 
-def test_a_scope_keeps_its_own_policy_whatever_is_allowed(tmp_path: Path) -> None:
+def test_scope_keeps_its_policy(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(MODULE + RULED)
 
     assert outcome(str(tmp_path / "tools.py"), "ruled", "all") == "Rejected"
 
 
 @pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("all", "Completed")])
-def test_a_bare_collection_beside_a_scope_is_there_and_asked_about(
+def test_plain_collection_next_to_a_scope_requires_approval(
     tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
 ) -> None:
     (tmp_path / "tools.py").write_text(MODULE + RULED)
@@ -71,13 +71,13 @@ def test_a_bare_collection_beside_a_scope_is_there_and_asked_about(
     assert outcome(str(tmp_path / "tools.py"), "free", approve) == became
 
 
-def test_a_collection_with_two_names_is_taken_once(tmp_path: Path) -> None:
+def test_collection_with_two_names_is_loaded_once(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(MODULE + "alias = bare\n")
 
     assert outcome(str(tmp_path / "tools.py"), "free", "all") == "Completed"
 
 
-def test_a_module_is_named_by_its_dots_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dotted_module_name_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tools_of_a_test.py").write_text(MODULE)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
@@ -86,6 +86,6 @@ def test_a_module_is_named_by_its_dots_too(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("place", "told"), [("json", "there are no tools in json"), ("json:nothing", "there is no")])
-def test_a_module_without_tools_is_refused(place: str, told: str) -> None:
+def test_module_without_tools_raises_usage_error(place: str, told: str) -> None:
     with pytest.raises(click.UsageError, match=told):
         load_scopes([place], "ask")
