@@ -151,11 +151,11 @@ def build_call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
         "at": _isoformat(pending.at if pending else None),
         "error": pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
         "result": tool.result_text() if tool.resolved else None,
-        "decisions": [_decision_document(decision) for decision in tool.decisions],
+        "decisions": [_build_decision_document(decision) for decision in tool.decisions],
     }
 
 
-def _decision_document(decision: Decision) -> dict[str, object]:
+def _build_decision_document(decision: Decision) -> dict[str, object]:
     """Return a decision as JSON for the API."""
     return {
         "action": decision.action,

@@ -140,7 +140,7 @@ def format_outcome(session: str, outcome: Outcome) -> str:
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
     if isinstance(outcome, Paused):
-        document["waiting"] = [_wait_document(wait) for wait in outcome.waiting]
+        document["waiting"] = [_build_wait_document(wait) for wait in outcome.waiting]
     else:
         document |= {"text": outcome.text, "finish_reason": outcome.finish_reason}
     return json.dumps(document, ensure_ascii=False)
@@ -162,7 +162,7 @@ def format_failure(session: str | None, error: Exception) -> str:
     return json.dumps(document, ensure_ascii=False)
 
 
-def _wait_document(wait: Wait) -> dict[str, object]:
+def _build_wait_document(wait: Wait) -> dict[str, object]:
     return {
         "kind": wait.kind,
         "path": list(wait.path),
