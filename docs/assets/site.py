@@ -47,6 +47,11 @@ ALSO: Final = (
     "chat_core.wire.strict",
     "chat_core.wire.vocabulary",
     "chat_store.postgres",
+    "chat_store.sql.notify",
+    "chat_store.sql.pool",
+    "chat_store.sql.postgres_migrations",
+    "chat_store.sql.sqlite_migrations",
+    "chat_store.sql.values",
     "chat_store.sweep",
     "chat_store.testing.postgres_server",
 )

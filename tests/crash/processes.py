@@ -158,7 +158,7 @@ def overtake(path: Path) -> Messages:
             await conversation.claim()
             for tool in conversation.messages.pending():
                 tool.lost("its process stands still")
-                await conversation.write_tool(tool)
+                await conversation.write_tool((tool.id,), tool)
             await conversation.release()
             return conversation.messages
 

@@ -19,10 +19,10 @@ import anyio
 from chat_core import Paused
 from chat_core.errors import ChatError
 from chat_store import SqliteStore
-from chat_store._postgres_pool import Connection
-from chat_store.postgres import Medium as PostgresMedium
+from chat_store.postgres import Committer as PostgresCommitter
 from chat_store.postgres import PostgresBackend, PostgresStore
-from chat_store.sqlite import Medium as SqliteMedium
+from chat_store.sql.pool import Connection
+from chat_store.sqlite import Committer as SqliteCommitter
 from chat_store.sqlite import SqliteBackend
 
 from .worker import Ledger, Order, make_chat, stop_here, tell
@@ -50,7 +50,7 @@ class Stops:
             stop_here()
 
 
-class StoppingSqlite(SqliteMedium):
+class StoppingSqlite(SqliteCommitter):
     def __init__(self, stops: Stops) -> None:
         self.stops = stops
 
@@ -59,7 +59,7 @@ class StoppingSqlite(SqliteMedium):
             super().commit(connection)
 
 
-class StoppingPostgres(PostgresMedium):
+class StoppingPostgres(PostgresCommitter):
     def __init__(self, stops: Stops) -> None:
         self.stops = stops
 
@@ -109,8 +109,8 @@ def main_of_child(order: Order) -> NoReturn:
             end.daemon = True
             end.start()
         stops = Stops(int(order.get("step", 0)), str(order.get("phase")))
-        SqliteBackend.medium = StoppingSqlite(stops)
-        PostgresBackend.medium = StoppingPostgres(stops)
+        SqliteBackend.committer = StoppingSqlite(stops)
+        PostgresBackend.committer = StoppingPostgres(stops)
         backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
         anyio.run(run, order, backend=backend)
         if "step" in order:

@@ -305,7 +305,7 @@ class Crashes(ABC):
             await conversation.claim()
             tool = conversation.messages.tool("call_pay")
             tool.lost("its process stands still")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
 
         story.within(overtake)
         gate.touch()

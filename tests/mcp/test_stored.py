@@ -75,7 +75,7 @@ async def interrupted(store: SqliteStore, tools: ToolCollection[McpAnnotations],
         tool.approve()
         await conversation.claim()
         tool.start()
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
         await conversation.release()
 
 

@@ -96,14 +96,14 @@ class SlowConversation:
     async def renew(self) -> None:
         await self.inner.renew()
 
-    async def write_tool(self, tool: Tool, /) -> None:
+    async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         await self._point()
-        await self.inner.write_tool(tool)
+        await self.inner.write_tool(path, tool)
         await self._point()
 
-    async def write_turn(self, role: Role, turn: Turn, /) -> None:
+    async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
         await self._point()
-        await self.inner.write_turn(role, turn)
+        await self.inner.write_turn(path, role, turn)
         await self._point()
 
     async def release(self) -> None:

@@ -22,13 +22,13 @@ async def test_a_conversation_in_memory_tells_what_a_run_asked_of_it_in_order() 
     await conversation.claim()
     assert conversation.claimed
     tool.start()
-    await conversation.write_tool(tool)
+    await conversation.write_tool((tool.id,), tool)
     tool.complete("paid")
     await conversation.renew()
-    await conversation.write_tool(tool)
+    await conversation.write_tool((tool.id,), tool)
     turn = Turn([Text("Done.")])
     conversation.messages.append("model", turn)
-    await conversation.write_turn("model", turn)
+    await conversation.write_turn((), "model", turn)
     await conversation.release()
     assert conversation.operations == [
         "claim",
@@ -48,7 +48,7 @@ async def test_what_was_not_written_does_not_rest_in_memory() -> None:
     await conversation.claim()
     tool.approve(by="ana")
     assert isinstance(conversation.resting().tool("one").status, Pending)
-    await conversation.write_tool(tool)
+    await conversation.write_tool((tool.id,), tool)
     tool.start()
     assert isinstance(conversation.resting().tool("one").status, Approved)
 
@@ -63,7 +63,7 @@ async def test_a_hook_may_fail_any_call_before_it_takes_effect() -> None:
     tool = conversation.messages.tool("one")
     tool.start()
     with pytest.raises(OSError, match="write_tool one Running"):
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
     assert isinstance(conversation.resting().tool("one").status, Pending)
 
 
@@ -81,11 +81,11 @@ async def test_an_overtaken_run_writes_late_and_not_the_truth() -> None:
     await conversation.claim()
     tool = conversation.messages.tool("one")
     tool.start()
-    await conversation.write_tool(tool)
+    await conversation.write_tool((tool.id,), tool)
     conversation.overtake()
     tool.complete("paid")
     with pytest.raises(LeaseLostError):
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
     with pytest.raises(LeaseLostError):
         await conversation.renew()
     assert [call.status for call in conversation.late if call.tool_id] == [Completed("paid")]
@@ -96,7 +96,30 @@ async def test_a_run_that_forgets_to_claim_or_to_write_the_turn_is_told_so() -> 
     conversation = MemoryConversation()
     turn = Turn([Tool(FunctionCall("pay"), id="one")])
     with pytest.raises(UsageError, match="claim"):
-        await conversation.write_turn("model", turn)
+        await conversation.write_turn((), "model", turn)
     await conversation.claim()
     with pytest.raises(UsageError, match="write_turn"):
-        await conversation.write_tool(turn.tools[0])
+        await conversation.write_tool((turn.tools[0].id,), turn.tools[0])
+
+
+async def test_an_inner_conversation_is_written_by_its_path() -> None:
+    outer = Tool(FunctionCall("ask", {}), id="outer")
+    outer.start()
+    messages = Messages.from_user("Ask.")
+    messages.append("model", Turn([outer], finish_reason="tool_calls"))
+    outer.suspend(Messages.from_user("Pay."))
+    conversation = MemoryConversation(messages)
+    await conversation.claim()
+    inner = outer.inner
+    assert inner is not None
+
+    turn = Turn([Tool(FunctionCall("pay", {}), id="inner")])
+    inner.append("model", turn)
+    await conversation.write_turn(("outer",), "model", turn)
+    turn.tools[0].start()
+    await conversation.write_tool(("outer", "inner"), turn.tools[0])
+
+    assert conversation.resting() == messages
+    for path in (("inner",), ("outer", "inner")):
+        with pytest.raises(UsageError, match="write_turn"):
+            await conversation.write_turn(path, "model", turn)

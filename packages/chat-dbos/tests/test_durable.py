@@ -147,7 +147,7 @@ async def test_a_chat_without_a_rule_for_what_was_interrupted_waits_for_a_word(s
         tool.approve()
         await conversation.claim()
         tool.start()
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
         await conversation.release()
     durable = shop.durable(shop.chat(interrupted=False))
     async with running(shop, durable):

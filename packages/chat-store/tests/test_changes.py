@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio import from_thread, to_thread
+from anyio import to_thread
 from chat_core.errors import InvalidDocumentError, UsageError
-from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _backed, _watch
-from chat_store._bells import Notifier, Notifiers
-from chat_store._watch import Poller
-from chat_store.testing._trial import Clock, call, paused
+from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _base_store
+from chat_store.testing._fixtures import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +23,7 @@ BOUND = 120
 @pytest.fixture(autouse=True)
 def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is not woken sleeps on."""
-    monkeypatch.setattr(_backed, "_LONGEST_REST", 1e6)
+    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ async def test_a_change_of_the_same_sqlite_store_is_told_at_once(path: Path) -> 
 
 
 async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_backed, "_LONGEST_REST", 0.01)
+    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 0.01)
     async with SqliteStore(path) as store:
         cursor = (await store.changes()).cursor
         await anyio.Path(path).unlink()
@@ -117,21 +113,21 @@ async def test_whoever_looks_again_while_the_store_is_being_closed_is_told_so(
 ) -> None:
     store: Any = SqliteStore(path)
     backend = store._backend
-    look, close, looked = backend.look, backend._watchman.close, threading.Event()
+    poll, close, polled = backend.poll, backend._poller.close, threading.Event()
 
     def told(*words: Any) -> Any:
         try:
-            return look(*words)
+            return poll(*words)
         finally:
-            looked.set()
+            polled.set()
 
     def close_slowly() -> None:
-        looked.clear()
+        polled.clear()
         close()
-        looked.wait(BOUND)
+        polled.wait(BOUND)
 
-    monkeypatch.setattr(backend, "look", told)
-    monkeypatch.setattr(backend._watchman, "close", close_slowly)
+    monkeypatch.setattr(backend, "poll", told)
+    monkeypatch.setattr(backend._poller, "close", close_slowly)
     cursor = (await store.changes()).cursor
 
     async def wait() -> None:
@@ -187,117 +183,3 @@ async def test_a_number_of_a_change_is_not_given_again_when_its_conversation_was
             await one.create(paused("a"), id="new")
             found = await one.changes(cursor, wait_seconds=0)
             assert [item.conversation for item in found.conversations] == ["new"]
-
-
-# --- The thread that watches ------------------------------------------------------------------------------------------
-
-
-class Watched:
-    """A database that says when it was changed."""
-
-    def __init__(self) -> None:
-        self.changes = threading.Semaphore(0)
-        self.failures = 0
-        self.begun = threading.Semaphore(0)
-
-    @contextmanager
-    def watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
-        if self.failures and not stop.is_set():
-            self.failures -= 1
-            msg = "the database is gone"
-            raise OSError(msg)
-        self.begun.release()
-        yield lambda: self.changes.acquire(timeout=0.01)
-
-
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
-
-
-@pytest.fixture
-def watchman(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Poller]:
-    monkeypatch.setattr(_watch, "_PAUSE", 0.001)
-    watchman = Poller(watched.watch)
-    yield watchman
-    watchman.close()
-    assert watching() == []
-
-
-async def test_a_bell_rings_when_watching_begins_and_with_each_change(watched: Watched, watchman: Poller) -> None:
-    bell = Notifier()
-    with anyio.fail_after(BOUND):
-        watchman.add(bell)
-        for _ in range(3):
-            await bell.wait()
-            bell.reset()
-            watched.changes.release()
-        await bell.wait()
-        watchman.remove(bell)
-
-
-async def test_a_database_that_cannot_be_watched_rings_and_is_watched_again(watched: Watched, watchman: Poller) -> None:
-    watched.failures = 3
-    bell = Notifier()
-    watchman.add(bell)
-    with anyio.fail_after(BOUND):
-        await bell.wait()
-        assert await to_thread.run_sync(watched.begun.acquire)
-    watchman.remove(bell)
-
-
-async def test_the_thread_ends_when_nobody_waits_any_more_and_comes_back_with_the_next_one(
-    watched: Watched, watchman: Poller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_watch, "_LINGERS", 0.0)
-    for _ in range(2):
-        bell = Notifier()
-        watchman.add(bell)
-        assert len(watching()) == 1
-        watchman.remove(bell)
-        with anyio.fail_after(BOUND):
-            while watching():  # noqa: ASYNC110 - a thread that ends says nothing
-                await anyio.sleep(0.01)
-
-
-async def test_a_thread_that_could_not_watch_ends_when_nobody_waits(
-    watched: Watched, watchman: Poller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_watch, "_LINGERS", 0.0)
-    watched.failures = 1_000_000_000
-    bell = Notifier()
-    watchman.add(bell)
-    watchman.remove(bell)
-    with anyio.fail_after(BOUND):
-        while watching():  # noqa: ASYNC110 - a thread that ends says nothing
-            await anyio.sleep(0.01)
-
-
-async def test_nobody_is_watched_for_when_the_store_is_closed(watched: Watched, watchman: Poller) -> None:
-    watchman.close()
-    bell = Notifier()
-    watchman.add(bell)
-    assert watching() == []
-    watchman.remove(bell)
-
-
-def test_a_bell_of_a_loop_that_is_gone_is_rung_in_vain() -> None:
-    bells = Notifiers()
-
-    async def leave_one() -> None:
-        bells.add(Notifier())
-
-    anyio.run(leave_one)
-    anyio.run(leave_one, backend="trio")
-    bells.ring()
-    assert len(bells) == 2
-
-
-async def test_a_bell_is_rung_from_any_thread() -> None:
-    bell = Notifier()
-    with anyio.fail_after(BOUND):
-        await to_thread.run_sync(bell.ring)
-        await bell.wait()
-        bell.reset()
-        await to_thread.run_sync(lambda: from_thread.run_sync(bell.ring))
-        await bell.wait()

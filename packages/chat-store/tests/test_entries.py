@@ -104,16 +104,16 @@ async def test_a_suspended_chat_is_stored_with_its_conversation(path: Path) -> N
         outer.approve()
         await conversation.claim()
         outer.start()
-        await conversation.write_tool(outer)
+        await conversation.write_tool((outer.id,), outer)
         outer.suspend(waiting("inner"))
-        await conversation.write_tool(outer)
+        await conversation.write_tool((outer.id,), outer)
         assert isinstance((await stored(path)).tool("outer").status, Suspended)
         outer.start()
         inner = outer.inner
         assert inner is not None
         inner.tool("inner").approve()
         inner.append("model", Turn([Text("more")]))
-        await conversation.write_tool(outer)
+        await conversation.write_tool((outer.id,), outer)
         assert (await stored(path)) == conversation.messages
 
 
@@ -161,7 +161,7 @@ class TwoWriters:
         assert callable(step)
         step()
         try:
-            await writer.write_tool(tool)
+            await writer.write_tool((tool.id,), tool)
         except ConflictError:
             return False
         return True

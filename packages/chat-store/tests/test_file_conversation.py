@@ -270,9 +270,9 @@ async def test_a_durable_write_looks_at_no_more_turns_of_a_longer_history(
                 Counted.looked_at = 0
                 for turn in (Turn([tool], finish_reason="tool_calls"), Turn([Text("Well.")])):
                     one.messages.append("model", turn)
-                    await one.write_turn("model", turn)
+                    await one.write_turn((), "model", turn)
                 tool.approve()
-                await one.write_tool(tool)
+                await one.write_tool((tool.id,), tool)
                 looked_at = Counted.looked_at
             await one.release()
             await other.save()

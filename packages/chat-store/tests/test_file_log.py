@@ -123,11 +123,11 @@ async def test_a_write_without_a_claim_is_the_callers_mistake(path: Path) -> Non
     async with FileConversation.create(path, waiting("one")) as conversation:
         tool = conversation.messages.tool("one")
         with pytest.raises(UsageError, match="claim"):
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
         with pytest.raises(UsageError, match="these messages"):
-            await conversation.write_tool(call("one"))
+            await conversation.write_tool((call("one").id,), call("one"))
         with pytest.raises(UsageError, match="append"):
-            await conversation.write_turn("model", Turn([]))
+            await conversation.write_turn((), "model", Turn([]))
 
 
 async def test_a_turn_and_the_life_of_its_tool_are_written_step_by_step(path: Path) -> None:
@@ -135,15 +135,15 @@ async def test_a_turn_and_the_life_of_its_tool_are_written_step_by_step(path: Pa
         await conversation.claim()
         turn = Turn([Tool(FunctionCall("pay"), id="one")], finish_reason="tool_calls")
         conversation.messages.append("model", turn)
-        await conversation.write_turn("model", turn)
+        await conversation.write_turn((), "model", turn)
         assert (await stored(path)) == conversation.messages
         tool = turn.tools[0]
         for step in (tool.start, lambda: tool.complete({"ok": [1, None, "ü"]})):
             step()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             assert (await stored(path)).tool("one") == tool
         revision = conversation.revision
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
         assert conversation.revision == revision == 3
 
 
@@ -151,7 +151,7 @@ async def test_a_tool_takes_its_turn_with_it_where_that_was_not_written(path: Pa
     async with FileConversation.create(path, Messages.from_user("Pay.")) as conversation:
         await conversation.claim()
         conversation.messages.append("model", Turn([call("one")]))
-        await conversation.write_tool(conversation.messages.tool("one"))
+        await conversation.write_tool(("one",), conversation.messages.tool("one"))
         assert (await stored(path)) == conversation.messages
 
 
@@ -163,9 +163,9 @@ async def test_two_siblings_are_written_at_the_same_time_in_any_order(path: Path
         async def run(tool: Tool) -> None:
             tool.approve()
             tool.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete(tool.id)
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
 
         async with anyio.create_task_group() as group:
             for id in reversed(ids):  # noqa: A001
@@ -180,11 +180,11 @@ async def test_a_decision_made_during_a_run_reaches_it_with_its_next_write(path:
         one = run.messages.tool("one")
         one.approve()
         one.start()
-        await run.write_tool(one)
+        await run.write_tool((one.id,), one)
         person.messages.tool("two").approve(by="ana", arguments={"cents": 7})
         await person.save()
         one.complete("paid")
-        await run.write_tool(one)
+        await run.write_tool((one.id,), one)
         assert run.messages.tool("two").effective_arguments == {"cents": 7}
         assert isinstance((await stored(path)).tool("one").status, Completed)
 
@@ -200,7 +200,7 @@ async def test_a_call_that_was_decided_meanwhile_does_not_start(path: Path) -> N
         one = run.messages.tool("one")
         one.start()
         with pytest.raises(ConflictError, match="one"):
-            await run.write_tool(one)
+            await run.write_tool((one.id,), one)
         assert isinstance(one.status, Rejected)
         await run.renew()
 
@@ -216,7 +216,7 @@ async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, sta
         run.messages.tool("one").approve()
         await run.claim()
         run.messages.tool("one").start()
-        await run.write_tool(run.messages.tool("one"))
+        await run.write_tool(("one",), run.messages.tool("one"))
         await person.save()
         if state == "running":
             person.messages.tool("one").complete("I saw it", by="ana")
@@ -254,7 +254,7 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         one.approve()
         await old.claim()
         one.start()
-        await old.write_tool(one)
+        await old.write_tool((one.id,), one)
         clock.advance(29.9)
         with pytest.raises(ConflictError):
             await new.claim()
@@ -263,19 +263,19 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         assert isinstance(new.messages.tool("one").status, Running)
         one.complete("paid")
         with pytest.raises(LeaseLostError, match="stood still"):
-            await old.write_tool(one)
+            await old.write_tool((one.id,), one)
         assert isinstance(one.status, Running)
         with pytest.raises(LeaseLostError):
             await old.renew()
         turn = Turn([Text("All done.")])
         old.messages.append("model", turn)
         with pytest.raises(LeaseLostError):
-            await old.write_turn("model", turn)
+            await old.write_turn((), "model", turn)
         with pytest.raises(LeaseLostError, match="open it again"):
             await old.save()
         await old.release()
         new.messages.tool("one").lost("its process was gone")
-        await new.write_tool(new.messages.tool("one"))
+        await new.write_tool(("one",), new.messages.tool("one"))
         history = await new.history()
         assert [entry.tool.status for entry in history if entry.event == "late" and entry.tool] == [Completed("paid")]
         assert len([entry for entry in history if entry.event == "claimed"]) == 2
@@ -293,7 +293,7 @@ async def test_an_overtaken_object_may_run_again_when_it_added_nothing(path: Pat
         clock.advance(31)
         await new.claim()
         new.messages.tool("one").reject()
-        await new.write_tool(new.messages.tool("one"))
+        await new.write_tool(("one",), new.messages.tool("one"))
         with pytest.raises(LeaseLostError):
             await old.renew()
         await new.release()
@@ -313,7 +313,7 @@ async def test_renewing_and_writing_prolong_the_lease(path: Path, how: str) -> N
                 await run.renew()
             else:
                 run.messages.tool(id).approve()
-                await run.write_tool(run.messages.tool(id))
+                await run.write_tool((id,), run.messages.tool(id))
         with pytest.raises(ConflictError):
             await other.claim()
 

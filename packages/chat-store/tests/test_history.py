@@ -78,7 +78,7 @@ async def test_the_history_tells_what_happened_and_who_decided(path: Path) -> No
         turn = Turn([Text("Paid.")])
         conversation.messages.append("model", turn)
         await conversation.renew()
-        await conversation.write_turn("model", turn)
+        await conversation.write_turn((), "model", turn)
         await conversation.release()
         history = await conversation.history()
     assert [entry.event for entry in history] == ["created", "claimed", "tool", "turn", "released"]

@@ -23,7 +23,7 @@ from chat_core.messages import (
     Turn,
 )
 from chat_store import _file_lock, _journal
-from chat_store._file_log import ConversationLog
+from chat_store._file_log import FileLog
 from chat_store._journal import Disk, Journal
 from chat_store.file_conversation import FileConversation
 
@@ -87,19 +87,19 @@ async def journal_of_every_kind(path: Path) -> None:
         await conversation.claim()
         for step in (conversation.messages.tool("one").start, lambda: conversation.messages.tool("one").complete("ü")):
             step()
-            await conversation.write_tool(conversation.messages.tool("one"))
+            await conversation.write_tool(("one",), conversation.messages.tool("one"))
         turn = Turn([call("three")])
         conversation.messages.append("model", turn)
-        await conversation.write_turn("model", turn)
+        await conversation.write_turn((), "model", turn)
 
 
 def read_at_once(path: Path) -> Messages:
     """As `stored()`, but in this thread: for thousands of files."""
-    ledger = ConversationLog(path, timedelta(seconds=30), Clock())
+    log = FileLog(path, timedelta(seconds=30), Clock())
     try:
-        return FileConversation(ledger, ledger.open("any"), 30).messages
+        return FileConversation(log, log.open("any"), 30).messages
     finally:
-        ledger.close()
+        log.close()
 
 
 async def test_a_journal_that_is_cut_at_any_byte_has_every_whole_line_and_goes_on(path: Path, tmp_path: Path) -> None:
@@ -206,12 +206,12 @@ async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) 
         await conversation.claim()
         tool = conversation.messages.tool("one")
         tool.start()
-        await conversation.write_tool(tool)
+        await conversation.write_tool((tool.id,), tool)
         before = content_of(path)
         tool.status = Running("", attempt=0)
         tool.revision += 1
         with pytest.raises(InvalidDocumentError):
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
         assert content_of(path) == before
         tool.status = Running("x")
 
@@ -261,7 +261,7 @@ async def test_a_write_that_has_begun_is_finished_when_its_task_is_cancelled(
         monkeypatch.setattr(Journal, "disk", disk)
         tool = conversation.messages.tool("one")
         tool.approve()
-        group.start_soon(conversation.write_tool, tool)
+        group.start_soon(conversation.write_tool, (tool.id,), tool)
         assert await anyio.to_thread.run_sync(disk.began.wait, 30)
         group.cancel_scope.cancel()
         disk.go_on.set()

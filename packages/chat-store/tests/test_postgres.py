@@ -20,13 +20,14 @@ import pytest
 from anyio import to_thread
 from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import UnknownConversationError, _backed
-from chat_store._backend import Filter
-from chat_store._postgres_pool import Connection
-from chat_store._postgres_schema import migrate
-from chat_store.postgres import Medium, PostgresBackend, PostgresStore
+from chat_store import UnknownConversationError, _base_store
+from chat_store._backend import ListFilter
+from chat_store._postgres_tables import MIGRATIONS
+from chat_store.postgres import Committer, PostgresBackend, PostgresStore
+from chat_store.sql.pool import Connection
+from chat_store.sql.postgres_migrations import migrate
 from chat_store.testing import StoreConformance, StoreFactory
-from chat_store.testing._trial import call, paused
+from chat_store.testing._fixtures import call, paused
 from chat_store.testing.postgres_server import PostgresServer
 from psycopg import sql
 
@@ -136,9 +137,9 @@ async def test_a_history_is_not_written_again_at_every_step(database: Database) 
             await conversation.claim()
             tool = conversation.messages.tool("a")
             tool.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete("paid")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
 
     sizes = [int(str(size)) for (size,) in database.execute("SELECT length(entry) FROM chat_entries ORDER BY number")]
     assert sizes[0] > 1_000_000
@@ -166,13 +167,13 @@ async def test_whoever_waits_for_another_one_to_make_the_tables_sees_them(databa
 
     def use() -> None:
         backend = PostgresBackend(dsn, database.schema, BOUND, 1)
-        assert backend.waiting(Filter()) == []
+        assert backend.list_waiting(ListFilter()) == []
         backend.close()
 
     async with anyio.create_task_group() as group:
         with psycopg.connect(database.dsn) as first:
             first.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(database.schema)))
-            migrate(first, database.schema)
+            migrate(first, database.schema, MIGRATIONS)
             group.start_soon(to_thread.run_sync, use)
             with anyio.fail_after(BOUND):
                 while database.execute(waits, name) != [(1,)]:  # noqa: ASYNC110 - the server tells nobody
@@ -242,8 +243,8 @@ async def test_writers_of_different_conversations_do_not_wait_for_each_other(dat
         for name in "ab":
             await store.create(paused(name), id=name)
         backend = database.backend()
-        with backend.changing("a") as changing:
-            assert changing.head()
+        with backend.write_transaction("a") as transaction:
+            assert transaction.read_head()
             # In the middle of one, also a new one is made.
             async with store.open("b") as conversation:
                 conversation.messages.tool("b").approve()
@@ -270,21 +271,21 @@ async def test_two_that_change_one_conversation_follow_one_another_from_their_fi
     async with database.store() as store:
         await store.create(paused("a"), id="a")
     one, other = database.backend(), database.backend(busy_seconds=0.05)
-    with one.changing("a") as changing:
-        assert changing.head()
-        with pytest.raises(TimeoutError, match="somebody else"), other.changing("a") as late:
-            late.head()
+    with one.write_transaction("a") as transaction:
+        assert transaction.read_head()
+        with pytest.raises(TimeoutError, match="somebody else"), other.write_transaction("a") as late:
+            late.read_head()
     one.close()
     other.close()
 
 
 async def test_two_that_begin_one_conversation_at_once_follow_one_another(database: Database) -> None:
     one, other = database.backend(), database.backend(busy_seconds=0.05)
-    with one.changing("a") as changing:
-        assert changing.head() is None
+    with one.write_transaction("a") as transaction:
+        assert transaction.read_head() is None
         # Nothing can be locked yet but the name.
-        with pytest.raises(TimeoutError, match="somebody else"), other.changing("a") as late:
-            late.head()
+        with pytest.raises(TimeoutError, match="somebody else"), other.write_transaction("a") as late:
+            late.read_head()
     one.close()
     other.close()
 
@@ -309,8 +310,8 @@ async def test_of_many_stores_that_begin_one_conversation_at_once_one_does(datab
 
 async def test_connections_are_bounded_and_waited_for(database: Database) -> None:
     backend = database.backend(connections=1, busy_seconds=0.05)
-    with backend.reading("a"), pytest.raises(TimeoutError, match="all 1 connections of the store"):
-        await to_thread.run_sync(lambda: backend.reading("b").__enter__())
+    with backend.read_transaction("a"), pytest.raises(TimeoutError, match="all 1 connections of the store"):
+        await to_thread.run_sync(lambda: backend.read_transaction("b").__enter__())
     backend.close()
     async with database.store(connections=2, busy_seconds=BOUND) as store:
 
@@ -345,7 +346,7 @@ async def test_many_workers_share_what_is_due_and_each_conversation_is_run_once(
                             ran[item.conversation] += 1
                             turn = paused()[-1].turns[0]
                             conversation.messages.append("model", turn)
-                            await conversation.write_turn("model", turn)
+                            await conversation.write_turn((), "model", turn)
                         await conversation.release()
 
     with anyio.fail_after(BOUND):
@@ -378,7 +379,7 @@ async def test_of_two_writes_that_end_in_another_order_than_they_began_both_are_
 async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_backed, "_LONGEST_REST", 1e6)
+    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
     async with database.store() as here, database.store() as there:
         cursor = (await here.changes()).cursor
         for number in range(3):
@@ -399,7 +400,7 @@ async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
 async def test_whoever_waits_goes_on_when_their_connection_was_cut(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_backed, "_LONGEST_REST", 1e6)
+    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
     async with database.store(busy_seconds=BOUND) as here, database.store(busy_seconds=BOUND) as there:
         cursor = (await here.changes()).cursor
         with anyio.fail_after(BOUND):
@@ -437,8 +438,8 @@ async def test_leases_are_compared_by_the_clock_of_the_server(
         def now(cls, tz: tzinfo | None = None) -> Self:
             return super().now(tz) + timedelta(days=3)
 
-    monkeypatch.setattr(_backed, "datetime", Ahead)
-    assert _backed.utc_now() > datetime.now(UTC) + timedelta(days=2)
+    monkeypatch.setattr(_base_store, "datetime", Ahead)
+    assert _base_store.utc_now() > datetime.now(UTC) + timedelta(days=2)
     async with database.store() as here, database.store() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -456,7 +457,7 @@ async def test_the_clock_is_asked_for_again_when_it_was_not_read_for_long(
 ) -> None:
     backend = database.backend(connections=1)
     before = backend.now()
-    monkeypatch.setattr("chat_store._postgres_pool._FRESH", -1.0)
+    monkeypatch.setattr("chat_store.sql.pool._FRESH", -1.0)
     assert backend.now() > before
     backend.close()
 
@@ -464,7 +465,7 @@ async def test_the_clock_is_asked_for_again_when_it_was_not_read_for_long(
 # --- What goes wrong ------------------------------------------------------------------------------------------------
 
 
-class FailingMedium(Medium):
+class FailingCommitter(Committer):
     """Fails so many commits: before they are durable, or when they are, without saying so."""
 
     def __init__(self, failures: int, *, durable: bool = False) -> None:
@@ -486,19 +487,19 @@ async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
-            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1))
+            monkeypatch.setattr(PostgresBackend, "committer", FailingCommitter(1))
             with pytest.raises(OSError, match="terminating connection"):
                 await conversation.claim()
             assert not isinstance((await store.load(name)).messages.tool("a").status, Approved)
             await conversation.claim()
             tool = conversation.messages.tool("a")
             tool.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete("paid")
-            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1))
+            monkeypatch.setattr(PostgresBackend, "committer", FailingCommitter(1))
             with pytest.raises(OSError, match="terminating connection"):
-                await conversation.write_tool(tool)
-            await conversation.write_tool(tool)
+                await conversation.write_tool((tool.id,), tool)
+            await conversation.write_tool((tool.id,), tool)
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
@@ -509,7 +510,7 @@ async def test_a_write_that_took_place_without_saying_so_is_found(
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
-            monkeypatch.setattr(PostgresBackend, "medium", FailingMedium(1, durable=True))
+            monkeypatch.setattr(PostgresBackend, "committer", FailingCommitter(1, durable=True))
             with pytest.raises(OSError, match="terminating connection"):
                 await conversation.save()
             conversation.messages.tool("b").approve()
@@ -561,11 +562,11 @@ async def test_a_server_that_is_gone_is_told_and_the_conversation_goes_on_when_i
             tool.start()
             own_server.stop()
             with pytest.raises(OSError, match="PostgreSQL cannot be reached"):
-                await conversation.write_tool(tool)
+                await conversation.write_tool((tool.id,), tool)
             own_server.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete("paid")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
@@ -599,15 +600,15 @@ async def test_a_commit_is_durable_also_where_the_database_says_that_it_need_not
     dsn = f"{database.dsn} options='-c synchronous_commit=off'"
     seen: list[object] = []
 
-    class Looking(Medium):
+    class Looking(Committer):
         def commit(self, connection: Connection, then: bytes) -> None:
             seen.append(connection.execute("SHOW synchronous_commit").fetchone())
             super().commit(connection, then)
 
-    monkeypatch.setattr(PostgresBackend, "medium", Looking())
+    monkeypatch.setattr(PostgresBackend, "committer", Looking())
     backend = PostgresBackend(dsn, database.schema, 10, 1)
     for _ in range(2):
-        with backend.changing("a"):
+        with backend.write_transaction("a"):
             pass
     backend.close()
     assert seen == [("on",), ("on",)]
@@ -623,15 +624,15 @@ async def test_a_store_that_was_closed_says_so(database: Database) -> None:
 
 def test_a_connection_in_use_is_closed_when_it_is_given_back(database: Database) -> None:
     backend = database.backend(connections=1)
-    with backend.reading("a") as reading:
+    with backend.read_transaction("a") as transaction:
         backend.close()
-        assert reading.head() is None
+        assert transaction.read_head() is None
 
 
 def test_a_fork_is_refused_the_store_of_its_parent(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = database.backend(connections=1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    with pytest.raises(UsageError, match="before this process was forked"), backend.reading("a"):
+    with pytest.raises(UsageError, match="before this process was forked"), backend.read_transaction("a"):
         pass
 
 
@@ -645,8 +646,8 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
     with monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: 1)
         backend.close()
-    with backend.reading("a") as reading:
-        assert reading.head() is None
+    with backend.read_transaction("a") as transaction:
+        assert transaction.read_head() is None
     assert database.execute(alive) == before
     backend.close()
 

@@ -16,7 +16,7 @@ from chat_core.approvals import ApprovalChoice
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Approved, FunctionCall, Messages, Pending, Running, Tool, Turn
 from chat_store import FileConversation, MemoryStore, SqliteStore
-from chat_store.testing._trial import Clock, call, paused
+from chat_store.testing._fixtures import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -123,7 +123,7 @@ async def test_a_token_is_redeemed_while_a_run_is_live_but_not_on_what_it_is_at(
         run.messages.tool("busy").approve(at=clock())
         await run.claim()
         run.messages.tool("busy").start(clock())
-        await run.write_tool(run.messages.tool("busy"))
+        await run.write_tool(("busy",), run.messages.tool("busy"))
 
         async with store.open(name) as conversation:
             await keys(clock).redeem(mine, conversation, "approve", by="ana")

@@ -17,9 +17,9 @@ from anyio import to_thread
 from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
 from chat_store import SqliteStore, UnknownConversationError
-from chat_store.sqlite import Medium, SqliteBackend
+from chat_store.sqlite import Committer, SqliteBackend
 from chat_store.testing import StoreConformance, StoreFactory
-from chat_store.testing._trial import call, paused
+from chat_store.testing._fixtures import call, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -90,9 +90,9 @@ async def test_a_history_is_not_written_again_at_every_step(path: Path) -> None:
             await conversation.claim()
             tool = conversation.messages.tool("a")
             tool.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete("paid")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
 
     sizes = [int(str(size)) for (size,) in rows(path, "SELECT length(entry) FROM chat_entries ORDER BY number")]
     assert sizes[0] > 1_000_000
@@ -215,8 +215,8 @@ def test_a_place_where_processes_cannot_share_a_file_is_refused(path: Path) -> N
 
 async def test_threads_of_one_process_wait_for_each_other_too(path: Path) -> None:
     backend = SqliteBackend(path, 0.05)
-    with backend.changing("a"), pytest.raises(TimeoutError, match="somebody else"):
-        await to_thread.run_sync(lambda: backend.changing("b").__enter__())
+    with backend.write_transaction("a"), pytest.raises(TimeoutError, match="somebody else"):
+        await to_thread.run_sync(lambda: backend.write_transaction("b").__enter__())
     backend.close()
 
 
@@ -239,7 +239,7 @@ async def test_many_conversations_are_written_at_the_same_time(path: Path) -> No
 # --- What goes wrong ------------------------------------------------------------------------------------------------
 
 
-class FullDisk(Medium):
+class FullDisk(Committer):
     """Fails so many commits: before they are durable, or when they are, without saying so."""
 
     def __init__(self, failures: int, *, durable: bool = False) -> None:
@@ -262,19 +262,19 @@ async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
-            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1))
+            monkeypatch.setattr(SqliteBackend, "committer", FullDisk(1))
             with pytest.raises(OSError, match="disk is full"):
                 await conversation.claim()
             assert not isinstance((await store.load(name)).messages.tool("a").status, Approved)
             await conversation.claim()
             tool = conversation.messages.tool("a")
             tool.start()
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             tool.complete("paid")
-            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1))
+            monkeypatch.setattr(SqliteBackend, "committer", FullDisk(1))
             with pytest.raises(OSError, match="disk is full"):
-                await conversation.write_tool(tool)
-            await conversation.write_tool(tool)
+                await conversation.write_tool((tool.id,), tool)
+            await conversation.write_tool((tool.id,), tool)
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
@@ -283,7 +283,7 @@ async def test_a_write_that_took_place_without_saying_so_is_found(path: Path, mo
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
-            monkeypatch.setattr(SqliteBackend, "medium", FullDisk(1, durable=True))
+            monkeypatch.setattr(SqliteBackend, "committer", FullDisk(1, durable=True))
             with pytest.raises(OSError, match="disk is full"):
                 await conversation.save()
             conversation.messages.tool("b").approve()
@@ -331,16 +331,16 @@ async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str,
 
 def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:
     backend = SqliteBackend(path, 1)
-    with backend.reading("a") as reading:
+    with backend.read_transaction("a") as transaction:
         backend.close()
-        assert reading.head() is None
+        assert transaction.read_head() is None
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_a_fork_is_refused_the_store_of_its_parent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = SqliteBackend(path, 1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    with pytest.raises(UsageError, match="before this process was forked"), backend.reading("a"):
+    with pytest.raises(UsageError, match="before this process was forked"), backend.read_transaction("a"):
         pass
 
 
@@ -348,11 +348,11 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = SqliteBackend(path, 1)
-    with monkeypatch.context() as child, backend.reading("a"):
+    with monkeypatch.context() as child, backend.read_transaction("a"):
         child.setattr(os, "getpid", lambda: 1)
         backend.close()
-    with backend.reading("a") as reading:
-        assert reading.head() is None
+    with backend.read_transaction("a") as transaction:
+        assert transaction.read_head() is None
     backend.close()
 
 

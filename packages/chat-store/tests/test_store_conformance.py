@@ -12,27 +12,27 @@ import pytest
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_store import Changes, Due, Waiting
-from chat_store._backed import BackedStore
-from chat_store._backend import Changing, Filter, Head, PollResult, Reading
+from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
+from chat_store._base_store import BaseStore
 from chat_store._entries import Batch, Document
-from chat_store._ledger import ConversationLog
+from chat_store._store_log import StoreLog
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
 
-# --- Ledgers that are wrong in one way ------------------------------------------------------------------------------
+# --- Logs that are wrong in one way ------------------------------------------------------------------------------
 
 
-class ForgetsCalls(ConversationLog):
+class ForgetsCalls(StoreLog):
     def write(self, batch: Batch) -> None:
-        super().write(Batch(batch.known, batch.turns))
+        super().write(Batch(batch.known_turns, batch.turns))
 
 
-class ForgetsTurns(ConversationLog):
+class ForgetsTurns(StoreLog):
     def write(self, batch: Batch) -> None:
-        super().write(Batch(batch.known, (), batch.tools))
+        super().write(Batch(batch.known_turns, (), batch.tools))
 
 
-class WritesAtTheEnd(ConversationLog):
+class WritesAtTheEnd(StoreLog):
     """Fast, and nothing is durable before the run has ended."""
 
     _later: list[Batch]
@@ -41,7 +41,7 @@ class WritesAtTheEnd(ConversationLog):
         if not hasattr(self, "_later"):
             self._later = []
         self._later.append(batch)
-        self.news.append(batch)
+        self.updates.append(batch)
 
     def release(self) -> None:
         for batch in getattr(self, "_later", []):
@@ -49,57 +49,57 @@ class WritesAtTheEnd(ConversationLog):
         super().release()
 
 
-class TakesAnyLease(ConversationLog):
+class TakesAnyLease(StoreLog):
     def _require_no_live_run(self) -> None: ...
 
 
-class KeepsDeadRuns(ConversationLog):
+class KeepsDeadRuns(StoreLog):
     def _require_no_live_run(self) -> None:
-        if self._head.until is not None:
+        if self._head.lease_until is not None:
             raise ConflictError
 
 
-class KeepsTheLease(ConversationLog):
+class KeepsTheLease(StoreLog):
     def release(self) -> None:
         self._fence = None
 
 
-class RenewsNothing(ConversationLog):
+class RenewsNothing(StoreLog):
     def renew(self) -> None:
-        self._require_held()
+        self._require_lease()
 
 
-class WritesRenewNothing(ConversationLog):
-    _writing = False
+class WritesRenewNothing(StoreLog):
+    _in_write = False
 
     def write(self, batch: Batch) -> None:
-        self._writing = True
+        self._in_write = True
         super().write(batch)
-        self._writing = False
+        self._in_write = False
 
-    def _leased(self, fence: int) -> Head:
-        head = super()._leased(fence)
-        return replace(head, until=self._head.until) if self._writing else head
+    def _leased_head(self, fence: int) -> Head:
+        head = super()._leased_head(fence)
+        return replace(head, lease_until=self._head.lease_until) if self._in_write else head
 
 
-class HasNoFence(ConversationLog):
-    def _overtaken(self) -> bool:
+class HasNoFence(StoreLog):
+    def _is_overtaken(self) -> bool:
         return False
 
 
-class DropsWhatIsLate(ConversationLog):
-    def _append_late(self, changing: Changing, batch: Batch) -> None: ...
+class DropsWhatIsLate(StoreLog):
+    def _append_late(self, transaction: WriteTransaction, batch: Batch) -> None: ...
 
 
-class LeavesDeadRunsTheirFence(ConversationLog):
+class LeavesDeadRunsTheirFence(StoreLog):
     """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
 
-    def _append(self, changing: Changing, more: Document, batch: Batch, head: Head) -> None:
-        given_up = not more and head.until is None and self._head.until is not None
-        super()._append(changing, more, batch, replace(head, fence=self._head.fence) if given_up else head)
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
+        given_up = not fields and head.lease_until is None and self._head.lease_until is not None
+        super()._append(transaction, fields, batch, replace(head, fence=self._head.fence) if given_up else head)
 
 
-class ReleasesAnyLease(ConversationLog):
+class ReleasesAnyLease(StoreLog):
     def release(self) -> None:
         if self._fence is not None:
             with self._reading():
@@ -107,11 +107,11 @@ class ReleasesAnyLease(ConversationLog):
         super().release()
 
 
-class LastDecisionWins(ConversationLog):
-    def _require_unmoved(self, batch: Batch) -> None: ...
+class LastDecisionWins(StoreLog):
+    def _require_current(self, batch: Batch) -> None: ...
 
 
-class RefusesDecisionsDuringRuns(ConversationLog):
+class RefusesDecisionsDuringRuns(StoreLog):
     def save(self, batch: Batch) -> None:
         with self._reading():
             pass
@@ -120,7 +120,7 @@ class RefusesDecisionsDuringRuns(ConversationLog):
         super().save(batch)
 
 
-class DecidesWhatRuns(ConversationLog):
+class DecidesWhatRuns(StoreLog):
     _turns = 0
 
     def save(self, batch: Batch) -> None:
@@ -132,7 +132,7 @@ class DecidesWhatRuns(ConversationLog):
             super()._require_no_live_run()
 
 
-class TakesTurnsDuringRuns(ConversationLog):
+class TakesTurnsDuringRuns(StoreLog):
     def save(self, batch: Batch) -> None:
         self._turns = len(batch.turns)
         super().save(batch)
@@ -144,67 +144,67 @@ class TakesTurnsDuringRuns(ConversationLog):
             super()._require_no_live_run()
 
 
-class CountsLeases(ConversationLog):
-    def _refresh(self, reading: Reading, revision: int | None = None) -> None:
-        super()._refresh(reading, revision)
-        self.stored.revision = self._head.entries
+class CountsLeases(StoreLog):
+    def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
+        super()._refresh(transaction, revision)
+        self.state.revision = self._head.entries
 
 
-class OpensWithAWrite(ConversationLog):
+class OpensWithAWrite(StoreLog):
     def open(self) -> Messages:
-        with self._changing() as changing:
+        with self._writing() as transaction:
             if not self._head.entries:
-                self._begin(changing, Messages())
+                self._begin(transaction, Messages())
         return super().open()
 
 
-class ForgetsTheEndOfRuns(ConversationLog):
-    def everything(self) -> list[Document]:
-        return [entry for entry in super().everything() if "released" not in str(entry.get("lease"))]
+class ForgetsTheEndOfRuns(StoreLog):
+    def read_entries(self) -> list[Document]:
+        return [entry for entry in super().read_entries() if "released" not in str(entry.get("lease"))]
 
 
-class ForgetsWhatARunMissed(ConversationLog):
+class ForgetsWhatARunMissed(StoreLog):
     def release(self) -> None:
         with self._reading():
             super().release()
 
 
-class TellsOfLeases(ConversationLog):
+class TellsOfLeases(StoreLog):
     def renew(self) -> None:
         super().renew()
-        with self._backend.changing(self._id) as changing:
-            changing.put(self._stored_head(changing), changed=True)
+        with self._backend.write_transaction(self._id) as transaction:
+            transaction.write_head(self._require_head(transaction), is_change=True)
 
 
-class AssignsInSilence(ConversationLog):
+class AssignsInSilence(StoreLog):
     def assign(self, person: str | None) -> None:
-        with self._backend.changing(self._id) as changing:
-            changing.put(replace(self._stored_head(changing), person=person))
+        with self._backend.write_transaction(self._id) as transaction:
+            transaction.write_head(replace(self._require_head(transaction), person=person))
 
 
-class LosesDeadRuns(ConversationLog):
-    def _leased(self, fence: int) -> Head:
-        return replace(super()._leased(fence), due=None)
+class LosesDeadRuns(StoreLog):
+    def _leased_head(self, fence: int) -> Head:
+        return replace(super()._leased_head(fence), due=None)
 
 
-class AnswersWithTheNewestRevision(ConversationLog):
+class AnswersWithTheNewestRevision(StoreLog):
     def open_stored(self, revision: int | None = None) -> Messages:
         del revision
         return super().open_stored()
 
 
-class RefusesOldRevisions(ConversationLog):
+class RefusesOldRevisions(StoreLog):
     """A compare-and-set of whole documents: nobody may decide one call while somebody decides another one."""
 
     def open_stored(self, revision: int | None = None) -> Messages:
         messages = super().open_stored(revision)
-        if revision is not None and self.stored.revision != self.saved_revision():
+        if revision is not None and self.state.revision != self.saved_revision():
             raise ConflictError
         return messages
 
     def saved_revision(self) -> int:
-        with self._backend.reading(self._id) as reading:
-            head = reading.head()
+        with self._backend.read_transaction(self._id) as transaction:
+            head = transaction.read_head()
         assert head is not None
         return head.revision
 
@@ -213,29 +213,29 @@ class RefusesOldRevisions(ConversationLog):
 
 
 class ListsEverybody(MemoryBackend):
-    def waiting(self, which: Filter) -> list[Waiting]:
-        return super().waiting(replace(which, person=None))
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        return super().list_waiting(replace(which, person=None))
 
 
 class ListsEveryKind(MemoryBackend):
-    def waiting(self, which: Filter) -> list[Waiting]:
-        return super().waiting(replace(which, kind=None))
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        return super().list_waiting(replace(which, kind=None))
 
 
 class ListsTheLastFirst(MemoryBackend):
-    def waiting(self, which: Filter) -> list[Waiting]:
-        return super().waiting(which)[::-1]
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        return super().list_waiting(which)[::-1]
 
 
 class ForgetsTerms(MemoryBackend):
-    def waiting(self, which: Filter) -> list[Waiting]:
-        found = super().waiting(which)
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        found = super().list_waiting(which)
         return [replace(item, wait=replace(item.wait, expires_at=None, at=None)) for item in found]
 
 
 class ListsOuterCallsAlone(MemoryBackend):
-    def waiting(self, which: Filter) -> list[Waiting]:
-        return [item for item in super().waiting(which) if len(item.wait.path) == 1]
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        return [item for item in super().list_waiting(which) if len(item.wait.path) == 1]
 
 
 class ListsWhatWasDecided(MemoryBackend):
@@ -245,35 +245,35 @@ class ListsWhatWasDecided(MemoryBackend):
         super().__init__()
         self.seen: dict[tuple[str, ...], Waiting] = {}
 
-    def waiting(self, which: Filter) -> list[Waiting]:
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
         return list(self.seen.values())[: which.limit]
 
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
-        with super().changing(id) as transaction:
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+        with super().write_transaction(id) as transaction:
             yield transaction
-        self.seen |= {(item.conversation, *item.wait.path): item for item in super().waiting(Filter())}
+        self.seen |= {(item.conversation, *item.wait.path): item for item in super().list_waiting(ListFilter())}
 
 
 class CallsDueTooEarly(MemoryBackend):
-    def due(self, now: datetime, which: Filter) -> list[Due]:
-        return super().due(now + timedelta(hours=1), which)
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+        return super().list_due(now + timedelta(hours=1), which)
 
 
 class CallsLiveRunsDue(MemoryBackend):
-    def due(self, now: datetime, which: Filter) -> list[Due]:
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
         free = MemoryBackend()
         for id, rows in self._all.items():  # noqa: A001
-            with free.changing(id) as changing:
-                changing.put(replace(rows.head, until=None))
-        return free.due(now, which)
+            with free.write_transaction(id) as transaction:
+                transaction.write_head(replace(rows.head, lease_until=None))
+        return free.list_due(now, which)
 
 
 class KeepsWhatWasDeleted(MemoryBackend):
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         before = self._all.get(id)
-        with super().changing(id) as transaction:
+        with super().write_transaction(id) as transaction:
             yield transaction
         if before is not None:
             self._all.setdefault(id, before)
@@ -283,47 +283,47 @@ class TakesIdsForTheSame(MemoryBackend):
     """As a database does whose text has no case, and no spaces at its end."""
 
     @contextmanager
-    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002
-        with super().reading(id.casefold().strip()) as transaction:
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002
+        with super().read_transaction(id.casefold().strip()) as transaction:
             yield transaction
 
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002
-        with super().changing(id.casefold().strip()) as transaction:
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+        with super().write_transaction(id.casefold().strip()) as transaction:
             yield transaction
 
 
 class TellsNothing(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        return replace(super().look(since, after, now), found=())
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        return replace(super().poll(since, due_after, now), changed=())
 
 
 class TellsEverything(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        return super().look(since and "0", after, now)
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        return super().poll(since and "0", due_after, now)
 
 
 class TellsTwice(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        look = super().look(since, after, now)
-        return replace(look, found=[*look.found, *look.found])
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        result = super().poll(since, due_after, now)
+        return replace(result, changed=[*result.changed, *result.changed])
 
 
 class TellsWhatIsOld(MemoryBackend):
     """Its cursors stand still."""
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        return replace(super().look(since, after, now), position=since or "0")
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        return replace(super().poll(since, due_after, now), position=since or "0")
 
 
 class TellsNoTimes(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        return super().look(since, max(after, now), now)
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        return super().poll(since, max(due_after, now), now)
 
 
 class TellsOfTimesToCome(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        return super().look(since, after, now + timedelta(hours=1))
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        return super().poll(since, due_after, now + timedelta(hours=1))
 
 
 class RemembersNoCursor(MemoryBackend):
@@ -333,29 +333,29 @@ class RemembersNoCursor(MemoryBackend):
         super().__init__()
         self.last = "0"
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        look = super().look(since and self.last, after, now)
-        self.last = look.position
-        return look
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        result = super().poll(since and self.last, due_after, now)
+        self.last = result.position
+        return result
 
 
 class TakesAnyCursor(MemoryBackend):
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         try:
-            return super().look(since, after, now)
+            return super().poll(since, due_after, now)
         except UsageError:
-            return super().look(None, after, now)
+            return super().poll(None, due_after, now)
 
 
 class TellsOneAtATime(MemoryBackend):
     """And takes the others for told."""
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        look = super().look(since, after, now)
-        return replace(look, found=look.found[:1])
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        result = super().poll(since, due_after, now)
+        return replace(result, changed=result.changed[:1])
 
 
-class DoesNotWait(BackedStore):
+class DoesNotWait(BaseStore):
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         del wait_seconds
         return await super().changes(since, wait_seconds=0)
@@ -366,19 +366,19 @@ class Wrong:
     """A fault, and the scenario that names it."""
 
     scenario: str
-    ledger: type[ConversationLog] = ConversationLog
+    log: type[StoreLog] = StoreLog
     backend: type[MemoryBackend] = MemoryBackend
-    store: type[BackedStore] = BackedStore
+    store: type[BaseStore] = BaseStore
 
     def __str__(self) -> str:
-        if self.store is not BackedStore:
+        if self.store is not BaseStore:
             return self.store.__name__
-        return self.ledger.__name__ if self.ledger is not ConversationLog else self.backend.__name__
+        return self.log.__name__ if self.log is not StoreLog else self.backend.__name__
 
     def factory(self) -> StoreFactory:
         backend = self.backend()
 
-        store = type("Store", (self.store,), {"_ledger_type": self.ledger})
+        store = type("Store", (self.store,), {"_log_type": self.log})
         return lambda now: store(backend, 30, now)
 
 

@@ -20,7 +20,7 @@ from chat_core.tools.collection import ToolCollection
 from chat_core.tools.scope import ScopedCollection
 from chat_store import MemoryStore, Snapshot, SqliteStore
 from chat_store.sweep import Swept, sweep
-from chat_store.testing._trial import Clock, call, paused
+from chat_store.testing._fixtures import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""A conversation that rests somewhere durable, and what the loop asks of it."""
+"""The protocol of a stored conversation that a chat can run on."""
 
 from __future__ import annotations
 
@@ -59,8 +59,14 @@ class Conversation(Protocol):
         """
         ...
 
-    async def write_tool(self, tool: Tool, /) -> None:
+    async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable before returning.
+
+        Args:
+            path: the path of the tool in `messages`, as `Wait.path` has it: the ids of the outer tools whose inner
+                conversations hold it, outermost first, and its own id. It is `(tool.id,)` for an outermost tool, and
+                `messages.tool(*path)` is the tool.
+            tool: the tool at this path.
 
         Raises:
             LeaseLostError: another run took over; the state was recorded as late, not as truth, and the tool is as it
@@ -70,8 +76,14 @@ class Conversation(Protocol):
         """
         ...
 
-    async def write_turn(self, role: Role, turn: Turn, /) -> None:
-        """Make a turn durable that was just appended to `messages`.
+    async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
+        """Make a turn durable that was just appended to a conversation.
+
+        Args:
+            path: the path of that conversation: empty for `messages` themselves, else the path of the tool whose inner
+                conversation has the turn.
+            role: the role of the turn.
+            turn: the turn, which has been appended.
 
         Raises:
             LeaseLostError: another run took over.

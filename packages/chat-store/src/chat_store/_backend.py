@@ -1,8 +1,7 @@
-"""What a database must offer to be a store: methods that block, and know nothing of conversations.
+"""What a database must offer to be a store: blocking methods that know rows, and nothing of conversations.
 
-Everything that a conversation is, who may change it, and what follows from a change is above this (`_ledger.py`); all
-that is below is rows: one `Head` for each conversation, changed in place, entries that are only ever added, and the
-waits, by which calls that wait are found.
+The rules of conversations are above it, in `_store_log.py`. Below it are rows: one `Head` per conversation, changed in
+place; entries, which are only ever added; and waits, an index of the calls that wait.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core.response import Wait, WaitKind
 
-from chat_store._bells import Notifier
+from chat_store.sql.notify import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
-"""What waits, for each of some outermost calls."""
+"""The waits of some outermost calls, by the ids of these calls."""
 
 
 @final
@@ -28,29 +27,31 @@ class Head:
     """The row of a conversation.
 
     Attributes:
-        born: random, so that another conversation that was given the id of a deleted one is not taken for it.
-        entries: how many there are.
-        fence: counts the runs, and the times that one was given up.
-        holder: who has, or had, the lease.
-        until: when the lease runs out, `None` where it was given back.
-        due: from when on a run could go on, `None` where a person must speak first, or all is said.
+        person: who is in charge.
+        incarnation: a random text, which differs if a conversation was deleted and another one given its id.
+        entries: the number of entries.
+        revision: the number of durable changes.
+        fence: counts the runs, and the times that a dead run was given up.
+        holder: host and process of the run that has, or had, the lease.
+        lease_until: when the lease runs out, None if it was released.
+        due: from when on a run can continue the conversation, None if it needs a decision or a turn first.
     """
 
     id: str
     person: str | None = None
-    born: str = ""
+    incarnation: str = ""
     entries: int = 0
     revision: int = 0
     fence: int = 0
     holder: str = ""
-    until: datetime | None = None
+    lease_until: datetime | None = None
     due: datetime | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which of the calls that wait are asked for."""
+class ListFilter:
+    """The arguments of `ConversationStore.waiting()` and `due()`."""
 
     person: str | None = None
     kind: WaitKind | None = None
@@ -61,90 +62,86 @@ class Filter:
 @final
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a look at the changes found.
+    """The changes since a position.
 
     Attributes:
-        position: how far the database had come, in its own words.
-        found: what was changed since an earlier position, or became due since an earlier time.
-        moment: when something will become due by itself.
+        position: the position to poll from the next time, in a format of the database.
+        changed: the conversations that were changed or became due.
+        next_due: when a further conversation becomes due, if it is not changed before.
     """
 
     position: str
-    found: Sequence[Changed] = ()
-    moment: datetime | None = None
+    changed: Sequence[Changed] = ()
+    next_due: datetime | None = None
 
 
-class Reading(Protocol):
-    """A transaction on one conversation, which sees one moment of it."""
+class ReadTransaction(Protocol):
+    """A transaction on one conversation, which sees a consistent state of it."""
 
-    def head(self) -> Head | None:
-        """Its row; `None` where there is none."""
+    def read_head(self) -> Head | None:
+        """Return the row of the conversation, or None if there is none."""
         ...
 
-    def entries(self, after: int) -> list[bytes]:
-        """Its entries but for the first `after` ones, in order."""
+    def read_entries(self, after: int) -> list[bytes]:
+        """Return the entries in order, without the first `after` ones."""
         ...
 
 
-class Changing(Reading, Protocol):
-    """A transaction that keeps every other writer of this conversation out, until it is durable or never was."""
+class WriteTransaction(ReadTransaction, Protocol):
+    """A transaction that excludes other writers of the conversation until it is committed or rolled back."""
 
-    def put(self, head: Head, *, changed: bool = False) -> None:
-        """Write the row. Unless told so, nothing is changed that anybody waits for."""
+    def write_head(self, head: Head, *, is_change: bool = False) -> None:
+        """Write the row. Only a change is reported by `Backend.poll()`."""
         ...
 
-    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        """Write the row, add entry number `head.entries`, and put the waits of some calls in place of what they had.
-
-        That is a change.
-        """
+    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+        """Write the row, add entry number `head.entries`, and replace the waits of some calls. This is a change."""
         ...
 
-    def remove(self) -> None:
-        """Forget the conversation."""
+    def delete(self) -> None:
+        """Delete the conversation."""
         ...
 
 
 class Backend(Protocol):
-    """A database. Every method blocks its thread, and may be called from any.
+    """A database. Every method blocks its thread, and may be called from any thread.
 
-    Raises, all of them that look at it: `TimeoutError` where somebody else writes and does not come to an end,
-    `InvalidDocumentError` where the database is damaged or something else, `OSError` where it cannot be read or
-    written.
+    The methods that access the database raise `TimeoutError` if another process keeps a lock, `InvalidDocumentError` if
+    the database is damaged or has other tables, and `OSError` if it cannot be read or written.
     """
 
-    def reading(self, id: str) -> AbstractContextManager[Reading]:  # noqa: A002 - the field's own name
-        """Look at a conversation. Keeps nobody out, and is kept out by nobody."""
+    def read_transaction(self, id: str) -> AbstractContextManager[ReadTransaction]:  # noqa: A002 - the field's own name
+        """Read a conversation. Neither waits for writers nor keeps them waiting."""
         ...
 
-    def changing(self, id: str) -> AbstractContextManager[Changing]:  # noqa: A002 - the field's own name
-        """Change a conversation. Leaving the block makes it durable; leaving it with an error takes it back."""
+    def write_transaction(self, id: str) -> AbstractContextManager[WriteTransaction]:  # noqa: A002 - the field's own name
+        """Change a conversation. Commits when the block is left, or rolls back if it is left with an error."""
         ...
 
-    def waiting(self, which: Filter) -> list[Waiting]:
-        """The calls that wait; first those whose time comes first, then those without one."""
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        """List the calls that wait, earliest deadline first, then those without one."""
         ...
 
-    def due(self, now: datetime, which: Filter) -> list[Due]:
-        """The conversations that are due, and that no lease is held of at `now`; the oldest first."""
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+        """List the conversations that are due and not leased at `now`, longest overdue first."""
         ...
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        """What was changed since a position, or became due later than `after`; without a position, nothing.
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        """List the conversations changed since a position, or due between two times. None without a position.
 
         Raises:
-            UsageError: the position is none of this database.
+            UsageError: the position is not one of this database.
         """
         ...
 
-    def watch(self, bell: Notifier) -> None:
-        """Ring a bell whenever something may have been changed. Returns at once, and is no look at the database."""
+    def subscribe(self, notifier: Notifier) -> None:
+        """Notify whenever something may have changed, from now on. Does not access the database."""
         ...
 
-    def unwatch(self, bell: Notifier) -> None:
-        """Ring it no more."""
+    def unsubscribe(self, notifier: Notifier) -> None:
+        """Notify no longer."""
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
         ...

@@ -1,4 +1,4 @@
-"""How far somebody has followed the changes of a store."""
+"""The cursors of `ConversationStore.changes()`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from typing import Self, final
 
 from chat_core.errors import UsageError
 
-from chat_store._rows import number_of, time_of
+from chat_store.sql.values import from_microseconds, to_microseconds
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What `ConversationStore.changes()` calls a cursor, which is its text.
+    """A position among the changes of a store. Its text is what `ConversationStore.changes()` takes and returns.
 
     Attributes:
-        at: up to when it is known what has become due.
-        position: up to where it is known what was changed, in the words of the database; `None` before the first look.
+        at: the time up to which conversations that became due have been reported.
+        position: the position up to which changes have been reported, in a format of the database. None before the
+            first poll.
     """
 
     at: datetime
     position: str | None = None
 
     def __str__(self) -> str:
-        return f"{number_of(self.at)}-{self.position}"
+        return f"{to_microseconds(self.at)}-{self.position}"
 
     @classmethod
-    def read(cls, text: str) -> Self:
-        """Of a text that was a cursor.
+    def parse(cls, text: str) -> Self:
+        """Parse a cursor.
 
         Raises:
-            UsageError: it was none.
+            UsageError: the text is not a cursor.
         """
         at, _, position = text.partition("-")
         try:
-            return cls(time_of(int(at)), position)
+            return cls(from_microseconds(int(at)), position)
         except (ValueError, OverflowError):
-            raise not_a_cursor(text) from None
+            raise invalid_cursor_error(text) from None
 
 
-def not_a_cursor(text: str) -> UsageError:
-    """What a text is told that is no cursor of a store."""
+def invalid_cursor_error(text: str) -> UsageError:
+    """Return the error for a text that is not a cursor of a store."""
     msg = f"changes() follows a cursor that it gave for this very database, not {text!r}; it begins without one"
     return UsageError(msg)

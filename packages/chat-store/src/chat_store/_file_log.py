@@ -1,139 +1,103 @@
-"""Who may change a stored conversation, and what has become durable: the part of `FileConversation` that blocks.
+"""The conversation log of a `FileConversation`: a journal, a lease in its entries, and a lock for the live run.
 
-Two locks, because a run outlasts its writes:
+There are two locks, because a run outlasts its writes:
 
-- the lock of the journal, held for the milliseconds of one write, under which whatever others wrote is read first;
-- the lock of a run's own file beside it, `<name>.run-<fence>`, held as long as the run lives and dropped by the
-  system when its process is gone. It is a file of its own because a lock is on a whole file (locks on ranges of bytes
-  belong to processes, and would not keep apart two runs in one), and of its own for every run, so that who overtakes
-  a run that stands still has one of its own to hold. It is empty, is there only while a run is live or after one
-  died, and may be deleted: then the time in the journal alone says whether the run lives.
-
-The fence counts the runs. A run that finds a higher one in the journal has been overtaken, and whatever it would
-write becomes a `late` entry, which changes nothing.
+- The lock of the journal is held for the milliseconds of one write. Under it, the entries of others are read first.
+- The lock of a run is on a file of its own beside the journal, `<name>.run-<fence>`. The run holds it as long as it
+  lives, and the system releases it when the process ends. It is a separate file because a lock covers a whole file:
+  locks on ranges of bytes belong to processes, and would not keep two runs of one process apart. Each run has its own,
+  so that a run that overtakes a stalled one can hold a lock, too. The file is empty, exists only while a run is live or
+  after one died, and may be deleted: then the time in the journal alone decides whether the run is live.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
-from collections import deque
 from collections.abc import Callable, Generator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol, TypeAlias, final
+from typing import final
 
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.json import loads
-from chat_core.messages import Messages, Tool, codec
+from chat_core.messages import Messages
 
 from chat_store import _file_lock
-from chat_store._entries import Batch, Document, Lease, Stored, ToolMoved, TurnAdded
-from chat_store._entries import Path as ToolPath
+from chat_store._entries import Batch, Document, Lease
 from chat_store._journal import Journal
-
-LogUpdate: TypeAlias = TurnAdded | ToolMoved | Batch
-"""What has become durable: by others, or by this object."""
+from chat_store._log import ConversationLog
 
 
 @final
-class StaleToolError(Exception):
-    """Calls of a batch were moved on elsewhere; `tools` are they, or the ones they are in, as the journal has them."""
+class FileLog(ConversationLog):
+    """A conversation log in a journal. All methods but `drop_lease` hold the lock of the journal."""
 
-    def __init__(self, tools: list[tuple[ToolPath, Tool]]) -> None:
-        super().__init__()
-        self.tools = tools
-
-
-class LogStorage(Protocol):
-    """What an open conversation writes into, wherever that rests; `ConversationLog` promises what each method does."""
-
-    stored: Stored
-    news: deque[LogUpdate]
-
-    def claim(self, batch: Batch) -> None: ...
-    def renew(self) -> None: ...
-    def write(self, batch: Batch) -> None: ...
-    def release(self) -> None: ...
-    def save(self, batch: Batch) -> None: ...
-    def everything(self) -> list[Document]: ...
-
-
-@final
-class ConversationLog:
-    """A journal and what it comes to. All methods but `drop` block their thread and hold the journal's lock.
-
-    Attributes:
-        news: what the messages have not been told yet, oldest first.
-        stored: what is durable.
-    """
-
-    def __init__(self, path: Path, lease: timedelta, now: Callable[[], datetime]) -> None:
+    def __init__(self, path: Path, lease_length: timedelta, now: Callable[[], datetime]) -> None:
+        super().__init__(f"in {path}", lease_length, now)
         self._path = path
-        self._pid = os.getpid()
-        self._length = lease
-        self._now = now
         self._journal = Journal(path)
-        self._begun: Messages | None = None
+        self._first_messages: Messages | None = None
         self._lease: Lease | None = None
         self._lease_fd = -1
-        self.stored = Stored()
-        self.news: deque[LogUpdate] = deque()
 
     # --- Opening -----------------------------------------------------------------------------------------------
 
     def open(self, id: str) -> Messages:  # noqa: A002 - the field's own name
-        """The stored conversation; an empty one with this id is stored where there is none."""
+        """Return the messages of the first entry, and write an empty conversation if there is none.
+
+        The other entries are in `updates`.
+        """
         with self._locked():
             if self._journal.empty:
                 self._begin(id, Messages())
-        return self._messages()
+        return self._take_first_messages()
 
     def create(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
-        """Store a conversation.
+        """Write a new conversation.
 
         Raises:
-            FileExistsError: there is one.
+            FileExistsError: the file has a conversation.
         """
         with self._locked():
             if not self._journal.empty:
                 msg = f"{self._path} has a conversation already; FileConversation.open() opens it"
                 raise FileExistsError(msg)
             self._begin(id, messages)
-        self._messages()
+        self._take_first_messages()
 
     def _begin(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
-        entry = {"id": id, "at": self._at(), "messages": loads(messages.to_json())}
-        self._begun = self._journal.append(entry, self.stored.begin)
+        entry = {"id": id, "at": self._now().isoformat(), "messages": loads(messages.to_json())}
+        self._first_messages = self._journal.append(entry, self.state.begin)
 
-    def _messages(self) -> Messages:
-        messages, self._begun = self._begun, None
+    def _take_first_messages(self) -> Messages:
+        messages, self._first_messages = self._first_messages, None
         assert messages is not None  # noqa: S101 - the first entry has it
         return messages
 
     # --- A run ---------------------------------------------------------------------------------------------------
 
     def claim(self, batch: Batch) -> None:
-        """Begin a run, and make a batch durable.
+        """Take the lease for a run, and append a batch.
 
         Raises:
-            ConflictError, Moved: nothing was written.
+            ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
+            StaleToolError: nothing was written.
         """
         with self._locked():
-            self._require_no_live_run(self.stored.lease)
-            self._require_unmoved(batch)
-            before = self.stored.fence
-            lease = self._next_lease(before + 1)
+            self._require_no_live_run()
+            self._require_current(batch)
+            before = self.state.fence
+            lease = self._next_lease(before + 1, self._now())
             fd = _file_lock.open_file(self._run_file(lease.fence), create=True)
             try:
-                # Nobody else can have it: whoever has begun this run has the lock of the journal, as we do, or is dead.
+                # No live process holds it: whoever began this run had the lock of the journal, as we do, or is dead.
                 _file_lock.try_lock(fd)
                 self._append(batch, lease)
             except BaseException:
                 os.close(fd)
                 raise
-            self._end()
+            self._end_run()
             self._lease, self._lease_fd = lease, fd
             self._remove_run_file(before)
 
@@ -145,41 +109,41 @@ class ConversationLog:
         """
         with self._locked():
             lease = self._require_lease()
-            self._append(None, self._next_lease(lease.fence))
+            self._append(None, self._next_lease(lease.fence, self._now()))
 
     def write(self, batch: Batch) -> None:
-        """Make a batch of the run durable, and prolong the lease.
+        """Append a batch of the run, and prolong the lease.
 
         Raises:
             LeaseLostError: another run took over; the batch is in the journal as late.
-            StaleToolError: somebody decided one of the calls; nothing was written.
+            StaleToolError: nothing was written.
         """
         with self._locked():
             lease = self._require_lease(batch)
-            self._require_unmoved(batch)
+            self._require_current(batch)
             if batch:
-                self._append(batch, self._next_lease(lease.fence))
+                self._append(batch, self._next_lease(lease.fence, self._now()))
 
     def release(self) -> None:
-        """End the run, even where that cannot be written. A lease that was lost is no error."""
+        """End the run, even if the release cannot be written. A lost lease is no error."""
         try:
             with self._locked():
-                if self._lease is not None and self._lease.fence == self.stored.fence:
+                if self._lease is not None and self._lease.fence == self.state.fence:
                     self._append(None, Lease(self._lease.fence))
         except BaseException:
-            self.drop()
+            self.drop_lease()
             raise
-        self._end()
+        self._end_run()
 
-    def drop(self) -> None:
-        """Let the lease go without a word, as a process does that dies: its file stays, and nobody holds it."""
+    def drop_lease(self) -> None:
+        """Unlock the file of the run and write nothing, as if the process had died: the file stays."""
         lease, self._lease = self._lease, None
         if lease is not None:
             os.close(self._lease_fd)
 
-    def _end(self) -> None:
+    def _end_run(self) -> None:
         lease = self._lease
-        self.drop()
+        self.drop_lease()
         if lease is not None:
             self._remove_run_file(lease.fence)
 
@@ -191,117 +155,99 @@ class ConversationLog:
     # --- Besides a run -----------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Make decisions durable, also while a run of somebody else is live; read what others wrote.
+        """Append decisions, also while another object's run is live. An empty batch only reads what others wrote.
 
         Raises:
-            ConflictError: a live run is at one of the calls, or somebody added turns. Nothing was written.
-            StaleToolError: somebody decided one of the calls; nothing was written.
+            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
+            StaleToolError: nothing was written.
         """
         with self._locked():
             if not batch:
                 return
-            self._require_unmoved(batch)
-            if self._lease is not None and self._lease.fence == self.stored.fence:
-                self._append(batch, self._next_lease(self._lease.fence))
-                return
+            self._require_current(batch)
             now = self._now()
-            if batch.turns or not all(self.stored.waits(change, now) for change in batch.tools):
-                self._require_no_live_run(self.stored.lease)
+            if self._lease is not None and self._lease.fence == self.state.fence:
+                self._append(batch, self._next_lease(self._lease.fence, now))
+                return
+            if not self._may_save_during_run(batch, now):
+                self._require_no_live_run()
             self._append(batch, None)
 
-    def everything(self) -> list[Document]:
-        """All entries of the journal."""
+    def read_entries(self) -> list[Document]:
+        """Return all entries of the journal, oldest first."""
         with self._locked():
-            return self._journal.everything()
+            return self._journal.read_entries()
 
     def close(self) -> None:
-        """Close the files; a run that has not ended counts as dead."""
-        self.drop()
+        """Close the files. A run that has not ended counts as dead."""
+        self.drop_lease()
         self._journal.close()
 
-    # --- Below: reading and writing --------------------------------------------------------------------------
+    # --- Reading and writing -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        if self._pid != os.getpid():
-            msg = "the conversation was opened before this process was forked; open it again here"
-            raise UsageError(msg)
+        """Hold the lock of the journal, and read what others wrote."""
+        self._require_this_process()
         with self._journal.locked():
-            self._journal.refresh(self._take)
+            self._journal.refresh(self._apply)
             yield
 
-    def _take(self, document: Document) -> None:
+    def _apply(self, document: Document) -> None:
         if document["n"] == 1:
-            self._begun = self.stored.begin(document)
+            self._first_messages = self.state.begin(document)
             return
-        entry = self.stored.read(document)
-        self.stored.take(entry)
-        self.news.extend(entry.added)
-        self.news.extend(entry.moved)
+        entry = self.state.parse(document)
+        self.state.apply(entry)
+        self.updates.extend(entry.turns)
+        self.updates.extend(entry.tools)
 
     def _append(self, batch: Batch | None, lease: Lease | None) -> None:
-        entry: Document = {"at": self._at()}
+        document: Document = {"at": self._now().isoformat()}
         if lease is not None:
-            entry["lease"] = lease.entry
+            document["lease"] = lease.to_dict()
         if batch is not None:
-            entry |= batch.entry
-        self.stored.take(self._journal.append(entry, self.stored.read))
+            document |= batch.to_dict()
+        self.state.apply(self._journal.append(document, self.state.parse))
         if batch is not None:
-            self.news.append(batch)
+            self.updates.append(batch)
 
-    def _at(self) -> str:
-        return self._now().isoformat()
-
-    # --- Below: who may ----------------------------------------------------------------------------------------
+    # --- The lease ---------------------------------------------------------------------------------------------
 
     def _require_lease(self, batch: Batch | None = None) -> Lease:
+        """Return the lease of this object's run. If the run was overtaken, append the batch as late and raise."""
         if self._lease is None:
             msg = "a run claims the conversation before it writes: claim() comes first"
             raise UsageError(msg)
-        if self._lease.fence != self.stored.fence:
+        if self._lease.fence != self.state.fence:
             if batch:
-                late = {"fence": self._lease.fence, **batch.entry}
-                self._journal.append({"at": self._at(), "late": late}, self.stored.read)
+                late = {"fence": self._lease.fence, **batch.to_dict()}
+                self._journal.append({"at": self._now().isoformat(), "late": late}, self.state.parse)
             msg = (
                 f"run {self._lease.fence} of {self._path} stood still for longer than its lease, "
-                f"and run {self.stored.fence} took over; what it did since is in the journal as late"
+                f"and run {self.state.fence} took over; what it did since is in the journal as late"
             )
             raise LeaseLostError(msg)
         return self._lease
 
-    def _require_unmoved(self, batch: Batch) -> None:
-        if moved := self.stored.moved_since(batch):
-            found = [(path, self.stored.find(path)) for path in moved]
-            tops = [(path[:1], self.stored.find(path[:1])) for path, tool in found if tool is None]
-            raise StaleToolError(
-                [(path, codec.copy_tool(tool, Messages)) for path, tool in [*found, *tops] if tool is not None]
-            )
-        if batch.turns and batch.known != self.stored.turns:
-            msg = f"somebody else has added to the conversation in {self._path} meanwhile; open it again and look"
-            raise ConflictError(msg)
-
-    def _require_no_live_run(self, lease: Lease | None) -> None:
+    def _require_no_live_run(self) -> None:
+        lease = self.state.lease
         if lease is None or lease.until is None:
             return
         if self._lease is not None and lease.fence == self._lease.fence:
             msg = f"this object has a live run on {self._path} already"
             raise ConflictError(msg)
-        alive = self._is_held(lease.fence)
+        alive = self._is_locked(lease.fence)
         if alive is not False and self._now() < lease.until:
             sure = "holds" if alive else "may hold"
             msg = f"a live run ({lease.holder}) {sure} {self._path} until {lease.until.isoformat()}"
             raise ConflictError(msg)
 
-    def _next_lease(self, fence: int) -> Lease:
-        return Lease(fence, f"{socket.gethostname()}/{os.getpid()}", self._now() + self._length)
-
-    # --- Below: the file that a live run holds ------------------------------------------------------------------
-
     def _run_file(self, fence: int) -> Path:
         return self._path.with_name(f"{self._path.name}.run-{fence}")
 
-    def _is_held(self, fence: int) -> bool | None:
-        """Whether a live process holds a run's file; `None` where somebody deleted it, so that nobody can tell."""
+    def _is_locked(self, fence: int) -> bool | None:
+        """Whether a live process holds the file of a run. None if the file was deleted and this is unknown."""
         try:
             fd = _file_lock.open_file(self._run_file(fence), create=False)
         except FileNotFoundError:
@@ -312,6 +258,6 @@ class ConversationLog:
             os.close(fd)
 
     def _remove_run_file(self, fence: int) -> None:
-        # Windows keeps a file that is open elsewhere; it is empty, and in nobody's way.
+        # Windows keeps a file that is open elsewhere. It is empty, and does no harm.
         with contextlib.suppress(OSError):
             self._run_file(fence).unlink()

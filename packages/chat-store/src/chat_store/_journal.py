@@ -105,8 +105,8 @@ class Journal:
             self._offset += length
             self._count += 1
 
-    def everything(self) -> list[dict[str, object]]:
-        """All entries, from the first one on."""
+    def read_entries(self) -> list[dict[str, object]]:
+        """Return all entries, oldest first."""
         return [entry for entry, _ in _entries(_file_lock.read_from(self._fd, 0), 0, self._path)]
 
     @property

@@ -1,4 +1,4 @@
-"""What happened to a stored conversation, told from its journal."""
+"""The history of a stored conversation, parsed from its log."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ class HistoryEntry:
     holder: str | None = None
 
 
-def history_of(entries: Iterable[Document]) -> list[HistoryEntry]:
-    """Everything that the entries of a journal say, oldest first. That a lease was prolonged is left out."""
+def parse_history(entries: Iterable[Document]) -> list[HistoryEntry]:
+    """Return what happened according to the entries of a log, oldest first, without renewals of leases."""
     fence: object = 0
-    told: list[HistoryEntry] = []
+    found: list[HistoryEntry] = []
     for entry in entries:
-        told += _told(entry, fence)
+        found += _parse_entry(entry, fence)
         fence = cast("Document", entry.get("lease", {})).get("fence", fence)
-    return told
+    return found
 
 
-def _told(entry: Document, fence: object) -> list[HistoryEntry]:
+def _parse_entry(entry: Document, fence: object) -> list[HistoryEntry]:
     number, at = cast("int", entry["n"]), datetime.fromisoformat(cast("str", entry["at"]))
     if number == 1:
         return [HistoryEntry(number, at, "created")]
-    told: list[HistoryEntry] = []
+    found: list[HistoryEntry] = []
     lease = cast("Document", entry.get("lease", {}))
     if lease.get("fence", fence) != fence:
-        told.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
-    told += [
+        found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
+    found += [
         HistoryEntry(number, at, "turn", role=cast("Role", item["role"]))
         for item in cast("list[Document]", entry.get("turns", []))
     ]
-    told += _tools(entry, number, at, "tool")
-    told += _tools(cast("Document", entry.get("late", {})), number, at, "late")
+    found += _parse_tools(entry, number, at, "tool")
+    found += _parse_tools(cast("Document", entry.get("late", {})), number, at, "late")
     if lease.get("released"):
-        told.append(HistoryEntry(number, at, "released"))
-    return told
+        found.append(HistoryEntry(number, at, "released"))
+    return found
 
 
-def _tools(entry: Document, number: int, at: datetime, event: Literal["tool", "late"]) -> list[HistoryEntry]:
-    told: list[HistoryEntry] = []
+def _parse_tools(entry: Document, number: int, at: datetime, event: Literal["tool", "late"]) -> list[HistoryEntry]:
+    found: list[HistoryEntry] = []
     for item in cast("list[Document]", entry.get("tools", [])):
         tool = codec.tool_from_dict(cast("Document", item["tool"]), Messages)
-        told.append(HistoryEntry(number, at, event, (*cast("list[str]", item.get("path", [])), tool.id), tool))
-    return told
+        found.append(HistoryEntry(number, at, event, (*cast("list[str]", item.get("path", [])), tool.id), tool))
+    return found

@@ -12,15 +12,15 @@ from typing import final
 
 from chat_core.response import Wait
 
-from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
-from chat_store._bells import Notifier, Notifiers
-from chat_store._cursor import not_a_cursor
-from chat_store._standing import moment_of
+from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._base_store import BaseStore, utc_now
+from chat_store._cursor import invalid_cursor_error
+from chat_store._waits import deadline_of
+from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.store import Changed, Due, Waiting
 
 
-class MemoryStore(BackedStore):
+class MemoryStore(BaseStore):
     """A `ConversationStore` in memory, for any number of tasks, event loops and threads of one process.
 
     Args:
@@ -69,22 +69,22 @@ class _Transaction:
         self.waits: dict[str, Sequence[Wait]] = {}
         self.changed = False
 
-    def head(self) -> Head | None:
+    def read_head(self) -> Head | None:
         return self.before and self.before.head
 
-    def entries(self, after: int) -> list[bytes]:
+    def read_entries(self, after: int) -> list[bytes]:
         return self.before.entries[after : self.before.head.entries] if self.before else []
 
-    def put(self, head: Head, *, changed: bool = False) -> None:
+    def write_head(self, head: Head, *, is_change: bool = False) -> None:
         self.after = head
-        self.changed |= changed
+        self.changed |= is_change
 
-    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        self.put(head, changed=True)
+    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+        self.write_head(head, is_change=True)
         self.added.append(entry)
         self.waits |= waits
 
-    def remove(self) -> None:
+    def delete(self) -> None:
         self.after = None
 
 
@@ -95,15 +95,15 @@ class MemoryBackend:
         self._all: dict[str, _Rows] = {}
         self._writing = threading.Lock()
         self._changes = 0
-        self._bells = Notifiers()
+        self._notifiers = Notifiers()
 
     @contextmanager
-    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
-        """Look at a conversation."""
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+        """Read a conversation."""
         yield _Transaction(self._all.get(id))
 
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002 - the field's own name
         """Change a conversation."""
         with self._writing:
             transaction = _Transaction(self._all.get(id))
@@ -116,12 +116,12 @@ class MemoryBackend:
             change = self._changes + 1 if transaction.changed else rows.change
             self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits}, change)
             self._changes = max(self._changes, change)
-        self._bells.ring()
+        self._notifiers.notify()
 
-    def waiting(self, which: Filter) -> list[Waiting]:
-        """The calls that wait."""
-        found = [item for item in self._waits(which.person) if _is_asked_for(item.wait, which)]
-        found.sort(key=lambda item: ((moment := moment_of(item.wait)) is None, moment and moment.timestamp()))
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        """List the calls that wait."""
+        found = [item for item in self._waits(which.person) if _matches(item.wait, which)]
+        found.sort(key=lambda item: ((time := deadline_of(item.wait)) is None, time and time.timestamp()))
         return list(islice(found, which.limit))
 
     def _waits(self, person: str | None) -> Iterator[Waiting]:
@@ -130,50 +130,50 @@ class MemoryBackend:
                 for waits in rows.waits.values():
                     yield from [Waiting(rows.head.id, rows.head.person, wait) for wait in waits]
 
-    def due(self, now: datetime, which: Filter) -> list[Due]:
-        """The conversations that are due."""
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+        """List the conversations that are due."""
         heads = [rows.head for rows in list(self._all.values()) if which.person in (None, rows.head.person)]
-        free = [head for head in heads if head.until is None or head.until <= now]
+        free = [head for head in heads if head.lease_until is None or head.lease_until <= now]
         found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
         return sorted(found, key=lambda item: item.since)[: which.limit]
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        """What was changed, or became due."""
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        """List what was changed or became due."""
         with self._writing:
             last, found = self._changes, list(self._all.values())
-        moments = [moment for rows in found if (moment := _moment(rows.head)) is not None and moment > now]
-        moment = min(moments, default=None)
+        times = [time for rows in found if (time := _due_time(rows.head)) is not None and time > now]
+        next_due = min(times, default=None)
         if since is None:
-            return PollResult(str(last), moment=moment)
+            return PollResult(str(last), next_due=next_due)
         if not (since.isdecimal() and int(since) <= last):
-            raise not_a_cursor(since)
-        news = [rows.head for rows in found if rows.change > int(since) or _came(rows.head, after, now)]
-        return PollResult(str(last), [Changed(head.id, head.person) for head in news], moment)
+            raise invalid_cursor_error(since)
+        heads = [rows.head for rows in found if rows.change > int(since) or _became_due(rows.head, due_after, now)]
+        return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
 
-    def watch(self, bell: Notifier) -> None:
-        """Ring a bell with every change."""
-        self._bells.add(bell)
+    def subscribe(self, notifier: Notifier) -> None:
+        """Notify with every change."""
+        self._notifiers.add(notifier)
 
-    def unwatch(self, bell: Notifier) -> None:
-        """Ring it no more."""
-        self._bells.remove(bell)
+    def unsubscribe(self, notifier: Notifier) -> None:
+        """Notify no longer."""
+        self._notifiers.remove(notifier)
 
     def close(self) -> None:
         """Keep everything: another store may share it."""
 
 
-def _moment(head: Head) -> datetime | None:
-    """When a conversation becomes due: not before a lease has run out that somebody has."""
-    return head.due if head.due is None or head.until is None else max(head.due, head.until)
+def _due_time(head: Head) -> datetime | None:
+    """Return when a conversation becomes due: not before a lease that is held has run out."""
+    return head.due if head.due is None or head.lease_until is None else max(head.due, head.lease_until)
 
 
-def _came(head: Head, after: datetime, now: datetime) -> bool:
-    moment = _moment(head)
-    return moment is not None and after < moment <= now
+def _became_due(head: Head, due_after: datetime, now: datetime) -> bool:
+    time = _due_time(head)
+    return time is not None and due_after < time <= now
 
 
-def _is_asked_for(wait: Wait, which: Filter) -> bool:
+def _matches(wait: Wait, which: ListFilter) -> bool:
     if which.kind not in (None, wait.kind):
         return False
-    moment = moment_of(wait)
-    return which.before is None or (moment is not None and moment < which.before)
+    deadline = deadline_of(wait)
+    return which.before is None or (deadline is not None and deadline < which.before)

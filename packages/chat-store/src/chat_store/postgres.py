@@ -29,15 +29,15 @@ except ImportError as error:
     _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
     raise UsageError(_msg) from error
 
-from chat_store._backed import BackedStore
-from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
-from chat_store._bells import Notifier
-from chat_store._cursor import not_a_cursor
-from chat_store._postgres_pool import LONGEST_TRANSACTION, Connection, Pool, ServerClock
-from chat_store._postgres_schema import migrate
-from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
-from chat_store._standing import moment_of
-from chat_store._watch import Poller
+from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._base_store import BaseStore
+from chat_store._cursor import invalid_cursor_error
+from chat_store._postgres_tables import MIGRATIONS
+from chat_store._waits import deadline_of
+from chat_store.sql.notify import Notifier, Poller
+from chat_store.sql.pool import LONGEST_TRANSACTION, Connection, Pool, ServerClock
+from chat_store.sql.postgres_migrations import migrate
+from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
 _LONGEST_SCHEMA = 63
@@ -90,7 +90,7 @@ _NEXT = (
     "pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"
 )
 # A dump that was read into another server has numbers of transactions that are yet to come there.
-_LOOK = (
+_POLL = (
     "SELECT id, person FROM chat_conversations WHERE change >= pg_snapshot_xmin(%(since)s::pg_snapshot) "
     "AND change < pg_snapshot_xmax(pg_current_snapshot()) "
     "AND NOT pg_visible_in_snapshot(change, %(since)s::pg_snapshot) UNION SELECT id, person FROM chat_conversations "
@@ -101,7 +101,7 @@ _LISTENS = 0.1
 """Seconds for which the thread that listens does not hear that it is to end."""
 
 
-class PostgresStore(BackedStore):
+class PostgresStore(BaseStore):
     """A `ConversationStore` in PostgreSQL, safe between machines. The first use makes its tables, or brings them up.
 
     Args:
@@ -129,8 +129,8 @@ class PostgresStore(BackedStore):
         super().__init__(backend, lease_seconds, backend.now if now is None else now)
 
 
-class Medium:
-    """What makes a transaction durable. Tests of crashes put their own in place of `PostgresBackend.medium`."""
+class Committer:
+    """Commits transactions. Tests of crashes replace `PostgresBackend.committer`."""
 
     def commit(self, connection: Connection, then: bytes) -> None:
         """Return when everything written is durable, and those who wait for it are told.
@@ -143,7 +143,7 @@ class Medium:
 
 @final
 class _Transaction:
-    def __init__(self, connection: Connection, id: str, clock: ServerClock, *, changing: bool) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, connection: Connection, id: str, clock: ServerClock, *, changing: bool) -> None:  # noqa: A002
         self._connection = connection
         self._id = id
         self._clock = clock
@@ -152,7 +152,7 @@ class _Transaction:
         self._entries: int | None = None
         self.changed = False
 
-    def head(self) -> Head | None:
+    def read_head(self) -> Head | None:
         asked = time.monotonic()
         row = self._connection.execute(_HEAD_LOCKED if self._changing else _HEAD, (self._id,)).fetchone()
         if row is None and self._changing:
@@ -162,38 +162,40 @@ class _Transaction:
         if row is None:
             return None
         self._key, person, born, entries, revision, fence, holder, until, due, now = row
-        self._clock.set(time_of(int(now)), asked)
+        self._clock.set(from_microseconds(int(now)), asked)
         self._entries = entries
-        return Head(self._id, person, born, entries, revision, fence, holder, time_of(until), time_of(due))
+        return Head(
+            self._id, person, born, entries, revision, fence, holder, from_microseconds(until), from_microseconds(due)
+        )
 
-    def entries(self, after: int) -> list[bytes]:
+    def read_entries(self, after: int) -> list[bytes]:
         if self._entries is not None and after >= self._entries:
             return []
         return [entry for (entry,) in self._connection.execute(_ENTRIES, (self._id, after), binary=True)]
 
-    def put(self, head: Head, *, changed: bool = False) -> None:
-        self.changed |= changed
-        values = self._values(head, changed=changed)
+    def write_head(self, head: Head, *, is_change: bool = False) -> None:
+        self.changed |= is_change
+        values = self._values(head, changed=is_change)
         if self._key is not None:
             self._connection.execute(_UPDATE, values)
             return
         row = self._connection.execute(_INSERT, values).fetchone()
         self._key = None if row is None else row[0]
 
-    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
+    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
         if self._key is None:
-            self.put(head)
+            self.write_head(head)
         self.changed = True
-        found = [(name_to_text(tool), place, wait) for tool in waits for place, wait in enumerate(waits[tool])]
+        found = [(name_to_column(tool), place, wait) for tool in waits for place, wait in enumerate(waits[tool])]
         values = {
             **self._values(head, changed=True),
             "entry": entry,
-            "tools": [name_to_text(tool) for tool in waits],
+            "tools": [name_to_column(tool) for tool in waits],
             "names": [name for name, _, _ in found],
             "places": [place for _, place, _ in found],
             "kinds": [wait.kind for _, _, wait in found],
-            "moments": [number_of(moment_of(wait)) for _, _, wait in found],
-            "waits": [wait_to_bytes(wait) for _, _, wait in found],
+            "moments": [to_microseconds(deadline_of(wait)) for _, _, wait in found],
+            "waits": [wait_to_column(wait) for _, _, wait in found],
         }
         self._connection.execute(_APPEND, values)
 
@@ -202,31 +204,31 @@ class _Transaction:
             "id": self._id,
             "key": self._key,
             "person": head.person,
-            "born": head.born,
+            "born": head.incarnation,
             "entries": head.entries,
             "revision": head.revision,
             "fence": head.fence,
             "holder": head.holder,
-            "until": number_of(head.until),
-            "due": number_of(head.due),
+            "until": to_microseconds(head.lease_until),
+            "due": to_microseconds(head.due),
             "changed": changed,
         }
 
-    def remove(self) -> None:
+    def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
 
 
 class PostgresBackend:
     """Rows in a PostgreSQL database."""
 
-    medium: ClassVar[Medium] = Medium()
+    committer: ClassVar[Committer] = Committer()
 
     def __init__(self, dsn: str, schema: str, busy_seconds: float, connections: int) -> None:
         _require_schema(schema)
         self._schema = schema
         self._clock = ServerClock()
         self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
-        self._watchman = Poller(self._watch)
+        self._poller = Poller(self._watch)
         self._ready = False
         # A fork leaves the connections to its parent: the server would be told that they are not needed any more.
         self._pid = os.getpid()
@@ -249,68 +251,68 @@ class PostgresBackend:
             return read_clock(connection, self._clock)
 
     @contextmanager
-    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
-        """Look at one moment of a conversation."""
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+        """Read a consistent state of a conversation."""
         with self._pool.connection(self._to_read) as connection:
             yield _Transaction(connection, id, self._clock, changing=False)
 
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         """Change a conversation."""
         with self._pool.connection(self._to_write) as connection:
             transaction = _Transaction(connection, id, self._clock, changing=True)
             yield transaction
-            self.medium.commit(connection, self._notify if transaction.changed else b"")
+            self.committer.commit(connection, self._notify if transaction.changed else b"")
 
-    def waiting(self, which: Filter) -> list[Waiting]:
-        """The calls that wait."""
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        """List the calls that wait."""
         values = {
             "person": which.person,
             "kind": which.kind,
-            "before": number_of(which.before),
+            "before": to_microseconds(which.before),
             "limit": which.limit,
         }
         with self._pool.connection(self._to_read) as connection:
             rows = connection.execute(_WAITING, values, binary=True).fetchall()
-        return [Waiting(id, person, wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+        return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
-    def due(self, now: datetime, which: Filter) -> list[Due]:
-        """The conversations that are due."""
-        values = {"now": number_of(now), "person": which.person, "limit": which.limit}
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+        """List the conversations that are due."""
+        values = {"now": to_microseconds(now), "person": which.person, "limit": which.limit}
         with self._pool.connection(self._to_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
-        return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        """What was changed, or became due."""
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        """List what was changed or became due."""
         if since is not None and not fullmatch(_SNAPSHOT, since):
-            raise not_a_cursor(since)
-        values = {"since": since, "after": number_of(after), "now": number_of(now)}
+            raise invalid_cursor_error(since)
+        values = {"since": since, "after": to_microseconds(due_after), "now": to_microseconds(now)}
         with self._pool.connection(self._to_read) as connection:
             try:
                 row = connection.execute(_NEXT, values).fetchone()
-                rows = [] if since is None else connection.execute(_LOOK, values).fetchall()
+                rows = [] if since is None else connection.execute(_POLL, values).fetchall()
             except errors.InvalidTextRepresentation:
-                raise not_a_cursor(str(since)) from None
-        position, moment, ahead = row or ("", None, False)
+                raise invalid_cursor_error(str(since)) from None
+        position, next_due, ahead = row or ("", None, False)
         if ahead:
-            raise not_a_cursor(str(since))
-        return PollResult(position, [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+            raise invalid_cursor_error(str(since))
+        return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
-    def watch(self, bell: Notifier) -> None:
-        """Ring a bell with every change."""
-        self._watchman.add(bell)
+    def subscribe(self, notifier: Notifier) -> None:
+        """Notify with every change."""
+        self._poller.add(notifier)
 
-    def unwatch(self, bell: Notifier) -> None:
-        """Ring it no more."""
-        self._watchman.remove(bell)
+    def unsubscribe(self, notifier: Notifier) -> None:
+        """Notify no longer."""
+        self._poller.remove(notifier)
 
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
         if self._pid == os.getpid():
             self._pool.close()
-            # Only now: whoever is rung looks once more, and must find out that this is the end.
-            self._watchman.close()
+            # Last: a subscriber polls once more, and must find the backend closed.
+            self._poller.close()
 
     # --- Below: connections --------------------------------------------------------------------------------------
 
@@ -322,7 +324,7 @@ class PostgresBackend:
         if not self._ready:
             # Who waits for another one to make the tables is to see them, whatever the database says of transactions.
             connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED" + self._settings, prepare=False)
-            migrate(connection, self._schema)
+            migrate(connection, self._schema, MIGRATIONS)
             row = connection.execute("SHOW synchronous_commit").fetchone()
             connection.execute("COMMIT")
             if row == ("off",):
@@ -352,7 +354,7 @@ def read_clock(connection: Connection, clock: ServerClock, query: LiteralString 
     """Ask the server for the time."""
     asked = time.monotonic()
     row = connection.execute(query, values).fetchone()
-    said = time_of(int(row[0] if row else 0))
+    said = from_microseconds(int(row[0] if row else 0))
     clock.set(said, asked)
     return said
 

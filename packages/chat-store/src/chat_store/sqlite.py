@@ -23,14 +23,14 @@ from typing import ClassVar, final
 
 from chat_core.errors import InvalidDocumentError, UsageError
 
-from chat_store._backed import BackedStore, utc_now
-from chat_store._backend import Changing, Filter, Head, PollResult, Reading, Waits
-from chat_store._bells import Notifier
-from chat_store._cursor import not_a_cursor
-from chat_store._rows import name_to_text, number_of, time_of, wait_from_bytes, wait_to_bytes
-from chat_store._schema import migrate
-from chat_store._standing import moment_of
-from chat_store._watch import Poller
+from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._base_store import BaseStore, utc_now
+from chat_store._cursor import invalid_cursor_error
+from chat_store._sqlite_tables import MIGRATIONS
+from chat_store._waits import deadline_of
+from chat_store.sql.notify import Notifier, Poller
+from chat_store.sql.sqlite_migrations import migrate
+from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
 _MOST_IDLE = 8
@@ -40,14 +40,14 @@ _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE ke
 _CHANGE = "UPDATE chat_conversations SET change = (SELECT last FROM chat_changes) WHERE key = ?"
 _MOMENT = "max(due, ifnull(until, due))"
 """When a conversation becomes due: not before a lease has run out that somebody has. There is an index of it."""
-_LOOK = (
+_POLL = (
     "SELECT id, person FROM chat_conversations WHERE change > CAST(:since AS INTEGER) "  # noqa: S608 - our own names
     f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now)"
 )
 _NEXT = f"SELECT min({_MOMENT}) FROM chat_conversations WHERE due IS NOT NULL AND {_MOMENT} > :now"  # noqa: S608
 
 
-class SqliteStore(BackedStore):
+class SqliteStore(BaseStore):
     """A `ConversationStore` in one file, safe between processes. The first use makes it, or brings it to this version.
 
     Args:
@@ -71,8 +71,8 @@ class SqliteStore(BackedStore):
         super().__init__(SqliteBackend(path, busy_seconds, poll_seconds), lease_seconds, now)
 
 
-class Medium:
-    """What makes a transaction durable. Tests of crashes put their own in place of `SqliteBackend.medium`."""
+class Committer:
+    """Commits transactions. Tests of crashes replace `SqliteBackend.committer`."""
 
     def commit(self, connection: sqlite3.Connection) -> None:
         """Return when everything written is durable."""
@@ -81,65 +81,67 @@ class Medium:
 
 @final
 class _Transaction:
-    def __init__(self, connection: sqlite3.Connection, id: str) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, connection: sqlite3.Connection, id: str) -> None:  # noqa: A002
         self._connection = connection
         self._id = id
         self._key: int | None = None
 
-    def head(self) -> Head | None:
+    def read_head(self) -> Head | None:
         query = f"SELECT key, {', '.join(_COLUMNS)} FROM chat_conversations WHERE id = ?"  # noqa: S608 - our own names
         row = self._connection.execute(query, (self._id,)).fetchone()
         if row is None:
             return None
         self._key, person, born, entries, revision, fence, holder, until, due = row
-        return Head(self._id, person, born, entries, revision, fence, holder, time_of(until), time_of(due))
+        return Head(
+            self._id, person, born, entries, revision, fence, holder, from_microseconds(until), from_microseconds(due)
+        )
 
-    def entries(self, after: int) -> list[bytes]:
+    def read_entries(self, after: int) -> list[bytes]:
         query = (
             "SELECT entry FROM chat_entries JOIN chat_conversations ON conversation = key "
             "WHERE id = ? AND number > ? ORDER BY number"
         )
         return [entry for (entry,) in self._connection.execute(query, (self._id, after))]
 
-    def put(self, head: Head, *, changed: bool = False) -> None:
+    def write_head(self, head: Head, *, is_change: bool = False) -> None:
         values = (
             head.person,
-            head.born,
+            head.incarnation,
             head.entries,
             head.revision,
             head.fence,
             head.holder,
-            number_of(head.until),
-            number_of(head.due),
+            to_microseconds(head.lease_until),
+            to_microseconds(head.due),
         )
         if self._key is None:
             self._key = self._connection.execute(_INSERT, (*values, self._id)).lastrowid
         else:
             self._connection.execute(_UPDATE, (*values, self._key))
-        if changed:
+        if is_change:
             self._connection.execute("UPDATE chat_changes SET last = last + 1")
             self._connection.execute(_CHANGE, (self._key,))
 
-    def append(self, head: Head, entry: bytes, waits: Waits) -> None:
-        self.put(head, changed=True)
+    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+        self.write_head(head, is_change=True)
         self._connection.execute("INSERT INTO chat_entries VALUES (?, ?, ?)", (self._key, head.entries, entry))
         for tool, found in waits.items():
-            name = name_to_text(tool)
+            name = name_to_column(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))
             rows = [
-                (self._key, name, place, wait.kind, number_of(moment_of(wait)), wait_to_bytes(wait))
+                (self._key, name, place, wait.kind, to_microseconds(deadline_of(wait)), wait_to_column(wait))
                 for place, wait in enumerate(found)
             ]
             self._connection.executemany("INSERT INTO chat_waits VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def remove(self) -> None:
+    def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = ?", (self._key,))
 
 
 class SqliteBackend:
     """Rows in a SQLite file. A connection for each thread that is at it; those not in use are kept."""
 
-    medium: ClassVar[Medium] = Medium()
+    committer: ClassVar[Committer] = Committer()
 
     def __init__(self, path: str | os.PathLike[str], busy_seconds: float, poll_seconds: float = 0.1) -> None:
         if os.fspath(path) in ("", ":memory:"):
@@ -148,7 +150,7 @@ class SqliteBackend:
         self._path = Path(path).resolve()
         self._busy_seconds = busy_seconds
         self._poll_seconds = poll_seconds
-        self._watchman = Poller(self._watch)
+        self._poller = Poller(self._watch)
         self._pid = os.getpid()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -158,8 +160,8 @@ class SqliteBackend:
         self._file: os.stat_result | None = None
 
     @contextmanager
-    def reading(self, id: str) -> Generator[Reading]:  # noqa: A002 - the field's own name
-        """Look at one moment of a conversation."""
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+        """Read a consistent state of a conversation."""
         with self._connection() as connection:
             connection.execute("BEGIN")
             try:
@@ -168,7 +170,7 @@ class SqliteBackend:
                 connection.execute("COMMIT")
 
     @contextmanager
-    def changing(self, id: str) -> Generator[Changing]:  # noqa: A002 - the field's own name
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         """Change a conversation."""
         if not self._writing.acquire(timeout=self._busy_seconds):
             raise self._busy()
@@ -177,18 +179,18 @@ class SqliteBackend:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield _Transaction(connection, id)
-                    self.medium.commit(connection)
+                    self.committer.commit(connection)
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
         finally:
             self._writing.release()
-        # What this process has changed, it need not look for.
-        self._watchman.ring()
+        # Subscribers of this process need not wait for the next poll.
+        self._poller.notify()
 
-    def waiting(self, which: Filter) -> list[Waiting]:
-        """The calls that wait."""
+    def list_waiting(self, which: ListFilter) -> list[Waiting]:
+        """List the calls that wait."""
         query = (
             "SELECT id, person, kind, wait FROM chat_waits JOIN chat_conversations ON conversation = key "
             "WHERE (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
@@ -198,50 +200,50 @@ class SqliteBackend:
         values = {
             "person": which.person,
             "kind": which.kind,
-            "before": number_of(which.before),
+            "before": to_microseconds(which.before),
             "limit": -1 if which.limit is None else which.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Waiting(id, person, wait_from_bytes(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+        return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
-    def due(self, now: datetime, which: Filter) -> list[Due]:
-        """The conversations that are due."""
+    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+        """List the conversations that are due."""
         query = (
             "SELECT id, person, due FROM chat_conversations WHERE due <= :now AND (until IS NULL OR until <= :now) "
             "AND (:person IS NULL OR person = :person) ORDER BY due, key LIMIT :limit"
         )
         values = {
-            "now": number_of(now),
+            "now": to_microseconds(now),
             "person": which.person,
             "limit": -1 if which.limit is None else which.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Due(id, person, time_of(int(due))) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
 
-    def look(self, since: str | None, after: datetime, now: datetime) -> PollResult:
-        """What was changed, or became due."""
-        values = {"since": since, "after": number_of(after), "now": number_of(now)}
+    def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
+        """List what was changed or became due."""
+        values = {"since": since, "after": to_microseconds(due_after), "now": to_microseconds(now)}
         with self._connection() as connection:
             connection.execute("BEGIN")
             try:
                 (last,) = connection.execute("SELECT last FROM chat_changes").fetchone()
                 if since is not None and not (since.isdecimal() and int(since) <= last):
-                    raise not_a_cursor(since)
-                rows = [] if since is None else connection.execute(_LOOK, values).fetchall()
-                (moment,) = connection.execute(_NEXT, values).fetchone()
+                    raise invalid_cursor_error(since)
+                rows = [] if since is None else connection.execute(_POLL, values).fetchall()
+                (next_due,) = connection.execute(_NEXT, values).fetchone()
             finally:
                 connection.execute("COMMIT")
-        return PollResult(str(last), [Changed(id, person) for id, person in rows], time_of(moment))  # noqa: A001
+        return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
-    def watch(self, bell: Notifier) -> None:
-        """Ring a bell with every change: of this process at once, of others when they are looked for."""
-        self._watchman.add(bell)
+    def subscribe(self, notifier: Notifier) -> None:
+        """Notify with every change: of this process at once, of others with the next poll."""
+        self._poller.add(notifier)
 
-    def unwatch(self, bell: Notifier) -> None:
-        """Ring it no more."""
-        self._watchman.remove(bell)
+    def unsubscribe(self, notifier: Notifier) -> None:
+        """Notify no longer."""
+        self._poller.remove(notifier)
 
     def close(self) -> None:
         """Close every connection; one in use, as soon as it is not."""
@@ -252,8 +254,8 @@ class SqliteBackend:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
-        # Only now: whoever is rung looks once more, and must find out that this is the end.
-        self._watchman.close()
+        # Last: a subscriber polls once more, and must find the backend closed.
+        self._poller.close()
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
@@ -328,7 +330,7 @@ class SqliteBackend:
         connection.execute("PRAGMA fullfsync = ON")
         if self._file is None:
             self._use_wal(connection)
-            migrate(connection)
+            migrate(connection, MIGRATIONS)
             self._file = self._path.stat()
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:

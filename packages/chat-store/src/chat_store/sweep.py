@@ -16,7 +16,7 @@ from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import Wait
 
-from chat_store._standing import waits_of
+from chat_store._waits import waits_of
 from chat_store.errors import UnknownConversationError
 from chat_store.store import ConversationStore
 

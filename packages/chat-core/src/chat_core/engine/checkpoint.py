@@ -66,13 +66,13 @@ class Checkpoint:
     async def write_tool(self, tool: Tool) -> None:
         """Make the state of an outermost tool durable."""
         if self.conversation is not None:
-            await finish(partial(self.conversation.write_tool, tool))
+            await finish(partial(self.conversation.write_tool, (tool.id,), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
         """Append a turn to `messages` and make it durable."""
         self.messages.append(role, turn)
         if self.conversation is not None:
-            await finish(partial(self.conversation.write_turn, role, turn))
+            await finish(partial(self.conversation.write_turn, (), role, turn))
 
     async def release(self) -> None:
         """Release the lease. Log a failure instead of raising it: the lease expires by itself."""

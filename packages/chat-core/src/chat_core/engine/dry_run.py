@@ -195,7 +195,7 @@ class _UnstoredConversation:
         self.id = id
         self.messages = messages
 
-    async def write_tool(self, tool: Tool, /) -> None:
+    async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Drop the write."""
 
 

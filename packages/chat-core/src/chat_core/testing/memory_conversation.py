@@ -113,32 +113,49 @@ class MemoryConversation:
         """
         self._require_lease(Call("renew"))
 
-    async def write_tool(self, tool: Tool, /) -> None:
+    async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable.
+
+        Args:
+            path: the path of the tool: the ids of the outer tools that hold it, and its own id.
+            tool: the tool.
 
         Raises:
             LeaseLostError: after `overtake()`; the call is in `late`.
-            UsageError: nothing claimed the conversation.
+            UsageError: nothing claimed the conversation, or there is no durable tool at this path.
         """
         self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
         resting = self.resting()
-        stored = next((item for content in resting for item in content.tools if item.id == tool.id), None)
-        if stored is None:
+        try:
+            stored = resting.tool(*path)
+        except KeyError:
             msg = f"write_tool() needs a tool of a durable turn; write_turn() comes before it for {tool.id!r}"
-            raise UsageError(msg)
+            raise UsageError(msg) from None
         stored.adopt(codec.tool_from_dict(codec.tool_to_dict(tool), Messages))
         self._store(resting)
 
-    async def write_turn(self, role: Role, turn: Turn, /) -> None:
+    async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
         """Make a turn durable.
+
+        Args:
+            path: the path of the tool whose inner conversation has the turn, empty for the outermost conversation.
+            role: the role of the turn.
+            turn: the turn.
 
         Raises:
             LeaseLostError: after `overtake()`; the call is in `late`.
-            UsageError: nothing claimed the conversation.
+            UsageError: nothing claimed the conversation, or there is no durable conversation at this path.
         """
         self._require_lease(Call("write_turn", role=role, turn=turn))
         resting = self.resting()
-        resting.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
+        try:
+            chat = resting.tool(*path).inner if path else resting
+        except KeyError:
+            chat = None
+        if chat is None:
+            msg = f"write_turn() needs a durable conversation; write_tool() comes before it for {path!r}"
+            raise UsageError(msg)
+        chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
         self._store(resting)
 
     async def release(self) -> None:

@@ -1,6 +1,6 @@
-"""What every store must do, for authors of stores."""
+"""The conformance suite of stores, for authors of stores. Its dependencies are in the extra `chat-store[testing]`."""
 
-from chat_store.testing._trial import Clock, StoreFactory, Stores
+from chat_store.testing._fixtures import Clock, StoreFactory, Stores
 from chat_store.testing.store_conformance import SCENARIOS, Scenario, StoreConformance, run
 
 __all__ = ["SCENARIOS", "Clock", "Scenario", "StoreConformance", "StoreFactory", "Stores", "run"]

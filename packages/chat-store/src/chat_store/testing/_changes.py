@@ -7,7 +7,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages
 
 from chat_store.store import Changed, ConversationStore
-from chat_store.testing._trial import Stores, answer, call, paused, refused, require
+from chat_store.testing._fixtures import Stores, answer, call, paused, refused, require
 
 _BOUND = 60
 
@@ -48,10 +48,10 @@ async def every_change_is_told(stores: Stores) -> None:
             await require_told("of a run that begins")
             turn = paused("a")[-1].turns[0]
             conversation.messages.append("model", turn)
-            await conversation.write_turn("model", turn)
+            await conversation.write_turn((), "model", turn)
             await require_told("of a turn of a run")
             conversation.messages.tool("a").approve()
-            await conversation.write_tool(conversation.messages.tool("a"))
+            await conversation.write_tool(("a",), conversation.messages.tool("a"))
             await require_told("of what happens to a call")
             await conversation.renew()
             require(await _news(there, cursor) == set(), "a lease that is prolonged is no change")

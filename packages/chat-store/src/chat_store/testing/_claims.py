@@ -7,7 +7,7 @@ from chat_core.errors import ConflictError, LeaseLostError
 from chat_core.messages import Completed, Interrupted
 
 from chat_store.store import OpenConversation
-from chat_store.testing._trial import Stores, answer, paused, refused, require
+from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
 async def a_live_run_keeps_others_out(stores: Stores) -> None:
@@ -61,7 +61,7 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
                 stores.clock.advance(seconds=every or 0)
                 turn = answer(str(number))
                 run.messages.append("model", turn)
-                await run.write_turn("model", turn)
+                await run.write_turn((), "model", turn)
             with refused(ConflictError, "every write prolongs the lease"):
                 await other.claim()
 
@@ -78,12 +78,12 @@ async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
                 tool = run.messages.tool("a")
                 tool.complete("late")
                 with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
-                    await run.write_tool(tool)
+                    await run.write_tool((tool.id,), tool)
                 require(isinstance(tool.status, Interrupted), "the run sees what is true")
                 turn = answer("late")
                 run.messages.append("model", turn)
                 with refused(LeaseLostError, "write_turn() tells a run that it was overtaken"):
-                    await run.write_turn("model", turn)
+                    await run.write_turn((), "model", turn)
         read = (await there.load(name)).messages
         require(
             isinstance(read.tool("a").status, Interrupted), "the result of a run that was overtaken is not the truth"
@@ -100,7 +100,7 @@ async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
             tool = run.messages.tool("a")
             tool.complete("paid at last")
             with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
-                await run.write_tool(tool)
+                await run.write_tool((tool.id,), tool)
         late = [entry.tool for entry in await there.history(name) if entry.event == "late"]
         require(
             [tool and tool.status for tool in late] == [Completed("paid at last")],
@@ -120,7 +120,7 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
             tool = run.messages.tool("a")
             tool.complete("late")
             with refused(LeaseLostError, "write_tool() tells a run that it was given up"):
-                await run.write_tool(tool)
+                await run.write_tool((tool.id,), tool)
             require(tool.status == Completed("looked up"), "the run sees what is true")
         read = (await there.load(name)).messages.tool("a")
         require(read.status == Completed("looked up"), "what a person said about a dead run holds")
@@ -174,7 +174,7 @@ async def _start(stores: Stores, run: OpenConversation) -> None:
     await run.claim()
     tool = run.messages.tool("a")
     tool.start(stores.clock())
-    await run.write_tool(tool)
+    await run.write_tool((tool.id,), tool)
 
 
 async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversation) -> None:
@@ -184,7 +184,7 @@ async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversati
     await other.claim()
     found = other.messages.tool("a")
     found.lost("its process stands still")
-    await other.write_tool(found)
+    await other.write_tool((found.id,), found)
 
 
 SCENARIOS = (

@@ -6,7 +6,7 @@ from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.response import Wait, WaitKind
 
 from chat_store.store import ConversationStore
-from chat_store.testing._trial import Stores, answer, call, paused, require
+from chat_store.testing._fixtures import Stores, answer, call, paused, require
 
 
 async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
@@ -73,7 +73,7 @@ async def what_was_decided_waits_no_more(stores: Stores) -> None:
             await conversation.claim()
             tool = conversation.messages.tool("c")
             tool.refuse("too late", "expiry")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             require(await _found(here) == set(), "what a run refused waits no more")
 
 
@@ -141,7 +141,7 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
         await run.claim()
         turn = answer()
         run.messages.append("model", turn)
-        await run.write_turn("model", turn)
+        await run.write_turn((), "model", turn)
         await run.release()
         require(await _due(there) == [], "a conversation that was answered is not due")
 
@@ -173,9 +173,9 @@ async def _finish(store: ConversationStore, name: str) -> None:
         for tool in run.messages.pending():
             if type(tool.status).__name__ == "Approved":
                 tool.start()
-                await run.write_tool(tool)
+                await run.write_tool((tool.id,), tool)
                 tool.complete("paid")
-                await run.write_tool(tool)
+                await run.write_tool((tool.id,), tool)
         await run.release()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Approved, Completed, Rejected, Running
 
-from chat_store.testing._trial import Stores, answer, paused, refused, require
+from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
 async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> None:
@@ -86,11 +86,11 @@ async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None
             await run.claim()
             tool = run.messages.tool("a")
             tool.start(stores.clock())
-            await run.write_tool(tool)
+            await run.write_tool((tool.id,), tool)
             async with there.open(name) as person:
                 person.messages.tool("b").approve(by="ana")
             tool.complete("paid")
-            await run.write_tool(tool)
+            await run.write_tool((tool.id,), tool)
             require(isinstance(run.messages.tool("b").status, Approved), "a decision reaches a run with its next write")
         read = (await there.load(name)).messages
         require(
@@ -111,7 +111,7 @@ async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> No
             tool = run.messages.tool("a")
             tool.start(stores.clock())
             with refused(ConflictError, "a call that was decided meanwhile does not start"):
-                await run.write_tool(tool)
+                await run.write_tool((tool.id,), tool)
             require(isinstance(tool.status, Rejected), "the run sees what was decided")
 
 
@@ -124,7 +124,7 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
             await run.claim()
             tool = run.messages.tool("a")
             tool.start(stores.clock())
-            await run.write_tool(tool)
+            await run.write_tool((tool.id,), tool)
             with refused(ConflictError, "a call that a live run is at cannot be decided"):
                 async with there.open(name) as person:
                     person.messages.tool("a").fail("it hangs")
@@ -144,7 +144,7 @@ async def nothing_is_said_during_a_run(stores: Stores) -> None:
                 person.messages.user("And another thing.")
         turn = answer()
         run.messages.append("model", turn)
-        await run.write_turn("model", turn)
+        await run.write_turn((), "model", turn)
 
 
 SCENARIOS = (

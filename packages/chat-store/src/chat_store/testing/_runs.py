@@ -19,7 +19,7 @@ from chat_core.errors import ConflictError
 from chat_core.messages import Completed, Running
 from chat_core.testing import Answer, ScriptedProvider
 
-from chat_store.testing._trial import Stores, require
+from chat_store.testing._fixtures import Stores, require
 
 Body = Callable[[], Awaitable[object]]
 

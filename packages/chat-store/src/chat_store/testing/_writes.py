@@ -5,7 +5,7 @@ from __future__ import annotations
 from chat_core.messages import Approved, Completed, Messages, Running
 
 from chat_store.errors import ConversationExistsError, UnknownConversationError
-from chat_store.testing._trial import Stores, answer, paused, refused, require
+from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
 async def what_was_created_is_read_by_others(stores: Stores) -> None:
@@ -90,7 +90,7 @@ async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
         require(len((await there.load("chat")).messages) == 1, "claim() stores what was said before it")
         turn = answer()
         conversation.messages.append("model", turn)
-        await conversation.write_turn("model", turn)
+        await conversation.write_turn((), "model", turn)
         read = (await there.load("chat")).messages
         require(read.last is not None and read.last.turns == [turn], "write_turn() is durable when it returns")
 
@@ -104,12 +104,12 @@ async def a_call_is_durable_when_write_tool_returns(stores: Stores) -> None:
             tool = conversation.messages.tool("a")
             tool.approve()
             tool.start(stores.clock())
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             read = (await there.load(name)).messages.tool("a")
             require(isinstance(read.status, Running), "Running is durable when write_tool() returns")
             require(read == tool, "the attempt and the idempotency key of a call are stored with it")
             tool.complete("paid")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             read = (await there.load(name)).messages.tool("a")
             require(read.status == Completed("paid"), "a result is durable when write_tool() returns")
 
@@ -125,7 +125,7 @@ async def the_revision_counts_durable_changes(stores: Stores) -> None:
             require((await here.load(name)).revision == first, "a claim is no change of the conversation")
             tool = conversation.messages.tool("a")
             tool.reject("no")
-            await conversation.write_tool(tool)
+            await conversation.write_tool((tool.id,), tool)
             second = conversation.revision
             require(second > first, "the revision grows with every durable change")
             require((await here.load(name)).revision == second, "both sides tell the same revision")

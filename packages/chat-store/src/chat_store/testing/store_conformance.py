@@ -20,7 +20,7 @@ from typing import Literal, Protocol, cast
 import anyio
 
 from chat_store.testing import _changes, _claims, _lists, _merges, _runs, _writes
-from chat_store.testing._trial import StoreFactory, Stores
+from chat_store.testing._fixtures import StoreFactory, Stores
 
 
 class Scenario(Protocol):

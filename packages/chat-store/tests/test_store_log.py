@@ -10,7 +10,7 @@ import pytest
 from chat_core.errors import ConflictError, IllegalTransitionError, LeaseLostError
 from chat_core.messages import Approved, Completed, Interrupted, Running, Tool
 from chat_store import MemoryStore, OpenConversation
-from chat_store.testing._trial import Clock, paused
+from chat_store.testing._fixtures import Clock, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -88,17 +88,17 @@ class Actor:
         tool = self.world.random.choice(tools)
         if isinstance(tool.status, Running):
             tool.lost("its process is gone")
-            await self.conversation.write_tool(tool)
+            await self.conversation.write_tool((tool.id,), tool)
         else:
             tool.start(self.world.clock())
-            await self.conversation.write_tool(tool)
+            await self.conversation.write_tool((tool.id,), tool)
             self.world.effects[tool.id] += 1
             self.running = tool
 
     async def end(self, tool: Tool) -> None:
         result = self.world.random.random()
         tool.complete(result)
-        await self.conversation.write_tool(tool)
+        await self.conversation.write_tool((tool.id,), tool)
         self.world.results[tool.id] = result
         self.running = None
 

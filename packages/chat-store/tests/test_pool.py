@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from chat_core.errors import UsageError
-from chat_store._postgres_pool import Connection, Pool, ServerClock, address_of
+from chat_store.sql.pool import Connection, Pool, ServerClock, address_of
 from chat_store.testing.postgres_server import PostgresServer
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from chat_core.errors import ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Approved, Messages
 from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversationError
-from chat_store.testing._trial import Clock, answer, paused
+from chat_store.testing._fixtures import Clock, answer, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +101,7 @@ async def test_a_run_writes_under_a_claim_alone() -> None:
         turn = answer()
         conversation.messages.append("model", turn)
         with pytest.raises(UsageError, match="claim"):
-            await conversation.write_turn("model", turn)
+            await conversation.write_turn((), "model", turn)
         with pytest.raises(UsageError, match="claim"):
             await conversation.renew()
 
@@ -141,7 +141,7 @@ async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
         with pytest.raises(LeaseLostError, match=r"run 1 of the conversation .* was overtaken"):
             await run.renew()
         with pytest.raises(LeaseLostError):
-            await run.write_tool(run.messages.tool("a"))
+            await run.write_tool(("a",), run.messages.tool("a"))
     assert [entry.event for entry in await store.history(name) if entry.event == "late"] == []
 
 

@@ -1,11 +1,8 @@
-"""The tables of a `SqliteStore`, and how those of an earlier version become those of this one."""
+"""The tables of a `SqliteStore`, as migrations from each version to the next."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-
-from chat_core.errors import NewerVersionError
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
@@ -58,42 +55,4 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """,
     ),
 )
-"""What makes version n + 1 of version n. Times are microseconds since 1970, in UTC."""
-
-
-def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring the tables to the version of this library, as a whole or not at all; of two processes, one does it.
-
-    Raises:
-        NewerVersionError: a later version of this library has made them.
-    """
-    if _version(connection) == len(migrations):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        version = _version(connection)
-        _require_known(version, len(migrations))
-        connection.execute("CREATE TABLE IF NOT EXISTS chat_schema (version INTEGER NOT NULL)")
-        for steps in migrations[version:]:
-            for step in steps:
-                connection.execute(step)
-        connection.execute("DELETE FROM chat_schema")
-        connection.execute("INSERT INTO chat_schema VALUES (?)", (len(migrations),))
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-
-
-def _require_known(version: int, known: int) -> None:
-    if version > known:
-        msg = f"the tables have version {version}, and this library knows {known}: upgrade it"
-        raise NewerVersionError(msg)
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'chat_schema'"
-    if connection.execute(table).fetchone() is None:
-        return 0
-    row = connection.execute("SELECT version FROM chat_schema").fetchone()
-    return 0 if row is None else int(row[0])
+"""The statements that make version n + 1 out of version n. Times are microseconds since 1970, in UTC."""

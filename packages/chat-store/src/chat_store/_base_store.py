@@ -1,9 +1,9 @@
-"""A store over a database: everything but the database."""
+"""A store over a backend: everything but the database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import ClassVar, Self
@@ -15,30 +15,31 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, Filter, PollResult
-from chat_store._bells import Notifier
+from chat_store._backend import Backend, ListFilter, PollResult
 from chat_store._cursor import Cursor
-from chat_store._ledger import ConversationLog
-from chat_store._opened import opened, read, write
+from chat_store._replica import Replica, saved_on_exit
+from chat_store._snapshots import load_messages, save_messages
+from chat_store._store_log import StoreLog
 from chat_store.errors import UnknownConversationError
-from chat_store.history import HistoryEntry, history_of
+from chat_store.history import HistoryEntry, parse_history
+from chat_store.sql.notify import Notifier
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
-_LONGEST_REST = 10.0
-"""Seconds after which a database is looked at again, though nobody rang: a word can get lost with its connection."""
-_SHORTEST_REST = 0.001
+_LONGEST_PAUSE = 10.0
+"""Seconds after which a database is polled without a notification: one can get lost with its connection."""
+_SHORTEST_PAUSE = 0.001
 
 
 def utc_now() -> datetime:
-    """The time of this machine."""
+    """Return the time of this machine."""
     return datetime.now(UTC)
 
 
-class BackedStore:
+class BaseStore:
     """A `ConversationStore` over a `Backend`."""
 
-    _ledger_type: ClassVar[type[ConversationLog]] = ConversationLog
-    """Who may change what. Tests put one that is wrong in its place."""
+    _log_type: ClassVar[type[StoreLog]] = StoreLog
+    """The class of logs. Tests of the conformance suite replace it."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
         if lease_seconds <= 0:
@@ -71,7 +72,7 @@ class BackedStore:
         Raises:
             ConflictError: from leaving the block, as from `save()`.
         """
-        return opened(self._ledger(uuid4().hex if id is None else id, person), self._lease_seconds)
+        return _open_replica(self._log(uuid4().hex if id is None else id, person), self._lease_seconds)
 
     async def create(
         self,
@@ -86,7 +87,7 @@ class BackedStore:
             ConversationExistsError: there is one with this id.
         """
         name = uuid4().hex if id is None else id
-        await finish_in_thread(partial(self._ledger(name, person).create, messages))
+        await finish_in_thread(partial(self._log(name, person).create, messages))
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
@@ -95,9 +96,9 @@ class BackedStore:
         Raises:
             UnknownConversationError: there is none.
         """
-        ledger = self._ledger(id)
-        messages = await finish_in_thread(partial(read, ledger))
-        return Snapshot(id, messages, ledger.stored.revision, ledger.person)
+        log = self._log(id)
+        messages = await finish_in_thread(partial(load_messages, log))
+        return Snapshot(id, messages, log.state.revision, log.person)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
         """Write what was done to the messages of a snapshot, and return the conversation as it stands then.
@@ -110,7 +111,7 @@ class BackedStore:
             UnknownConversationError: there is none.
             UsageError: the messages do not follow from this revision, or there is no such revision.
         """
-        await finish_in_thread(partial(write, self._ledger(id), messages, revision))
+        await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
         return await self.load(id)
 
     async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
@@ -119,7 +120,7 @@ class BackedStore:
         Raises:
             UnknownConversationError: there is none.
         """
-        await finish_in_thread(partial(self._ledger(id).assign, person))
+        await finish_in_thread(partial(self._log(id).assign, person))
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
         """Forget a conversation, with its history.
@@ -128,7 +129,7 @@ class BackedStore:
             ConflictError: a run on it is live.
             UnknownConversationError: there is none.
         """
-        await finish_in_thread(self._ledger(id).delete)
+        await finish_in_thread(self._log(id).delete)
 
     async def waiting(
         self,
@@ -149,11 +150,11 @@ class BackedStore:
         if before is not None and before.utcoffset() is None:
             msg = f"a time needs its zone: {before!r} has none"
             raise UsageError(msg)
-        return await finish_in_thread(partial(self._backend.waiting, Filter(person, kind, before, limit)))
+        return await finish_in_thread(partial(self._backend.list_waiting, ListFilter(person, kind, before, limit)))
 
     async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
         """Every conversation that a run could go on with now, and that no live run is at; the oldest first."""
-        return await finish_in_thread(lambda: self._backend.due(self._now(), Filter(person, limit=limit)))
+        return await finish_in_thread(lambda: self._backend.list_due(self._now(), ListFilter(person, limit=limit)))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
@@ -171,30 +172,30 @@ class BackedStore:
             UsageError: the cursor is none of this database.
         """
         if since is None:
-            cursor, _ = await finish_in_thread(self._look)
+            cursor, _ = await finish_in_thread(self._poll)
             return Changes(str(cursor))
-        cursor = Cursor.read(since)
+        cursor = Cursor.parse(since)
         end = None if wait_seconds is None else current_time() + wait_seconds
-        bell = Notifier()
-        # Before the first look: what is changed after it, rings.
-        self._backend.watch(bell)
+        notifier = Notifier()
+        # Before the first poll: every later change notifies.
+        self._backend.subscribe(notifier)
         try:
             while True:
-                bell.reset()
-                cursor, look = await finish_in_thread(partial(self._look, cursor))
-                if look.found or (end is not None and current_time() >= end):
-                    return Changes(str(cursor), tuple(look.found))
-                with move_on_after(_rest(cursor, look, end)):
-                    await bell.wait()
+                notifier.reset()
+                cursor, result = await finish_in_thread(partial(self._poll, cursor))
+                if result.changed or (end is not None and current_time() >= end):
+                    return Changes(str(cursor), tuple(result.changed))
+                with move_on_after(_pause(cursor, result, end)):
+                    await notifier.wait()
         finally:
-            self._backend.unwatch(bell)
+            self._backend.unsubscribe(notifier)
 
-    def _look(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
+    def _poll(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
-        # Where the clock of another machine was ahead, this goes back: something is told twice rather than never.
-        look = self._backend.look(since.position, since.at, now)
-        return Cursor(now, look.position), look
+        # If another machine's clock was ahead, `now` is before `since.at`: a change is reported twice, and not never.
+        result = self._backend.poll(since.position, since.at, now)
+        return Cursor(now, result.position), result
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
         """Everything that ever happened to a conversation, oldest first.
@@ -202,34 +203,42 @@ class BackedStore:
         Raises:
             UnknownConversationError: there is none.
         """
-        entries = await finish_in_thread(self._ledger(id).everything)
+        entries = await finish_in_thread(self._log(id).read_entries)
         if not entries:
             msg = f"there is no conversation {id!r} under this id"
             raise UnknownConversationError(msg)
-        return history_of(entries)
+        return parse_history(entries)
 
     async def aclose(self) -> None:
         """Let go of the database."""
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _ledger(self, id: str, person: str | None = None) -> ConversationLog:  # noqa: A002 - the field's own name
+    def _log(self, id: str, person: str | None = None) -> StoreLog:  # noqa: A002 - the field's own name
         for name in (id, person):
-            if name is not None and not _storable(name):
+            if name is not None and not _is_storable(name):
                 msg = f"no database can keep the name {name!r}"
                 raise UsageError(msg)
-        return self._ledger_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
+        return self._log_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
 
 
-def _rest(cursor: Cursor, look: PollResult, end: float | None) -> float:
-    """How long to wait for a bell before the next look, in seconds."""
-    rest = _LONGEST_REST if end is None else min(_LONGEST_REST, end - current_time())
-    if look.moment is not None:
-        rest = min(rest, (look.moment - cursor.at).total_seconds())
-    return max(rest, _SHORTEST_REST)
+@asynccontextmanager
+async def _open_replica(log: StoreLog, lease_seconds: float) -> AsyncGenerator[Replica]:
+    replica = Replica(log, await finish_in_thread(log.open), lease_seconds)
+    async with saved_on_exit(replica, log):
+        yield replica
 
 
-def _storable(name: str) -> bool:
+def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
+    """Return how long to wait for a notification before the next poll, in seconds."""
+    pause = _LONGEST_PAUSE if end is None else min(_LONGEST_PAUSE, end - current_time())
+    if result.next_due is not None:
+        pause = min(pause, (result.next_due - cursor.at).total_seconds())
+    return max(pause, _SHORTEST_PAUSE)
+
+
+def _is_storable(name: str) -> bool:
+    """Whether every database can keep a name."""
     try:
         name.encode()
     except UnicodeEncodeError:

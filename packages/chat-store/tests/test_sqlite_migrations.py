@@ -8,7 +8,8 @@ from contextlib import closing
 
 import pytest
 from chat_core.errors import NewerVersionError
-from chat_store._schema import MIGRATIONS, migrate
+from chat_store._sqlite_tables import MIGRATIONS
+from chat_store.sql.sqlite_migrations import migrate
 
 NEXT = [*MIGRATIONS, ["ALTER TABLE chat_conversations ADD COLUMN colour TEXT"], ["CREATE TABLE chat_more (x)"]]
 
@@ -28,8 +29,8 @@ def version(connection: sqlite3.Connection) -> list[tuple[int]]:
 
 
 def test_new_tables_have_the_version_of_this_library(connection: sqlite3.Connection) -> None:
-    migrate(connection)
-    migrate(connection)
+    migrate(connection, MIGRATIONS)
+    migrate(connection, MIGRATIONS)
 
     assert {"chat_conversations", "chat_entries", "chat_waits", "chat_schema"} <= tables(connection)
     assert version(connection) == [(len(MIGRATIONS),)]
@@ -38,7 +39,7 @@ def test_new_tables_have_the_version_of_this_library(connection: sqlite3.Connect
 def test_tables_of_an_earlier_version_take_the_steps_that_they_lack_and_keep_their_rows(
     connection: sqlite3.Connection,
 ) -> None:
-    migrate(connection)
+    migrate(connection, MIGRATIONS)
     connection.execute("INSERT INTO chat_conversations VALUES (1, 'a', NULL, '', 1, 0, 0, '', NULL, NULL, 1)")
 
     migrate(connection, NEXT)
@@ -49,7 +50,7 @@ def test_tables_of_an_earlier_version_take_the_steps_that_they_lack_and_keep_the
 
 
 def test_a_step_that_fails_takes_the_others_back(connection: sqlite3.Connection) -> None:
-    migrate(connection)
+    migrate(connection, MIGRATIONS)
 
     with pytest.raises(sqlite3.OperationalError):
         migrate(connection, [*NEXT, ["CREATE NONSENSE"]])
@@ -62,6 +63,6 @@ def test_tables_of_a_later_version_are_refused(connection: sqlite3.Connection) -
     migrate(connection, NEXT)
 
     with pytest.raises(NewerVersionError, match="upgrade"):
-        migrate(connection)
+        migrate(connection, MIGRATIONS)
 
     assert not connection.in_transaction

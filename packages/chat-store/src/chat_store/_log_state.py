@@ -1,0 +1,112 @@
+"""The state that the entries of a conversation log add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import cast, final
+
+from chat_core.json import dump_bytes
+from chat_core.messages import Approved, Interrupted, Messages, Pending, Suspended, Tool, codec
+
+from chat_store._entries import (
+    Batch,
+    Entry,
+    Lease,
+    ToolChange,
+    ToolPath,
+    ToolRevision,
+    copy_tool,
+    outermost_tools,
+    parse_entry,
+    parsing,
+)
+
+
+@final
+class LogState:
+    """What is durable: the number of turns, the state of each tool, and the lease.
+
+    Attributes:
+        revision: the number of durable changes: turns and states of tools.
+        fence: the number of the last run.
+        lease: its lease, None after it was released.
+    """
+
+    def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
+        self.id = id
+        self.revision = 0
+        self.turns = 0
+        self.fence = 0
+        self.lease: Lease | None = None
+        self._tools: dict[str, Tool] = {}
+
+    def begin(self, document: Mapping[str, object]) -> Messages:
+        """Apply the first entry, and return the messages that it holds."""
+        with parsing(document):
+            self.id = cast("str", document["id"])
+            messages = Messages.from_json(dump_bytes(document["messages"]))
+        self.turns = sum(len(content.turns) for content in messages)
+        self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
+        return messages
+
+    def parse(self, document: Mapping[str, object]) -> Entry:
+        """Parse any further entry. Changes nothing.
+
+        Raises:
+            InvalidDocumentError: it is malformed, or does not follow from the entries before it.
+        """
+        with parsing(document):
+            entry = parse_entry(document)
+            new = {tool.id for item in entry.turns for tool in item.turn.tools}
+            for item in entry.tools:
+                if item.path[0] not in new and self.find(item.path) is None:
+                    msg = f"it is about an unknown tool {'/'.join(item.path)!r}"
+                    raise ValueError(msg)
+        return entry
+
+    def apply(self, entry: Entry) -> None:
+        """Apply an entry that `parse()` returned."""
+        self._tools.update({tool.id: copy_tool(tool) for item in entry.turns for tool in item.turn.tools})
+        for item in entry.tools:
+            stored = self.find(item.path)
+            if stored is not None:
+                stored.adopt(copy_tool(item.tool))
+        self.turns += len(entry.turns)
+        self.revision += len(entry.turns) + len(entry.tools)
+        if entry.lease is not None:
+            self.fence = entry.lease.fence
+            self.lease = entry.lease if entry.lease.until is not None else None
+
+    def find(self, path: ToolPath) -> Tool | None:
+        """Return a tool in its durable state, or None if there is none at this path."""
+        tool = self._tools.get(path[0])
+        for step in path[1:]:
+            inner = None if tool is None else tool.inner
+            try:
+                tool = None if inner is None else inner.tool(step)
+            except KeyError:
+                return None
+        return tool
+
+    def stale_paths(self, batch: Batch) -> list[ToolPath]:
+        """Return the paths of those tools of a batch that have changed in the log since the batch was collected."""
+        return [change.path for change in batch.tools if self._is_stale(change)]
+
+    def _is_stale(self, change: ToolChange) -> bool:
+        tool = self.find(change.path)
+        if tool is None:
+            return True
+        return ToolRevision.of(tool) != change.base and codec.tool_to_dict(tool) != change.document
+
+    def is_waiting(self, path: ToolPath, now: datetime) -> bool:
+        """Whether a tool may be decided while a run is live: it waits, and so do all tools that it is in."""
+        return all(_is_waiting(self.find(path[: length + 1]), now) for length in range(len(path)))
+
+
+def _is_waiting(tool: Tool | None, now: datetime) -> bool:
+    status = None if tool is None else tool.status
+    if isinstance(status, Pending):
+        # Without a kind, the run is still judging the call. From its time on, the run is about to start it.
+        return status.kind is not None and (status.at is None or now < status.at)
+    return isinstance(status, (Approved, Suspended, Interrupted))

@@ -1,0 +1,349 @@
+"""The messages of one process, kept in step with a conversation log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TypeVar, final
+
+from anyio import CancelScope, Lock
+from chat_core.concurrency import finish_in_thread
+from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
+from chat_core.messages import Messages, Role, Tool, Turn, codec
+
+from chat_store._entries import (
+    Batch,
+    NewTurn,
+    ToolChange,
+    ToolPath,
+    ToolRevision,
+    ToolUpdated,
+    TurnAdded,
+    collect_changes,
+    copy_tool,
+    outermost_tools,
+)
+from chat_store._log import ConversationLog, StaleToolError
+from chat_store.history import HistoryEntry, parse_history
+
+T = TypeVar("T")
+
+
+@final
+class _DurablePrefix:
+    """The turns of messages that are durable, as a position, so that later ones are found without counting.
+
+    Attributes:
+        turns: the number of durable turns.
+    """
+
+    __slots__ = ("_content", "_messages", "_within", "turns")
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._content = self._within = self.turns = 0
+        self.extend(sum([len(content.turns) for content in messages]))
+
+    def later_turns(self) -> list[tuple[Role, Turn]]:
+        """Return the turns that are not durable, oldest first."""
+        found: list[tuple[Role, Turn]] = []
+        within = self._within
+        for index in range(self._content, len(self._messages)):
+            content = self._messages[index]
+            role: Role = content.role
+            found.extend([(role, turn) for turn in content.turns[within:]])
+            within = 0
+        return found
+
+    def extend(self, turns: int) -> None:
+        """Count that many further turns as durable."""
+        self.turns += turns
+        # The position stays within the last content, which may still grow.
+        self._within += turns
+        while self._content < len(self._messages) and self._within > (size := len(self._messages[self._content].turns)):
+            self._within -= size
+            self._content += 1
+
+
+class Replica:
+    """An open conversation: messages, and the log in which their changes become durable.
+
+    One object serves one event loop at a time, and any number of its tasks. Writes follow one another; each first
+    brings the changes of others into `messages`, in the order in which they happened.
+    """
+
+    def __init__(self, log: ConversationLog, messages: Messages, lease_seconds: float) -> None:
+        self._log = log
+        self._messages = messages
+        self._renew_every = lease_seconds / 3
+        self._write_lock = Lock()
+        self._durable = _DurablePrefix(messages)
+        self._revisions = {tool.id: ToolRevision.of(tool) for tool in outermost_tools(messages)}
+        self._diverged = False
+        self._overtaken = False
+        self._apply_updates()
+
+    @property
+    def id(self) -> str:
+        """The name of the conversation."""
+        return self._log.state.id
+
+    @property
+    def revision(self) -> int:
+        """The number of durable changes known to this object: each turn, and each state of a tool, is one."""
+        return self._log.state.revision
+
+    @property
+    def messages(self) -> Messages:
+        """The conversation, as far as this process knows it."""
+        return self._messages
+
+    @property
+    def renew_every(self) -> float | None:
+        """A third of the lease, in seconds. Every write prolongs the lease, too."""
+        return self._renew_every
+
+    # --- A run -----------------------------------------------------------------------------------------------
+
+    async def claim(self) -> None:
+        """Take the lease for one run, merge what others wrote, and write the decisions made here.
+
+        Raises:
+            ConflictError: a live run holds the lease, a call decided here was decided or run elsewhere, or turns were
+                added both here and there. Nothing was written. A call that was decided elsewhere is in `messages` in
+                its stored state.
+        """
+        try:
+            await self._commit(self._collect_all, self._log.claim)
+        except TimeoutError as error:
+            raise ConflictError(str(error)) from error
+        self._overtaken = False
+
+    async def renew(self) -> None:
+        """Prolong the lease. If another process is stuck in a write, the next write or renewal does it.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        async with self._write_lock:
+            with suppress(TimeoutError):
+                await self._run_in_thread(self._log.renew)
+
+    async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
+        """Make the state of one tool durable before returning.
+
+        Turns that are not durable yet are written with the tool. If the inner conversation that holds the tool is not
+        durable yet, the outer tool is written with all that it holds.
+
+        Args:
+            path: the path of the tool in `messages`, including its own id: `messages.tool(*path)`.
+            tool: the tool at this path.
+
+        Raises:
+            LeaseLostError: another run took over. The state was recorded as late, and `messages` has the stored one.
+            ConflictError: this call was decided elsewhere meanwhile. Nothing was written, and `messages` has the stored
+                state.
+            UsageError: there is another tool at this path, or none.
+        """
+        await self._commit(partial(self._collect_tool, path, tool), self._log.write)
+
+    async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
+        """Make a turn durable that was just appended, and with it other turns of `messages` that are not durable yet.
+
+        A turn of an inner conversation is written with the tool that holds that conversation.
+
+        Args:
+            path: the path of the tool whose inner conversation has the turn, empty for `messages` themselves.
+            role: the role of the turn.
+            turn: the turn, which has been appended.
+
+        Raises:
+            LeaseLostError: another run took over. The turn was recorded as late.
+            UsageError: the turn is not in the conversation at this path.
+        """
+        outer = self._find(path) if path else None
+        chat = (None if outer is None else outer.inner) if path else self._messages
+        if chat is None or not _has_turn(chat, turn):
+            msg = f"write_turn() writes a turn of {role!r} that is in `messages`: append it first"
+            raise UsageError(msg)
+        collect = self._collect_turns if outer is None else partial(self._collect_tool, path, outer)
+        await self._commit(collect, self._log.write)
+
+    async def release(self) -> None:
+        """Release the lease. Never raises for a lease that was lost."""
+        async with self._write_lock:
+            await self._run_in_thread(self._log.release)
+
+    # --- Besides a run ---------------------------------------------------------------------------------------
+
+    async def save(self) -> None:
+        """Write what was decided, or appended, in `messages` here, and merge what others wrote.
+
+        While a run of another process is live, waiting calls may be decided. The run sees the decision with its next
+        write.
+
+        Raises:
+            ConflictError: a call decided here was decided or run elsewhere, or a run is executing it; or turns were
+                added both here and there, or during a live run. Nothing was written. A call that was decided elsewhere
+                is in `messages` in its stored state.
+            LeaseLostError: what is not written came from a run that was overtaken. Open the conversation again.
+            ConversationBusyError: a run on these messages is live here, and saves by itself.
+        """
+        if self._messages.busy:
+            msg = "save() came while a run on these messages is live; it saves what was decided by itself"
+            raise ConversationBusyError(msg)
+        await self._commit(self._collect_all, self._log.save)
+
+    async def history(self) -> list[HistoryEntry]:
+        """Return everything that ever happened to the conversation, oldest first, for an audit."""
+        async with self._write_lock:
+            entries = await self._run_in_thread(self._log.read_entries)
+        return parse_history(entries)
+
+    # --- Collecting changes that are not durable -------------------------------------------------------------
+
+    def _collect_all(self) -> Batch:
+        new = self._collect_turns()
+        tools = [
+            change
+            for tool in outermost_tools(self._messages)
+            if tool.id in self._revisions
+            for change in collect_changes(tool, self._revisions[tool.id], (tool.id,))
+        ]
+        return Batch(new.known_turns, new.turns, tuple(tools))
+
+    def _collect_turns(self) -> Batch:
+        later = self._durable.later_turns()
+        return Batch(self._durable.turns, tuple([NewTurn.of(role, turn) for role, turn in later]))
+
+    def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
+        """Collect the change of one tool, or of the innermost tool around it that the log has."""
+        if not path or self._find(path) is not tool:
+            msg = f"write_tool() needs a tool of these messages, not {tool!r}"
+            raise UsageError(msg)
+        base = self._revision_at(path)
+        if base is None:
+            return self._collect_tool(path[:-1], self._messages.tool(*path[:-1])) if path[1:] else self._collect_turns()
+        now = ToolRevision.of(tool)
+        if now == base:
+            return Batch(self._durable.turns)
+        return Batch(self._durable.turns, (), (ToolChange(path, base, now, codec.tool_to_dict(tool)),))
+
+    # --- Writing, and applying updates -----------------------------------------------------------------------
+
+    async def _commit(self, collect: Callable[[], Batch], write: Callable[[Batch], None]) -> None:
+        async with self._write_lock:
+            self._apply_updates()
+            batch = collect()
+            if batch and (self._diverged or (self._overtaken and batch.turns)):
+                self._raise_diverged()
+            try:
+                await self._run_in_thread(partial(write, batch))
+            except StaleToolError as stale:
+                self._restore_tools(stale)
+                ids = ", ".join(["/".join(path) for path, _ in stale.tools])
+                msg = f"{ids} was decided or run elsewhere meanwhile; nothing was written, look at it again"
+                raise ConflictError(msg) from None
+            except LeaseLostError:
+                self._overtaken = True
+                for change in batch.tools:
+                    self._restore_stored(change.path)
+                raise
+
+    def _raise_diverged(self) -> None:
+        if self._overtaken:
+            msg = "another run took the conversation over, and what this one added is not part of it; open it again"
+            raise LeaseLostError(msg)
+        msg = "turns were added both here and elsewhere, and nobody can say in which order they belong; open it again"
+        raise ConflictError(msg)
+
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await finish_in_thread(work)
+        finally:
+            self._apply_updates()
+
+    def _apply_updates(self) -> None:
+        """Bring what has become durable into the messages, in order."""
+        updates = self._log.updates
+        while updates:
+            match updates.popleft():
+                case Batch() as own:
+                    self._durable.extend(len(own.turns))
+                    for turn in own.turns:
+                        self._revisions.update(turn.revisions)
+                    for change in own.tools:
+                        self._set_revision(change.path, change.revision)
+                case TurnAdded(role, turn):
+                    self._append_turn(role, turn)
+                case ToolUpdated(path, tool):
+                    self._update_tool(path, tool)
+
+    def _append_turn(self, role: Role, turn: Turn) -> None:
+        if self._diverged or self._durable.later_turns():
+            self._diverged = True
+            return
+        self._messages.append(role, turn)
+        self._durable.extend(1)
+        self._revisions.update({tool.id: ToolRevision.of(tool) for tool in turn.tools})
+
+    def _update_tool(self, path: ToolPath, tool: Tool) -> None:
+        """Adopt a state from the log, unless the tool was changed here: then the next write raises."""
+        mine = self._find(path)
+        if mine is not None and (ToolRevision.of(mine) == self._revision_at(path) or mine == tool):
+            self._adopt(mine, path, tool)
+
+    def _restore_tools(self, stale: StaleToolError) -> None:
+        for path, tool in stale.tools:
+            mine = self._find(path)
+            if mine is not None:
+                self._adopt(mine, path, tool)
+
+    def _restore_stored(self, path: ToolPath) -> None:
+        stored, mine = self._log.state.find(path), self._find(path)
+        if stored is not None and mine is not None:
+            self._adopt(mine, path, copy_tool(stored))
+
+    def _adopt(self, mine: Tool, path: ToolPath, tool: Tool) -> None:
+        mine.adopt(tool)
+        self._set_revision(path, ToolRevision.of(tool))
+
+    def _find(self, path: ToolPath) -> Tool | None:
+        try:
+            return self._messages.tool(*path)
+        except KeyError:
+            return None
+
+    def _revision_at(self, path: ToolPath) -> ToolRevision | None:
+        revision = self._revisions.get(path[0])
+        for step in path[1:]:
+            revision = None if revision is None else revision.inner.get(step)
+        return revision
+
+    def _set_revision(self, path: ToolPath, revision: ToolRevision) -> None:
+        *above, last = path
+        if not above:
+            self._revisions[last] = revision
+        elif (outer := self._revision_at(tuple(above))) is not None:
+            outer.inner[last] = revision
+
+
+def _has_turn(messages: Messages, turn: Turn) -> bool:
+    """Whether messages contain this very turn. Searches from the end, where it usually is."""
+    for index in range(len(messages) - 1, -1, -1):
+        if any(item is turn for item in reversed(messages[index].turns)):
+            return True
+    return False
+
+
+@asynccontextmanager
+async def saved_on_exit(replica: Replica, log: ConversationLog) -> AsyncGenerator[None]:
+    """Save when the block is left without an error, and release the lease however it is left."""
+    try:
+        yield
+        await replica.save()
+    finally:
+        if log.holds_lease:
+            with CancelScope(shield=True):
+                await replica.release()

@@ -1,0 +1,51 @@
+"""Reading and writing a stored conversation without keeping it open, for `ConversationStore.load()` and `save()`."""
+
+from __future__ import annotations
+
+from chat_core.errors import ConflictError, ConversationBusyError, UsageError
+from chat_core.messages import Messages, Role, Turn
+
+from chat_store._entries import Batch, NewTurn, ToolRevision, collect_changes, outermost_tools
+from chat_store._log import StaleToolError
+from chat_store._replica import Replica
+from chat_store._store_log import StoreLog
+
+
+def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
+    """Return a stored conversation as it was at a revision, by default the current one."""
+    return Replica(log, log.open_stored(revision), 1).messages
+
+
+def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
+    """Append what has changed in `messages` since a revision.
+
+    Raises:
+        ConflictError: the same calls were changed elsewhere since, or turns were added. Nothing was written.
+        UsageError: the messages do not follow from the revision.
+    """
+    if messages.busy:
+        msg = "save() came while a run on these messages is live; give the chat a conversation that open() opened"
+        raise ConversationBusyError(msg)
+    batch = _changes_since(load_messages(log, revision), messages)
+    try:
+        log.save(batch)
+    except StaleToolError as stale:
+        ids = ", ".join(["/".join(path) for path, _ in stale.tools])
+        msg = f"{ids} was decided or run elsewhere since revision {revision}; nothing was written, load it again"
+        raise ConflictError(msg) from None
+
+
+def _changes_since(base: Messages, messages: Messages) -> Batch:
+    known, turns = sum(len(content.turns) for content in base), _list_turns(messages)
+    revisions = {tool.id: ToolRevision.of(tool) for tool in outermost_tools(base)}
+    added = turns[known:]
+    before = [tool for _, turn in turns[:known] for tool in turn.tools]
+    if len(turns) < known or [tool.id for tool in before] != list(revisions):
+        msg = "these messages do not follow from that revision: save() takes those of a snapshot, changed or longer"
+        raise UsageError(msg)
+    changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
+    return Batch(known, tuple([NewTurn.of(role, turn) for role, turn in added]), tuple(changed))
+
+
+def _list_turns(messages: Messages) -> list[tuple[Role, Turn]]:
+    return [(content.role, turn) for content in messages for turn in content.turns]

@@ -1,0 +1,376 @@
+"""The conversation log of a store: the rules of claims, leases and merges, over any `Backend`.
+
+A conversation is a list of entries, as in the journal of a `FileConversation`: each is durable as a whole or not at
+all, and holds only what is new. The lease is in the row of the conversation, so that renewing it adds no entry. Two
+transactions that write to one conversation follow one another, and each first reads what the others wrote.
+
+The fence counts the runs, and the times that a dead run was given up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import cast
+from uuid import uuid4
+
+from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
+from chat_core.json import dump_bytes, loads
+from chat_core.messages import Messages
+from chat_core.response import Wait
+
+from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
+from chat_store._entries import Batch, Document, Lease, TurnAdded
+from chat_store._log import ConversationLog, LogUpdate
+from chat_store._log_state import LogState
+from chat_store._waits import WaitIndex, waits_of
+from chat_store.errors import ConversationExistsError, UnknownConversationError
+
+VERSION = 1
+"""The version of the entries. The tables have their own."""
+
+
+class StoreLog(ConversationLog):
+    """A conversation log in the rows of a backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        id: str,  # noqa: A002 - the field's own name
+        person: str | None,
+        lease_length: timedelta,
+        now: Callable[[], datetime],
+    ) -> None:
+        super().__init__(repr(id), lease_length, now)
+        self._backend = backend
+        self._id = id
+        self._person = person
+        self._fence: int | None = None
+        self._reported_entries = 0
+        self._incarnation: str = ""
+        self._opened = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget what was read, so that the next transaction reads from the first entry on."""
+        self.state = LogState(self._id)
+        self._wait_index = WaitIndex()
+        self._head = Head(self._id, self._person)
+        self._own_updates: deque[LogUpdate] = deque()
+        self._first_messages = Messages()
+        self._unconfirmed = False
+
+    # --- Opening -------------------------------------------------------------------------------------------------
+
+    def open(self) -> Messages:
+        """Return the messages of the first entry, or empty ones if nothing is stored. The others are in `updates`."""
+        with self._reading():
+            self._opened = True
+        return self._first_messages
+
+    def open_stored(self, revision: int | None = None) -> Messages:
+        """Open a stored conversation, up to a revision.
+
+        Raises:
+            UnknownConversationError: nothing is stored.
+            UsageError: there is no such revision.
+        """
+        with self._reading(revision) as transaction:
+            self._require_head(transaction)
+            self._opened = True
+        if revision is not None and self.state.revision != revision:
+            msg = f"the conversation {self._id!r} has no revision {revision}; load() tells the one to follow"
+            raise UsageError(msg)
+        return self._first_messages
+
+    def create(self, messages: Messages) -> None:
+        """Store a new conversation.
+
+        Raises:
+            ConversationExistsError: there is one with this id.
+        """
+        with self._writing() as transaction:
+            if self._head.entries:
+                msg = f"a conversation {self._id!r} is stored already; open() opens it"
+                raise ConversationExistsError(msg)
+            self._begin(transaction, messages)
+
+    # --- A run ---------------------------------------------------------------------------------------------------
+
+    def claim(self, batch: Batch) -> None:
+        """Take the lease for a run, and append a batch.
+
+        Raises:
+            ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
+            StaleToolError: nothing was written.
+        """
+        with self._writing() as transaction:
+            self._require_no_live_run()
+            self._require_current(batch)
+            # If the run dies, the conversation is due when its lease has run out.
+            fence = self._head.fence + 1
+            head = self._leased_head(fence)
+            lease = Lease(fence, head.holder, head.lease_until)
+            self._append(transaction, {"lease": lease.to_dict()}, batch, head)
+        self._fence = fence
+
+    def renew(self) -> None:
+        """Prolong the lease.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        with self._writing() as transaction:
+            if not self._is_overtaken():
+                transaction.write_head(self._leased_head(self._head.fence))
+        self._require_lease()
+
+    def write(self, batch: Batch) -> None:
+        """Append a batch of the run, and prolong the lease.
+
+        Raises:
+            LeaseLostError: another run took over; the batch is stored as late.
+            StaleToolError: nothing was written.
+        """
+        with self._writing() as transaction:
+            if self._is_overtaken():
+                self._append_late(transaction, batch)
+            else:
+                self._require_current(batch)
+                if batch:
+                    self._append(transaction, {}, batch, self._leased_head(self._head.fence))
+        self._require_lease()
+
+    def release(self) -> None:
+        """End the run, even if the release cannot be written. A lost lease is no error."""
+        if self._fence is None:
+            return
+        seen, now = self._reported_entries, self._now()
+        try:
+            with suppress(UnknownConversationError), self._writing() as transaction:
+                if not self._is_overtaken():
+                    # The run has not continued with decisions that it has not seen: the conversation is due.
+                    unseen = self._head.entries > seen
+                    due = now if unseen else self._wait_index.next_due(self.state, now)
+                    head = replace(self._head, lease_until=None, due=due)
+                    self._append(transaction, {"lease": Lease(head.fence).to_dict()}, Batch(0), head)
+        finally:
+            self._fence = None
+
+    @property
+    def person(self) -> str | None:
+        """The person in charge."""
+        return self._head.person
+
+    @property
+    def holds_lease(self) -> bool:
+        """Whether a run of this object has not ended."""
+        return self._fence is not None and self._pid == os.getpid()
+
+    # --- Besides a run -------------------------------------------------------------------------------------------
+
+    def save(self, batch: Batch) -> None:
+        """Append decisions, also while another object's run is live. An empty batch only reads what others wrote.
+
+        Raises:
+            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
+            StaleToolError: nothing was written.
+        """
+        if not batch:
+            with self._reading():
+                return
+        with self._writing() as transaction:
+            self._require_current(batch)
+            if self._fence is not None and self._fence == self._head.fence:
+                self._append(transaction, {}, batch, self._leased_head(self._fence))
+                return
+            now = self._now()
+            head = replace(self._head, due=now)
+            if not self._may_save_during_run(batch, now):
+                self._require_no_live_run()
+                if head.lease_until is not None:
+                    # The run is given up. Should it continue, the new fence keeps it from writing.
+                    head = replace(head, fence=head.fence + 1, lease_until=None)
+            self._append(transaction, {}, batch, head)
+
+    def assign(self, person: str | None) -> None:
+        """Put a person in charge."""
+        with self._backend.write_transaction(self._id) as transaction:
+            transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
+
+    def delete(self) -> None:
+        """Delete the conversation.
+
+        Raises:
+            ConflictError: a run on it is live.
+        """
+        with self._backend.write_transaction(self._id) as transaction:
+            self._head = self._require_head(transaction)
+            self._require_no_live_run()
+            transaction.delete()
+
+    def read_entries(self) -> list[Document]:
+        """Return all entries, oldest first."""
+        with self._backend.read_transaction(self._id) as transaction:
+            return [_document(entry) for entry in transaction.read_entries(0)]
+
+    # --- Transactions --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self, revision: int | None = None) -> Generator[ReadTransaction]:
+        self._require_this_process()
+        with self._backend.read_transaction(self._id) as transaction:
+            self._refresh(transaction, revision)
+            yield transaction
+
+    @contextmanager
+    def _writing(self) -> Generator[WriteTransaction]:
+        """Add own batches to `updates` after the commit. If it fails, everything is read again."""
+        self._require_this_process()
+        try:
+            with self._backend.write_transaction(self._id) as transaction:
+                self._refresh(transaction)
+                yield transaction
+        except BaseException:
+            if self._unconfirmed:
+                self._reset()
+            raise
+        self._unconfirmed = False
+        self._reported_entries = max(self._reported_entries, self._head.entries)
+        self.updates.extend(self._own_updates)
+        self._own_updates.clear()
+
+    def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
+        """Read the row and the new entries, up to a revision."""
+        head = transaction.read_head()
+        if self._reported_entries and (head is None or head.incarnation != self._incarnation):
+            raise self._unknown_error()
+        if head is None:
+            return
+        self._incarnation = head.incarnation
+        for number, entry in enumerate(transaction.read_entries(self._head.entries), self._head.entries + 1):
+            if revision is not None and self.state.revision >= revision and number > 1:
+                return
+            self._apply(number, _document(entry))
+        if self._head.entries != head.entries:
+            msg = f"the conversation {self._id!r} is damaged: it has {self._head.entries} of {head.entries} entries"
+            raise InvalidDocumentError(msg)
+        self._head = head
+        self.state.fence = head.fence
+
+    def _apply(self, number: int, document: Document) -> None:
+        if document.get("n") != number:
+            msg = f"entry {number} of the conversation {self._id!r} says that it is entry {document.get('n')!r}"
+            raise InvalidDocumentError(msg)
+        if number == 1:
+            self._apply_first(document)
+        else:
+            entry = self.state.parse(document)
+            self.state.apply(entry)
+            self._wait_index.apply(entry, self.state)
+            if number > self._reported_entries:
+                self.updates.extend(entry.turns)
+                self.updates.extend(entry.tools)
+        self._head = replace(self._head, entries=number)
+        self._reported_entries = max(self._reported_entries, number)
+
+    def _apply_first(self, document: Document) -> None:
+        if cast("int", document["version"]) > VERSION:
+            msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade it"
+            raise NewerVersionError(msg)
+        self._first_messages = self.state.begin(document)
+        self._wait_index.add_messages(self._first_messages)
+        if self._opened and not self._reported_entries:
+            # The conversation was opened before anything was stored, and another process stored it first.
+            first = self._first_messages
+            self.updates.extend([TurnAdded(content.role, turn) for content in first for turn in content.turns])
+
+    def _begin(self, transaction: WriteTransaction, messages: Messages) -> None:
+        now = self._now()
+        document: Document = {
+            "n": 1,
+            "version": VERSION,
+            "id": self._id,
+            "at": now.isoformat(),
+            "messages": loads(messages.to_json()),
+        }
+        entry = dump_bytes(document)
+        self._unconfirmed = True
+        self._first_messages = self.state.begin(_document(entry))
+        self._wait_index.add_messages(self._first_messages)
+        self._incarnation = self._incarnation or uuid4().hex
+        due = self._wait_index.next_due(self.state, now)
+        self._head = replace(self._head, incarnation=self._incarnation, entries=1, due=due)
+        transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
+
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
+        """Append an entry of some fields and a batch, and write the row."""
+        if not self._head.entries:
+            self._begin(transaction, Messages())
+        number = self._head.entries + 1
+        entry = dump_bytes({"n": number, "at": self._now().isoformat(), **fields, **batch.to_dict()})
+        parsed = self.state.parse(_document(entry))
+        self._unconfirmed = True
+        self.state.apply(parsed)
+        touched = self._wait_index.apply(parsed, self.state)
+        if batch:
+            self._own_updates.append(batch)
+        self._head = replace(head, incarnation=self._incarnation, entries=number, revision=self.state.revision)
+        self.state.fence = head.fence
+        transaction.append_entry(self._head, entry, self._list_waits(touched))
+
+    def _append_late(self, transaction: WriteTransaction, batch: Batch) -> None:
+        if batch:
+            self._append(transaction, {"late": {"fence": self._fence, **batch.to_dict()}}, Batch(0), self._head)
+
+    def _list_waits(self, tool_ids: set[str]) -> dict[str, list[Wait]]:
+        found = {tool_id: self.state.find((tool_id,)) for tool_id in sorted(tool_ids)}
+        return {tool_id: list(waits_of(tool)) for tool_id, tool in found.items() if tool is not None}
+
+    # --- The lease -----------------------------------------------------------------------------------------------
+
+    def _leased_head(self, fence: int) -> Head:
+        """Return the row with a lease from now on. If the lease runs out, the run is dead and the conversation due."""
+        now = self._now()
+        lease = self._next_lease(fence, now)
+        return replace(self._head, fence=fence, holder=lease.holder, lease_until=lease.until, due=now)
+
+    def _is_overtaken(self) -> bool:
+        if self._fence is None:
+            msg = "a run claims the conversation before it writes: claim() comes first"
+            raise UsageError(msg)
+        return self._fence != self._head.fence
+
+    def _require_lease(self) -> None:
+        if self._is_overtaken():
+            msg = (
+                f"run {self._fence} of the conversation {self._id!r} stood still for longer than its lease, and was "
+                f"overtaken; what it did since is stored as late"
+            )
+            raise LeaseLostError(msg)
+
+    def _require_no_live_run(self) -> None:
+        head = self._head
+        if head.lease_until is not None and self._now() < head.lease_until:
+            who = "this object has" if head.fence == self._fence else f"{head.holder} has"
+            until = head.lease_until.isoformat()
+            msg = f"{who} a live run on the conversation {self._id!r}, until {until} at the latest"
+            raise ConflictError(msg)
+
+    def _require_head(self, transaction: ReadTransaction) -> Head:
+        head = transaction.read_head()
+        if head is None:
+            raise self._unknown_error()
+        return head
+
+    def _unknown_error(self) -> UnknownConversationError:
+        when = "any more: it was deleted" if self._reported_entries else "under this id"
+        return UnknownConversationError(f"there is no conversation {self._id!r} {when}")
+
+
+def _document(entry: bytes) -> Document:
+    return cast("Document", loads(entry))

@@ -1,0 +1,157 @@
+"""Notifications of database changes: a thread that watches a database wakes the tasks that wait for a change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Protocol, TypeAlias, cast, final
+
+from anyio import Event
+from anyio.lowlevel import current_token
+
+_LINGER_SECONDS = 5.0
+"""How long the thread of a `Poller` outlives its last subscriber: most subscribers return at once."""
+_RETRY_SECONDS = 0.5
+"""The time between two attempts to watch a database that cannot be reached."""
+
+
+class _AsyncioLoop(Protocol):
+    def call_soon_threadsafe(self, work: Callable[[], object], /) -> object: ...
+
+
+class _TrioToken(Protocol):
+    def run_sync_soon(self, work: Callable[[], object], /) -> object: ...
+
+
+@final
+class Notifier:
+    """An event that one task waits for, and that any thread may set, whatever the task's event loop."""
+
+    def __init__(self) -> None:
+        """Must be called in the task."""
+        self._loop = current_token().native_token
+        self._event = Event()
+
+    def reset(self) -> None:
+        """Forget earlier notifications."""
+        self._event = Event()
+
+    async def wait(self) -> None:
+        """Return at the next notification, or at once if there was one since the last reset."""
+        await self._event.wait()
+
+    def notify(self) -> None:
+        """Wake the task. Never blocks, and does nothing if the event loop is closed."""
+        with suppress(RuntimeError):
+            if hasattr(self._loop, "run_sync_soon"):
+                cast("_TrioToken", self._loop).run_sync_soon(self._set)
+            else:
+                cast("_AsyncioLoop", self._loop).call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        # Sets the current event: if it was reset meanwhile, the task wakes once too often, which does no harm.
+        self._event.set()
+
+
+@final
+class Notifiers:
+    """A set of notifiers, safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._notifiers: set[Notifier] = set()
+
+    def add(self, notifier: Notifier) -> None:
+        """Add a notifier."""
+        with self._lock:
+            self._notifiers.add(notifier)
+
+    def remove(self, notifier: Notifier) -> None:
+        """Remove a notifier, if it is there."""
+        with self._lock:
+            self._notifiers.discard(notifier)
+
+    def __len__(self) -> int:
+        return len(self._notifiers)
+
+    def notify(self) -> None:
+        """Notify all of them."""
+        if self._notifiers:
+            with self._lock:
+                notifiers = list(self._notifiers)
+            for notifier in notifiers:
+                notifier.notify()
+
+
+Watch: TypeAlias = Callable[[threading.Event], AbstractContextManager[Callable[[], bool]]]
+"""Begins to watch a database, until the event is set.
+
+The function that the context manager gives blocks for a moment, and returns whether the database may have changed.
+"""
+
+
+@final
+class Poller:
+    """A thread that watches a database and notifies subscribers. It lives while there are any, and a little longer."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._notifiers = Notifiers()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._last_used = 0.0
+
+    def notify(self) -> None:
+        """Notify all subscribers now."""
+        self._notifiers.notify()
+
+    def add(self, notifier: Notifier) -> None:
+        """Add a subscriber, and start the thread if it does not run."""
+        with self._lock:
+            self._notifiers.add(notifier)
+            self._last_used = time.monotonic()
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="chat-store watches", daemon=True)
+                self._thread.start()
+
+    def remove(self, notifier: Notifier) -> None:
+        """Remove a subscriber."""
+        with self._lock:
+            self._notifiers.remove(notifier)
+            self._last_used = time.monotonic()
+
+    def close(self) -> None:
+        """End the thread, and notify the remaining subscribers."""
+        with self._lock:
+            self._stop.set()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._notifiers.notify()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                with self._watch(self._stop) as changed:
+                    # The database may have changed before the watch began.
+                    self._notifiers.notify()
+                    while not self._ends():
+                        if changed():
+                            self._notifiers.notify()
+                    return
+            except Exception:  # noqa: BLE001 - subscribers poll the database, and meet the error there
+                self._notifiers.notify()
+                self._stop.wait(_RETRY_SECONDS)
+                if self._ends():
+                    return
+
+    def _ends(self) -> bool:
+        with self._lock:
+            in_use = len(self._notifiers) or time.monotonic() < self._last_used + _LINGER_SECONDS
+            if in_use and not self._stop.is_set():
+                return False
+            self._thread = None
+            return True

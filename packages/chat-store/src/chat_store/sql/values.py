@@ -1,0 +1,65 @@
+"""Conversions of times, names and waits to the columns of a database, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import cast, overload
+
+from chat_core.json import dump_bytes, loads
+from chat_core.response import Wait, WaitKind
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@overload
+def to_microseconds(time: datetime) -> int: ...
+@overload
+def to_microseconds(time: datetime | None) -> int | None: ...
+def to_microseconds(time: datetime | None) -> int | None:
+    """Return a time as microseconds since 1970, in UTC."""
+    return None if time is None else (time - _EPOCH) // _MICROSECOND
+
+
+@overload
+def from_microseconds(number: int) -> datetime: ...
+@overload
+def from_microseconds(number: int | None) -> datetime | None: ...
+def from_microseconds(number: int | None) -> datetime | None:
+    """Return the time of a number of microseconds since 1970."""
+    return None if number is None else _EPOCH + number * _MICROSECOND
+
+
+def name_to_column(name: str) -> str:
+    """Return an id as a text that every database can keep, whatever characters the id has."""
+    return dump_bytes(name).decode()
+
+
+def wait_to_column(wait: Wait) -> bytes:
+    """Return a wait without its kind, which has a column of its own."""
+    return dump_bytes(
+        {
+            "path": wait.path,
+            "name": wait.name,
+            "arguments": dict(wait.arguments),
+            "expires_at": to_microseconds(wait.expires_at),
+            "at": to_microseconds(wait.at),
+            "error": wait.error,
+        }
+    )
+
+
+def wait_from_columns(kind: str, data: bytes) -> Wait:
+    """Return the wait of a row."""
+    wait = cast("dict[str, object]", loads(data))
+    path = tuple(cast("list[str]", wait["path"]))
+    return Wait(
+        cast("WaitKind", kind),
+        path[-1],
+        path,
+        cast("str", wait["name"]),
+        cast("dict[str, object]", wait["arguments"]),
+        from_microseconds(cast("int | None", wait["expires_at"])),
+        from_microseconds(cast("int | None", wait["at"])),
+        cast("str | None", wait["error"]),
+    )

@@ -1,0 +1,65 @@
+"""Tables of any package are brought to a version, step by step, as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString
+from uuid import uuid4
+
+import psycopg
+import pytest
+from chat_core.errors import NewerVersionError
+from chat_store.sql.postgres_migrations import migrate
+from chat_store.testing.postgres_server import PostgresServer
+from psycopg import sql
+
+FIRST: Sequence[Sequence[LiteralString]] = [["CREATE TABLE budgets (cents BIGINT)", "INSERT INTO budgets VALUES (1)"]]
+SECOND: Sequence[Sequence[LiteralString]] = [*FIRST, ["ALTER TABLE budgets ADD COLUMN person TEXT"]]
+
+
+class Database:
+    """A schema of the test's own, and tables with a version of their own."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.dsn = server.dsn
+        self.schema = uuid4().hex
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        connection = psycopg.connect(self.dsn)
+        connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
+        return connection
+
+    def migrate(self, migrations: Sequence[Sequence[LiteralString]]) -> None:
+        with self.connect() as connection:
+            migrate(connection, self.schema, migrations, "budget_schema")
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Database:
+    return Database(postgres)
+
+
+def test_tables_take_the_steps_that_they_lack_and_keep_their_rows(database: Database) -> None:
+    for migrations in (FIRST, FIRST, SECOND):
+        database.migrate(migrations)
+
+    with database.connect() as connection:
+        assert connection.execute("SELECT cents, person FROM budgets").fetchall() == [(1, None)]
+        assert connection.execute("SELECT version FROM budget_schema").fetchall() == [(2,)]
+
+
+def test_a_step_that_fails_takes_the_others_back(database: Database) -> None:
+    database.migrate(FIRST)
+
+    with pytest.raises(psycopg.errors.SyntaxError):
+        database.migrate([*SECOND, ["CREATE NONSENSE"]])
+
+    with database.connect() as connection:
+        assert connection.execute("SELECT * FROM budgets").fetchall() == [(1,)]
+
+
+def test_tables_of_a_later_version_are_refused(database: Database) -> None:
+    database.migrate(SECOND)
+
+    with pytest.raises(NewerVersionError, match="version 2, and this library knows 1"):
+        database.migrate(FIRST)

@@ -1,0 +1,121 @@
+"""Writes of tools and turns inside the inner conversations of tools, by path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from chat_core.errors import ConflictError, UsageError
+from chat_core.messages import Approved, Completed, Messages, Running, Text, Tool, Turn
+from chat_store import FileConversation, OpenConversation, SqliteStore
+from chat_store.testing._fixtures import call, paused
+
+pytestmark = pytest.mark.anyio
+
+Open: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenConversation]]
+
+
+@pytest.fixture(params=["file", "store"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    if request.param == "file":
+        return lambda: FileConversation.open(tmp_path / "chat.jsonl")
+    return lambda: _open_stored(tmp_path / "chats.db")
+
+
+@asynccontextmanager
+async def _open_stored(path: Path) -> AsyncGenerator[OpenConversation]:
+    async with SqliteStore(path) as store, store.open("chat") as conversation:
+        yield conversation
+
+
+def outer_of(conversation: OpenConversation) -> tuple[Tool, Messages]:
+    tool = conversation.messages.tool("outer")
+    assert tool.inner is not None
+    return tool, tool.inner
+
+
+async def begin(conversation: OpenConversation) -> tuple[Tool, Messages]:
+    """Store a call whose inner conversation waits, and resume it."""
+    outer = call("outer")
+    outer.approve()
+    outer.start()
+    outer.suspend(paused("inner"))
+    conversation.messages.append("user", Turn([Text("Pay.")]))
+    conversation.messages.append("model", Turn([outer], finish_reason="tool_calls"))
+    await conversation.claim()
+    outer.start()
+    await conversation.write_tool(("outer",), outer)
+    return outer_of(conversation)
+
+
+async def test_a_tool_of_an_inner_conversation_is_written_by_its_path(opened: Open) -> None:
+    async with opened() as conversation:
+        _, inner = await begin(conversation)
+        tool = inner.tool("inner")
+        for step in (tool.approve, tool.start, lambda: tool.complete("paid")):
+            step()
+            await conversation.write_tool(("outer", "inner"), tool)
+            async with opened() as other:
+                assert other.messages == conversation.messages
+        history = await conversation.history()
+    assert [entry.path for entry in history if entry.event == "tool"] == [("outer",), *[("outer", "inner")] * 3]
+    async with opened() as conversation:
+        assert conversation.messages.tool("outer", "inner").status == Completed("paid")
+
+
+async def test_a_turn_of_an_inner_conversation_is_written_with_the_tool_that_has_it(opened: Open) -> None:
+    async with opened() as conversation:
+        _, inner = await begin(conversation)
+        turn = Turn([Text("And this one."), call("second")])
+        inner.append("model", turn)
+        await conversation.write_turn(("outer",), "model", turn)
+        async with opened() as other:
+            assert other.messages == conversation.messages
+        inner.tool("second").approve()
+        await conversation.write_tool(("outer", "second"), inner.tool("second"))
+        async with opened() as other:
+            assert isinstance(other.messages.tool("outer", "second").status, Approved)
+
+
+async def test_a_tool_of_an_inner_turn_that_is_not_durable_is_written_with_the_outer_tool(opened: Open) -> None:
+    async with opened() as conversation:
+        _, inner = await begin(conversation)
+        inner.append("model", Turn([call("second")]))
+        await conversation.write_tool(("outer", "second"), inner.tool("second"))
+        async with opened() as other:
+            assert other.messages == conversation.messages
+
+
+async def test_an_inner_tool_that_was_decided_elsewhere_is_a_conflict(opened: Open) -> None:
+    async with opened() as conversation:
+        outer = call("outer")
+        outer.approve()
+        outer.start()
+        outer.suspend(paused("inner"))
+        conversation.messages.append("model", Turn([outer], finish_reason="tool_calls"))
+        await conversation.claim()
+        async with opened() as other:
+            other.messages.tool("outer", "inner").approve(by="ana")
+        tool = conversation.messages.tool("outer", "inner")
+        tool.reject("no")
+        with pytest.raises(ConflictError, match="outer/inner"):
+            await conversation.write_tool(("outer", "inner"), tool)
+        assert isinstance(conversation.messages.tool("outer", "inner").status, Approved)
+
+
+async def test_a_path_leads_to_the_tool_and_to_the_turn_that_are_written(opened: Open) -> None:
+    async with opened() as conversation:
+        outer, inner = await begin(conversation)
+        tool = inner.tool("inner")
+        for path in ((), ("inner",), ("outer",), ("inner", "outer")):
+            with pytest.raises(UsageError, match="needs a tool of these messages"):
+                await conversation.write_tool(path, tool)
+        turn = Turn([Text("more")])
+        inner.append("model", turn)
+        for path in ((), ("inner",), ("outer", "inner")):
+            with pytest.raises(UsageError, match="append it first"):
+                await conversation.write_turn(path, "model", turn)
+        assert isinstance(outer.status, Running)

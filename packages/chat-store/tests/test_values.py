@@ -1,0 +1,43 @@
+"""What is written to a column is what is read from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from chat_core.response import Wait
+from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
+
+NOON = datetime(2030, 1, 1, 12, 0, 0, 7, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("time", "number"),
+    [
+        (NOON, 1893499200000007),
+        (NOON.astimezone(timezone(timedelta(hours=5))), 1893499200000007),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), -1_000_000),
+        (None, None),
+    ],
+)
+def test_a_time_is_a_number_of_microseconds(time: datetime | None, number: int | None) -> None:
+    assert to_microseconds(time) == number
+    assert from_microseconds(number) == time
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        Wait("approval", "inner", ("outer", "inner"), "pay", {"cents": 1}, NOON),
+        Wait("schedule", "a", ("a",), "pay", {}, at=NOON),
+        Wait("interrupted", "a", ("a",), "pay", {"to": "\ud83d"}, error="its process is gone"),
+    ],
+    ids=lambda wait: wait.kind,
+)
+def test_a_wait_is_read_as_it_was_written(wait: Wait) -> None:
+    assert wait_from_columns(wait.kind, wait_to_column(wait)) == wait
+
+
+def test_a_name_becomes_a_text_that_every_database_keeps() -> None:
+    assert name_to_column("a\0\ud83d").encode().isascii()
+    assert "\0" not in name_to_column("a\0b")
