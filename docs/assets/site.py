@@ -117,7 +117,7 @@ def public_modules() -> dict[str, list[str]]:
         for file in sorted((folder / "src").rglob("*.py"), key=lambda file: (len(file.parts), file)):
             module = ".".join(file.relative_to(folder / "src").with_suffix("").parts).removesuffix(".__init__")
             if module in ALSO:
-                found[module] = list(_defined(file))
+                found[module] = list(dict.fromkeys(_defined(file)))  # an overloaded function once
             elif not re.search(r"\._", module) and "__all__ = " in file.read_text(encoding="utf-8"):
                 found[module] = list(importlib.import_module(module).__all__)
     return dict(sorted(found.items(), key=lambda item: (item[0].split(".")[0], item[0].count("."), item[0])))
