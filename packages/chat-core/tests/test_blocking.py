@@ -364,7 +364,7 @@ def test_ctrl_c_cancels_the_run_and_is_raised_when_it_has_ended(run: str) -> Non
 def test_an_interrupt_at_any_moment_leaves_no_run_and_no_lock_behind() -> None:
     program = """
     import signal, time
-    from chat_core._loop import place
+    from chat_core._loop import loop_holder
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -398,7 +398,7 @@ def test_an_interrupt_at_any_moment_leaves_no_run_and_no_lock_behind() -> None:
         messages.user("still good")
     say(hits)
     fresh().complete(Messages.from_user("hi"))
-    say(len(place.loop().tasks))
+    say(len(loop_holder.loop().tasks))
     """
     with start(program) as process:
         out, error = process.communicate(timeout=PATIENCE)
@@ -420,7 +420,7 @@ def test_a_program_that_leaves_a_stream_open_still_ends() -> None:
 def test_a_program_ends_though_its_loop_is_held_up() -> None:
     program = """
     import chat_core._loop
-    chat_core._loop.PATIENCE = 0.1
+    chat_core._loop.SHUTDOWN_SECONDS = 0.1
     begun = threading.Event()
 
     async def hold_up():

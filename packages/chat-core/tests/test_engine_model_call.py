@@ -6,7 +6,7 @@ import math
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, Retry
-from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, deltas_of, spent
+from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, turn_deltas, usage_of_failure
 from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
 from chat_core.errors import NetworkError, RateLimitedError, StreamTruncatedError
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta
@@ -42,8 +42,8 @@ async def test_what_failed_attempts_cost_is_counted() -> None:
 
 def test_a_partial_answer_says_what_was_spent_where_the_error_does_not() -> None:
     partial = Turn([], metadata=Metadata(usage=Usage(1, 2)))
-    assert spent(StreamTruncatedError("x", partial=partial)) == Usage(1, 2)
-    assert spent(NetworkError("x")) == Usage()
+    assert usage_of_failure(StreamTruncatedError("x", partial=partial)) == Usage(1, 2)
+    assert usage_of_failure(NetworkError("x")) == Usage()
 
 
 async def test_the_connection_is_closed_when_the_stream_has_ended() -> None:
@@ -128,4 +128,4 @@ async def test_a_call_that_is_left_in_the_middle_has_cost_what_was_reported() ->
 def test_a_turn_that_was_not_streamed_is_told_in_as_few_deltas_as_there_are_parts() -> None:
     image = File("image/png", data=b"png")
     turn = Turn([Reasoning("hm"), Text("one two"), image, ProviderPart("x", "y", {})])
-    assert deltas_of(turn) == [ReasoningDelta("hm"), TextDelta("one two"), FilePart(image)]
+    assert turn_deltas(turn) == [ReasoningDelta("hm"), TextDelta("one two"), FilePart(image)]

@@ -12,13 +12,13 @@ import pytest
 import trio
 import trio.testing
 from anyio.lowlevel import checkpoint, current_token
-from chat_core.engine.tasks import Group, Mailbox, call_in_thread, wake
+from chat_core.engine.tasks import Mailbox, RunTaskGroup, call_in_loop, call_in_thread
 
 
 @pytest.mark.anyio
 async def test_an_error_of_the_block_is_not_wrapped() -> None:
     with pytest.raises(ZeroDivisionError):
-        async with Group() as group:
+        async with RunTaskGroup() as group:
             group.start_soon(anyio.sleep_forever)
             raise ZeroDivisionError
 
@@ -34,7 +34,7 @@ async def test_leaving_the_block_cancels_its_tasks_and_waits_for_them() -> None:
         finally:
             ended = True
 
-    async with Group() as group:
+    async with RunTaskGroup() as group:
         group.start_soon(task)
         await anyio.wait_all_tasks_blocked()
     assert ended
@@ -43,7 +43,7 @@ async def test_leaving_the_block_cancels_its_tasks_and_waits_for_them() -> None:
 @pytest.mark.anyio
 async def test_a_cancellation_from_outside_goes_on() -> None:
     with anyio.CancelScope() as scope:
-        async with Group():
+        async with RunTaskGroup():
             scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
@@ -52,7 +52,7 @@ async def test_a_cancellation_from_outside_goes_on() -> None:
 @pytest.mark.anyio
 async def test_a_cancellation_of_the_group_itself_ends_with_the_block() -> None:
     after = False
-    async with Group() as group:
+    async with RunTaskGroup() as group:
         group.cancel_scope.cancel()
         await anyio.sleep_forever()
     after = True
@@ -63,7 +63,7 @@ async def test_a_cancellation_of_the_group_itself_ends_with_the_block() -> None:
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_a_cancellation_that_a_nursery_in_the_block_has_grouped_ends_with_the_block() -> None:
     after = False
-    async with Group() as group, trio.open_nursery() as nursery:
+    async with RunTaskGroup() as group, trio.open_nursery() as nursery:
         nursery.start_soon(trio.sleep_forever)
         group.cancel_scope.cancel()
         await trio.sleep_forever()
@@ -81,7 +81,7 @@ async def test_an_error_that_a_nursery_in_the_block_has_grouped_with_a_cancellat
             raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as caught:
-        async with Group() as group, trio.open_nursery() as nursery:
+        async with RunTaskGroup() as group, trio.open_nursery() as nursery:
             nursery.start_soon(fail)
             await trio.testing.wait_all_tasks_blocked()
             group.cancel_scope.cancel()
@@ -94,7 +94,7 @@ async def test_everything_that_is_there_is_taken_in_order() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.put(1)
     mailbox.put(2)
-    assert await mailbox.take() == [1, 2]
+    assert await mailbox.take_all() == [1, 2]
 
 
 @pytest.mark.anyio
@@ -104,8 +104,8 @@ async def test_an_empty_mailbox_is_waited_for() -> None:
     async with anyio.create_task_group() as group:
 
         async def take() -> None:
-            taken.extend(await mailbox.take())
-            taken.extend(await mailbox.take())
+            taken.extend(await mailbox.take_all())
+            taken.extend(await mailbox.take_all())
 
         group.start_soon(take)
         await anyio.wait_all_tasks_blocked()
@@ -146,7 +146,7 @@ def test_waking_a_loop_that_has_ended_does_nothing() -> None:
 
     ended = anyio.run(token)
     called: list[int] = []
-    wake(ended, lambda: called.append(1))  # type: ignore[arg-type]
+    call_in_loop(ended, lambda: called.append(1))  # type: ignore[arg-type]
     assert called == []
 
 

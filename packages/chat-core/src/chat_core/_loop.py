@@ -18,15 +18,15 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from anyio import CancelScope
 
-from chat_core.engine.tasks import leave_the_loop
+from chat_core.engine.tasks import hide_event_loop
 from chat_core.errors import UsageError
 
 T = TypeVar("T")
 
-PATIENCE: Final = 5.0
+SHUTDOWN_SECONDS: Final = 5.0
 """Seconds that the end of the process waits for the end of the loop."""
 
-_GLANCE: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 """Seconds after which one that waits looks again, where another one that waited was interrupted."""
 
 
@@ -55,7 +55,7 @@ class Loop:
     def soon(self, callback: Callable[[], object]) -> None:
         """Call it in the loop, in the context of the caller. What has ended is left alone."""
         context = copy_context()
-        context.run(leave_the_loop)
+        context.run(hide_event_loop)
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, context=context)
 
@@ -66,19 +66,19 @@ class Loop:
     def close(self) -> None:
         """Cancel what is there, and end the thread; one that does not end is left to die with the process."""
         self.soon(self._closing.set)
-        self.thread.join(PATIENCE)
+        self.thread.join(SHUTDOWN_SECONDS)
         self.over = True
 
 
 @final
-class Place:
+class LoopHolder:
     """Where the loop of this process is."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: Loop | None = None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin anew: a child that was forked has none of its parent's threads."""
         self._lock = threading.Lock()
         if self._loop is not None:
@@ -109,10 +109,10 @@ class Place:
             loop.close()
 
 
-place: Final = Place()
-atexit.register(place.close)
+loop_holder: Final = LoopHolder()
+atexit.register(loop_holder.close)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - not on Windows
-    os.register_at_fork(after_in_child=place.forget)
+    os.register_at_fork(after_in_child=loop_holder.reset)
 
 
 @final
@@ -120,7 +120,7 @@ class Task(Generic[T]):
     """One task of the loop, which other threads begin, end and wait for.
 
     Whatever interrupts such a thread, what it tells the loop comes there in order: a task that it leaves has ended when
-    `leave()` returns, or never begins.
+    `cancel_and_join()` returns, or never begins.
 
     Attributes:
         done: whether it has ended.
@@ -128,7 +128,18 @@ class Task(Generic[T]):
 
     # A ctrl-C may be raised between any two lines of Python: in the midst of a `Future` or an `Event`, which it leaves
     # locked. A bare lock is one step.
-    __slots__ = ("_after", "_error", "_function", "_gate", "_left", "_result", "_running", "_scope", "done", "loop")
+    __slots__ = (
+        "_after",
+        "_cancelled",
+        "_error",
+        "_function",
+        "_gate",
+        "_result",
+        "_running",
+        "_scope",
+        "done",
+        "loop",
+    )
 
     def __init__(
         self, loop: Loop, function: Callable[[], Awaitable[T]], after: Callable[[], object] | None = None
@@ -143,25 +154,25 @@ class Task(Generic[T]):
         self._error: BaseException | None = None
         self._scope: CancelScope | None = None
         self._running: asyncio.Task[None] | None = None
-        self._left = False
+        self._cancelled = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Begin it."""
         self.loop.tasks.add(self)
-        self.loop.soon(self._begin)
+        self.loop.soon(self._start)
         if self.loop.over:
             self.end()
 
-    def leave(self) -> None:
+    def cancel_and_join(self) -> None:
         """Cancel it, and wait for its end."""
         if not self.done:
-            self.loop.soon(self._leave)
+            self.loop.soon(self._cancel)
             self.join()
 
     def join(self) -> None:
         """Wait for its end; not in the loop's own thread, and not for a loop that is gone."""
         while not (self.done or self.loop.over or self.loop.is_here()):
-            if self._gate.acquire(timeout=_GLANCE):
+            if self._gate.acquire(timeout=_POLL_SECONDS):
                 self._gate.release()
 
     def result(self) -> T:
@@ -188,12 +199,12 @@ class Task(Generic[T]):
             if self._after is not None:
                 self._after()
 
-    def _begin(self) -> None:
-        if not self._left:
+    def _start(self) -> None:
+        if not self._cancelled:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
-    def _leave(self) -> None:
-        self._left = True
+    def _cancel(self) -> None:
+        self._cancelled = True
         if self._running is None:
             self.end()
         elif self._scope is not None:
@@ -202,7 +213,7 @@ class Task(Generic[T]):
     async def _run(self) -> None:
         try:
             with CancelScope() as self._scope:
-                if self._left:
+                if self._cancelled:
                     self._scope.cancel()
                 self._result.append(await self._function())
         except asyncio.CancelledError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, Never, Self, TypeVar, cast, fi
 
 import typing_extensions
 
-from chat_core._loop import Task, place
+from chat_core._loop import Task, loop_holder
 from chat_core.errors import UsageError
 from chat_core.events import StructuredDelta, TextDelta
 from chat_core.response import ChatResponse, Paused
@@ -38,12 +38,12 @@ PauseT_co = typing_extensions.TypeVar("PauseT_co", bound=Paused, covariant=True,
 
 def _run(function: Callable[[], Awaitable[T]]) -> T:
     """Await it on the loop. Where the caller is interrupted, it is cancelled, and waited for."""
-    task = Task(place.loop(), function)
+    task = Task(loop_holder.loop(), function)
     try:
-        task.begin()
+        task.start()
         return task.result()
     except BaseException:
-        task.leave()
+        task.cancel_and_join()
         raise
     finally:
         del task  # it holds the error, which holds this frame
@@ -140,8 +140,8 @@ class _Failed:
         self.error = error
 
 
-_BEGUN: Final = object()
-_OVER: Final = object()
+_STARTED: Final = object()
+_ENDED: Final = object()
 
 
 @final
@@ -153,12 +153,12 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
     ends when the iterator is closed or forgotten; a block ends it when you say so.
     """
 
-    __slots__ = ("_answers", "_cancelled", "_entered", "_leaving", "_reading", "_stream", "_task", "_wanted")
+    __slots__ = ("_cancelled", "_entered", "_leaving", "_reading", "_received", "_requested", "_stream", "_task")
 
     def __init__(self, stream: ChatStream[OutT_co, PauseT_co], /) -> None:
         """Made by `BlockingStreamingChat.stream()`."""
         self._stream = stream
-        self._answers: SimpleQueue[object] = SimpleQueue()
+        self._received: SimpleQueue[object] = SimpleQueue()
         self._task: Task[None] | None = None
         self._cancelled = False
         self._entered = False
@@ -169,13 +169,13 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         if self._task is not None:
             msg = "a stream is one run and can be entered once; call chat.blocking.stream(...) again for another"
             raise UsageError(msg)
-        self._task = task = Task(place.loop(), self._work, self._over)
+        self._task = task = Task(loop_holder.loop(), self._run_stream, self._signal_end)
         self._reading = True
         try:
-            task.begin()
-            self._take()
+            task.start()
+            self._receive()
         except BaseException:
-            self._leave(task)
+            self._stop(task)
             raise
         self._reading = False
         return self
@@ -184,15 +184,15 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         if self._task is not None:
-            self._leave(self._task)
+            self._stop(self._task)
         if kind is None:
-            while not self._answers.empty():
-                left = self._answers.get()
+            while not self._received.empty():
+                left = self._received.get()
                 if isinstance(left, _Failed):
                     raise left.error
 
     def __iter__(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
-        return self._own() if self._task is None else self._read(self._task)
+        return self._iterate_alone() if self._task is None else self._iterate(self._task)
 
     def text(self) -> Iterator[str]:
         """The text of the answer as it arrives, and nothing else. After an `AttemptReset` it begins again."""
@@ -225,77 +225,77 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         """
         return self._stream.response
 
-    def _own(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
+    def _iterate_alone(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
         with self:
             if self._task is not None:
-                with closing(self._read(self._task)) as events:
+                with closing(self._iterate(self._task)) as events:
                     yield from events
 
-    def _read(self, task: Task[None]) -> Generator[StreamEvent[OutT_co, PauseT_co], None, None]:
-        while not task.done or not self._answers.empty():
-            if task.loop.over and self._answers.empty():
+    def _iterate(self, task: Task[None]) -> Generator[StreamEvent[OutT_co, PauseT_co], None, None]:
+        while not task.done or not self._received.empty():
+            if task.loop.over and self._received.empty():
                 msg = "the loop of this stream is gone: the process forked, or ends; read a stream where it was begun"
                 raise UsageError(msg)
             self._reading = True
-            task.loop.soon(self._go_on)
-            event = self._take()
+            task.loop.soon(self._request_next)
+            event = self._receive()
             self._reading = False
-            if event is _OVER:
+            if event is _ENDED:
                 return
             yield cast("StreamEvent[OutT_co, PauseT_co]", event)
 
-    def _take(self) -> object:
-        answer = self._answers.get()
+    def _receive(self) -> object:
+        answer = self._received.get()
         if isinstance(answer, _Failed):
             raise answer.error
         return answer
 
-    def _leave(self, task: Task[None]) -> None:
+    def _stop(self, task: Task[None]) -> None:
         """End the task, and wait for it."""
         self._leaving = True
         if self._reading:
-            task.leave()
+            task.cancel_and_join()
             return
-        task.loop.soon(self._go_on)
+        task.loop.soon(self._request_next)
         try:
             task.join()
         except BaseException:
-            task.leave()
+            task.cancel_and_join()
             raise
 
     # In the loop
 
-    def _go_on(self) -> None:
-        self._wanted.set()
+    def _request_next(self) -> None:
+        self._requested.set()
 
     def _cancel(self) -> None:
         if self._entered:
             self._stream.cancel()
 
-    async def _work(self) -> None:
+    async def _run_stream(self) -> None:
         """The run, in one task from its beginning to its end."""
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         try:
             async with self._stream as events:
                 self._entered = True
-                self._answers.put(_BEGUN)
-                if not self._cancelled and await self._next():
+                self._received.put(_STARTED)
+                if not self._cancelled and await self._wait_for_request():
                     async for event in events:
-                        self._answers.put(event)
-                        if not await self._next():
+                        self._received.put(event)
+                        if not await self._wait_for_request():
                             break
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - raised where the caller waits
-            self._answers.put(_Failed(error))
+            self._received.put(_Failed(error))
         finally:
-            self._over()
+            self._signal_end()
 
-    def _over(self) -> None:
-        self._answers.put(_OVER)
+    def _signal_end(self) -> None:
+        self._received.put(_ENDED)
 
-    async def _next(self) -> bool:
+    async def _wait_for_request(self) -> bool:
         """Wait until another event is asked for; not, where the caller leaves."""
-        await self._wanted.wait()
-        self._wanted.clear()
+        await self._requested.wait()
+        self._requested.clear()
         return not self._leaving

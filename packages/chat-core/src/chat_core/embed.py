@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, cast, final
 
-from chat_core.engine.model_call import spent
+from chat_core.engine.model_call import usage_of_failure
 from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError, UsageError
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
@@ -33,7 +33,7 @@ async def embed(
     model: str | None = None
     for start in range(0, len(texts), size):
         chunk = texts[start : start + size]
-        part = await (batches.observed(chunk) if settings.observers else batches.embed(chunk))
+        part = await (batches.embed_observed(chunk) if settings.observers else batches.embed(chunk))
         vectors.extend(part.vectors)
         model = model or part.model
     return EmbeddingsResponse(tuple(vectors), batches.usage, model)
@@ -43,18 +43,18 @@ async def embed(
 class _Batches:
     """The requests of one call: what they cost together, and how long they may still wait."""
 
-    __slots__ = ("_observers", "_options", "_patience", "_provider", "usage")
+    __slots__ = ("_observers", "_options", "_provider", "_retry_budget", "usage")
 
     def __init__(self, provider: EmbeddingsProvider, options: ChatOptions, settings: Settings) -> None:
         self._provider = provider
         self._options = options
         self._observers = settings.observers
-        self._patience = RetryBudget(settings.retry)
+        self._retry_budget = RetryBudget(settings.retry)
         self.usage = Usage()
 
-    async def observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
+    async def embed_observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """The same, and the observers see it."""
-        from chat_core.engine.observation import observed_embedding  # noqa: PLC0415 - most chats have no observers
+        from chat_core.engine.observation import observe_embedding  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import CallRecord  # noqa: PLC0415
 
         record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)
@@ -64,11 +64,11 @@ class _Batches:
             try:
                 answer = await self.embed(texts)
             finally:
-                record.usage = _since(before, self.usage)
+                record.usage = _usage_since(before, self.usage)
             record.model = answer.model
             return answer
 
-        return await observed_embedding(self._observers, record, self._patience, ask)
+        return await observe_embedding(self._observers, record, self._retry_budget, ask)
 
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """One request, tried again where it fails."""
@@ -78,16 +78,16 @@ class _Batches:
                 answer = await self._provider.embed(texts, self._options)
                 _require_all(answer, texts)
             except ChatError as error:
-                self.usage += spent(error)
+                self.usage += usage_of_failure(error)
                 error.usage = self.usage
-                await self._patience.wait(error, attempt, delivered=False)
+                await self._retry_budget.wait(error, attempt, delivered=False)
                 attempt += 1
             else:
                 self.usage += answer.usage
                 return answer
 
 
-def _since(before: Usage, now: Usage) -> Usage:
+def _usage_since(before: Usage, now: Usage) -> Usage:
     return Usage(*[count - known for known, count in zip(astuple(before), astuple(now), strict=True)])
 
 

@@ -28,13 +28,13 @@ from chat_core.approvals.tokens import (
     ApprovalRefusedError,
     BoundApproval,
     Signed,
-    read,
+    create_seal,
+    equal_as_json,
+    read_token,
     require_allow,
     require_key,
     require_names,
-    same,
-    sealed,
-    write,
+    write_token,
 )
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
@@ -62,7 +62,7 @@ class SavedConversation(Protocol):
         ...
 
 
-_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_LATEST_EXPIRY: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _utc_now() -> datetime:
@@ -158,7 +158,7 @@ class ApprovalKeys:
             raise UsageError(msg)
         require_allow(allow, edits=edits)
         tool, now = messages.tool(*path), self._now()
-        if not timedelta(0) < expires_in <= _LAST - now:
+        if not timedelta(0) < expires_in <= _LATEST_EXPIRY - now:
             msg = f"expires_in must be more than nothing and end before the year 9999, not {expires_in!r}"
             raise UsageError(msg)
         status = tool.status
@@ -170,7 +170,7 @@ class ApprovalKeys:
             until = min(until, status.expires_at)
         nonce, secret = token_urlsafe(12), self._secrets[self._signing]
         approval = BoundApproval(conversation, tuple(path), frozenset(allow), edits, person, now, until, nonce)
-        return write(approval, sealed(messages, path, tool, nonce, secret), self._signing, secret)
+        return write_token(approval, create_seal(messages, path, tool, nonce, secret), self._signing, secret)
 
     # --- Who is answered ---------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class ApprovalKeys:
         Raises:
             ApprovalRefusedError: as `approve()` raises it.
         """
-        return self._call(self._read(token), conversation, messages, by)
+        return self._require_call(self._read(token), conversation, messages, by)
 
     def approve(
         self,
@@ -226,14 +226,14 @@ class ApprovalKeys:
             UsageError: `arguments` are not a JSON object.
         """
         signed = self._read(token)
-        tool = self._call(signed, conversation, messages, by)
+        tool = self._require_call(signed, conversation, messages, by)
         _require_allowed(signed.approval, "approve")
-        edited = None if arguments is None or same(arguments, tool.effective_arguments) else arguments
+        edited = None if arguments is None or equal_as_json(arguments, tool.effective_arguments) else arguments
         if edited is not None and not signed.approval.edits:
             msg = "the token approves the arguments as they are, and no others"
             raise ApprovalRefusedError(msg, "edit")
         tool.approve(arguments=edited, by=_decider(signed.approval, by), note=note, at=self._now())
-        return _spent(tool, signed.approval)
+        return _record_use(tool, signed.approval)
 
     def reject(
         self,
@@ -251,10 +251,10 @@ class ApprovalKeys:
             ApprovalRefusedError: with the reason. Nothing was changed.
         """
         signed = self._read(token)
-        tool = self._call(signed, conversation, messages, by)
+        tool = self._require_call(signed, conversation, messages, by)
         _require_allowed(signed.approval, "reject")
         tool.reject(reason, by=_decider(signed.approval, by), note=note, at=self._now())
-        return _spent(tool, signed.approval)
+        return _record_use(tool, signed.approval)
 
     async def redeem(
         self,
@@ -294,7 +294,7 @@ class ApprovalKeys:
         try:
             await conversation.save()
         except ConflictError:
-            stored = _find(messages, self._read(token).approval.path)
+            stored = _find_tool(messages, self._read(token).approval.path)
             if stored is None or mine not in stored.decisions:
                 self.show(token, conversation.id, messages, by=by)
             raise
@@ -303,7 +303,7 @@ class ApprovalKeys:
     # --- Below ---------------------------------------------------------------------------------------------------
 
     def _read(self, token: str) -> Signed:
-        signed = read(token, self._secrets, self._retired)
+        signed = read_token(token, self._secrets, self._retired)
         approval, now = signed.approval, self._now()
         if approval.issued_at > now + self._skew:
             msg = f"the token is good from {approval.issued_at.isoformat()} on, and here it is {now.isoformat()}"
@@ -313,15 +313,15 @@ class ApprovalKeys:
             raise ApprovalRefusedError(msg, "expired")
         return signed
 
-    def _call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
+    def _require_call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
         """The call that a token is about: waiting, and as it was when the token was made."""
         approval, seal = signed.approval, signed.seal
         _require_conversation(approval, conversation)
         if by is not None and approval.person is not None and by != approval.person:
             msg = "the token was made for somebody else"
             raise ApprovalRefusedError(msg, "person")
-        tool = _find(messages, approval.path)
-        now = None if tool is None else sealed(messages, approval.path, tool, approval.nonce, signed.secret)
+        tool = _find_tool(messages, approval.path)
+        now = None if tool is None else create_seal(messages, approval.path, tool, approval.nonce, signed.secret)
         if tool is None or now is None or not hmac.compare_digest(now.call, seal.call):
             msg = f"the call {'/'.join(approval.path)!r} that the token is about is not in this conversation"
             raise ApprovalRefusedError(msg, "call")
@@ -329,10 +329,10 @@ class ApprovalKeys:
         _require_waiting(tool, self._now())
         if not hmac.compare_digest(now.arguments, seal.arguments):
             msg = "the arguments have changed since the token was made; look at the call again"
-            raise ApprovalRefusedError(msg, "arguments", _last(tool))
+            raise ApprovalRefusedError(msg, "arguments", _last_decision(tool))
         if now.revision != seal.revision:
             msg = "the call was decided since the token was made, and waits again; look at it again"
-            raise ApprovalRefusedError(msg, "reconsidered", _last(tool))
+            raise ApprovalRefusedError(msg, "reconsidered", _last_decision(tool))
         return tool
 
 
@@ -348,7 +348,7 @@ def _require_conversation(approval: BoundApproval, conversation: str) -> None:
 def _require_unused(tool: Tool, approval: BoundApproval) -> None:
     for decision in tool.decisions:
         if decision.extra and decision.extra.get("token") == approval.nonce:
-            msg = f"the token was used: {_told(decision)}"
+            msg = f"the token was used: {_describe_decision(decision)}"
             raise ApprovalRefusedError(msg, "used", decision)
 
 
@@ -361,8 +361,8 @@ def _require_waiting(tool: Tool, now: datetime) -> None:
         msg = f"the call {tool.id!r} was not decided in time: {status.reason}"
         raise ApprovalRefusedError(msg, "call_expired")
     if not isinstance(status, Pending):
-        decision = _last(tool)
-        how = _told(decision) if decision else f"it is {type(status).__name__}"
+        decision = _last_decision(tool)
+        how = _describe_decision(decision) if decision else f"it is {type(status).__name__}"
         msg = f"the call {tool.id!r} does not wait any more: {how}"
         raise ApprovalRefusedError(msg, "decided", decision)
 
@@ -376,17 +376,17 @@ def _require_allowed(approval: BoundApproval, choice: ApprovalChoice) -> None:
 # --- Below -----------------------------------------------------------------------------------------------------------
 
 
-def _told(decision: Decision) -> str:
+def _describe_decision(decision: Decision) -> str:
     by = "" if decision.by is None else f" by {decision.by}"
     at = "" if decision.at is None else f" at {decision.at.isoformat(timespec='seconds')}"
     return f"{decision.action}{by}{at}"
 
 
-def _last(tool: Tool) -> Decision | None:
+def _last_decision(tool: Tool) -> Decision | None:
     return tool.decisions[-1] if tool.decisions else None
 
 
-def _find(messages: Messages, path: tuple[str, ...]) -> Tool | None:
+def _find_tool(messages: Messages, path: tuple[str, ...]) -> Tool | None:
     try:
         return messages.tool(*path)
     except KeyError:
@@ -397,7 +397,7 @@ def _decider(approval: BoundApproval, by: str | None) -> str | None:
     return approval.person if by is None else by
 
 
-def _spent(tool: Tool, approval: BoundApproval) -> Tool:
+def _record_use(tool: Tool, approval: BoundApproval) -> Tool:
     """Write into the decision which token made it. The second word tells two uses in one moment apart."""
     *before, last = tool.decisions
     tool.decisions = (*before, replace(last, extra={"token": approval.nonce, "use": token_urlsafe(6)}))

@@ -27,8 +27,8 @@ RefusalReason: TypeAlias = Literal[
     "decision", "edit",
 ]  # fmt: skip
 
-LONGEST: Final = 4096
-SHORTEST_SECRET: Final = 32
+MAX_TOKEN_LENGTH: Final = 4096
+MIN_SECRET_BYTES: Final = 32
 _VERSION: Final = "ca1"
 _ANY_VERSION: Final = re.compile(r"ca[1-9][0-9]{0,5}\.", re.ASCII)
 _SHAPE: Final = re.compile(r"ca1\.([A-Za-z0-9_-]{1,32})\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{43})", re.ASCII)
@@ -100,7 +100,7 @@ class Signed:
 # --- Writing -------------------------------------------------------------------------------------------------------
 
 
-def write(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
+def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
     """The token.
 
     Raises:
@@ -118,33 +118,35 @@ def write(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
         seal.revision,
         *([] if approval.person is None else [approval.person]),
     ]
-    signed = f"{_VERSION}.{key}.{_text(json.dumps(claims, separators=(',', ':')).encode())}"
+    signed = f"{_VERSION}.{key}.{_encode_base64(json.dumps(claims, separators=(',', ':')).encode())}"
     token = f"{signed}.{_signature(secret, signed)}"
-    if len(token) > LONGEST:
-        msg = f"the ids are too long for a token: it would have {len(token)} characters, and may have {LONGEST}"
+    if len(token) > MAX_TOKEN_LENGTH:
+        msg = (
+            f"the ids are too long for a token: it would have {len(token)} characters, and may have {MAX_TOKEN_LENGTH}"
+        )
         raise UsageError(msg)
     return token
 
 
-def sealed(messages: Messages, path: Sequence[str], tool: Tool, nonce: str, secret: bytes) -> Seal:
+def create_seal(messages: Messages, path: Sequence[str], tool: Tool, nonce: str, secret: bytes) -> Seal:
     """What a token made now would hold the call to.
 
     The digests are keyed: who has the token, and guesses at a value, cannot see that it was right.
     """
     holder = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
     # What tells it from another call that has its id, in another conversation of this name: what was asked, and when.
-    call = [tool.name, _made_at(holder or messages, tool)]
+    call = [tool.name, _created_at_milliseconds(holder or messages, tool)]
     arguments = _digest(secret, nonce, "arguments", tool.effective_arguments)
     return Seal(_digest(secret, nonce, "call", call), arguments, tool.revision)
 
 
-def _made_at(messages: Messages, tool: Tool) -> int:
+def _created_at_milliseconds(messages: Messages, tool: Tool) -> int:
     # A call that waits stands near the end.
     turns = (turn for content in reversed(messages) for turn in reversed(content.turns))
     return next(_milliseconds(turn.created_at) for turn in turns if any(item is tool for item in turn.tools))
 
 
-def same(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+def equal_as_json(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two are equal as JSON, where 1, 1.0 and true are three things."""
     try:
         return _canonical(dict(one)) == _canonical(dict(other))
@@ -157,15 +159,15 @@ def _canonical(value: object) -> bytes:
 
 
 def _signature(secret: bytes, signed: str) -> str:
-    return _text(hmac.digest(secret, b"chat approval\0" + signed.encode(), sha256))
+    return _encode_base64(hmac.digest(secret, b"chat approval\0" + signed.encode(), sha256))
 
 
 def _digest(secret: bytes, nonce: str, what: str, value: object) -> str:
     data = b"\0".join([f"chat approval {what}".encode(), nonce.encode(), _canonical(value)])
-    return _text(hmac.digest(secret, data, sha256)[:16])
+    return _encode_base64(hmac.digest(secret, data, sha256)[:16])
 
 
-def _text(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
@@ -173,7 +175,7 @@ def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _moment(milliseconds: int) -> datetime:
+def _from_milliseconds(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
@@ -185,7 +187,7 @@ def _flags(approval: BoundApproval) -> int:
 # --- Reading -------------------------------------------------------------------------------------------------------
 
 
-def read(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> Signed:
+def read_token(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> Signed:
     """What a token says that one of the keys has signed. Its times are not looked at.
 
     Raises:
@@ -195,9 +197,9 @@ def read(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> 
     if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a form may have had none
         msg = f"a token is a text, not {token!r}"
         raise UsageError(msg)
-    found = _SHAPE.fullmatch(token) if len(token) <= LONGEST else None
+    found = _SHAPE.fullmatch(token) if len(token) <= MAX_TOKEN_LENGTH else None
     if found is None:
-        raise _no_token(token)
+        raise _malformed_error(token)
     key, claims, signature = found.groups()
     if key in retired:
         msg = f"the key {key!r} that signed this token is retired; ask for a new one"
@@ -217,7 +219,7 @@ def read(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> 
         raise ApprovalRefusedError(msg, "malformed") from error
 
 
-def _no_token(token: str) -> ApprovalRefusedError:
+def _malformed_error(token: str) -> ApprovalRefusedError:
     if _ANY_VERSION.match(token) and not token.startswith(f"{_VERSION}."):
         return ApprovalRefusedError("the token is of a later version of this library: upgrade it here, too", "version")
     return ApprovalRefusedError("this is no token, or not a whole one; was the link cut?", "malformed")
@@ -236,8 +238,8 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
         frozenset([choice for bit, choice in enumerate(_CHOICES) if number & 1 << bit]),
         bool(number & 1 << len(_CHOICES)),
         cast("str", person[0]) if person else None,
-        _moment(cast("int", issued)),
-        _moment(cast("int", expires)),
+        _from_milliseconds(cast("int", issued)),
+        _from_milliseconds(cast("int", expires)),
         cast("str", nonce),
     )
     return Signed(approval, Seal(cast("str", call), cast("str", arguments), cast("int", revision)), secret)
@@ -258,8 +260,8 @@ def require_key(key: str, secret: object) -> None:
     if not isinstance(secret, bytes):
         msg = f"the key {key!r} must be bytes, not {type(secret).__name__}: secrets.token_bytes(32) makes some"
         raise UsageError(msg)
-    if len(secret) < SHORTEST_SECRET:
-        msg = f"the key {key!r} has {len(secret)} bytes; a key has at least {SHORTEST_SECRET}"
+    if len(secret) < MIN_SECRET_BYTES:
+        msg = f"the key {key!r} has {len(secret)} bytes; a key has at least {MIN_SECRET_BYTES}"
         raise UsageError(msg)
 
 

@@ -231,7 +231,7 @@ class _Judge:
         again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         checkpoint = Checkpoint(cast("Conversation", _UnstoredConversation(self._id, messages)))
         self._consultation.reset()
-        result = await Triage(self._tools, checkpoint).look([again])
+        result = await Triage(self._tools, checkpoint).decide_all([again])
         shown, raised = self._consultation.shown, self._consultation.raised
         call = DryRunCall(
             (*parents, tool.id),

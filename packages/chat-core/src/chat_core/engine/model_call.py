@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class ModelCall(Protocol):
-    """A provider call under way."""
+    """A provider call in progress."""
 
     turn: Turn | None
     usage: Usage
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """What the last read brought; `None` when the call has ended well and `turn` is there.
+        """Return the events of the next read, or None when the call is complete and `turn` is set.
 
         Raises:
             ChatError: it failed, and is not to be tried again. `usage` has what all attempts cost.
@@ -47,7 +47,7 @@ class ModelCall(Protocol):
 
 @final
 class ModelRequest:
-    """What is asked of a provider."""
+    """The arguments of a provider call."""
 
     __slots__ = ("messages", "options", "output", "tools")
 
@@ -62,27 +62,27 @@ class ModelRequest:
 
 @final
 class CompleteCall:
-    """A call whose answer comes at once."""
+    """A call whose response arrives as a whole."""
 
-    __slots__ = ("_model", "_patience", "_question", "turn", "usage")
+    __slots__ = ("_model", "_request", "_retry_budget", "turn", "usage")
 
-    def __init__(self, model: CompletionProvider, question: ModelRequest, patience: RetryBudget) -> None:
+    def __init__(self, model: CompletionProvider, request: ModelRequest, retry_budget: RetryBudget) -> None:
         self._model = model
-        self._question = question
-        self._patience = patience
+        self._request = request
+        self._retry_budget = retry_budget
         self.turn: Turn | None = None
         self.usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Ask until there is an answer."""
-        asked = self._question
+        """Call the provider until it responds; return None."""
+        request = self._request
         attempt = 1
         while True:
             try:
-                turn = await self._model.complete(asked.messages, asked.tools, asked.options, asked.output)
+                turn = await self._model.complete(request.messages, request.tools, request.options, request.output)
             except ChatError as error:
-                self.usage += spent(error)
-                await self._patience.wait(error, attempt, delivered=False)
+                self.usage += usage_of_failure(error)
+                await self._retry_budget.wait(error, attempt, delivered=False)
                 attempt += 1
             else:
                 self.turn = turn
@@ -95,99 +95,99 @@ class CompleteCall:
 
 @final
 class StreamCall:
-    """A call whose answer comes bit by bit."""
+    """A call whose response is streamed."""
 
-    def __init__(self, model: StreamProvider, question: ModelRequest, patience: RetryBudget) -> None:
+    def __init__(self, model: StreamProvider, request: ModelRequest, retry_budget: RetryBudget) -> None:
         self._model = model
-        self._question = question
-        self._patience = patience
+        self._request = request
+        self._retry_budget = retry_budget
         self._attempt = 1
         self._delivered = False
-        self._entered: AbstractAsyncContextManager[ProviderStream] | None = None
+        self._stream_context: AbstractAsyncContextManager[ProviderStream] | None = None
         self._stream: ProviderStream | None = None
         self._batches: AsyncIterator[Sequence[Delta]] | None = None
-        self._so_far: list[str] = []
+        self._text_parts: list[str] = []
         self.turn: Turn | None = None
         self.usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """The next batch of events, or the reset that begins another attempt."""
+        """Return the next batch of events, or the reset that begins another attempt."""
         while True:
             try:
                 # Here and not in a method: this is awaited for every read of the connection.
                 try:
-                    batch = await anext(self._batches or await self._begin())
+                    batch = await anext(self._batches or await self._open())
                 except StopAsyncIteration:
-                    await self._end()
+                    await self._finish()
                     return None
             except ChatError as error:
-                reset = await self._fail(error)
+                reset = await self._handle_failure(error)
                 if reset is not None:
                     return (reset,)
                 continue
             if batch:
                 self._delivered = True
-            return batch if self._question.output is None else as_structured(batch, self._so_far)
+            return batch if self._request.output is None else to_structured_deltas(batch, self._text_parts)
 
     async def aclose(self) -> None:
         """Close the connection, if one is open."""
-        entered, self._entered = self._entered, None
+        stream_context, self._stream_context = self._stream_context, None
         batches, self._batches = self._batches, None
         stream, self._stream = self._stream, None
         try:
             if isinstance(batches, AsyncGenerator):
                 await batches.aclose()
         finally:
-            if entered is not None:
-                await entered.__aexit__(None, None, None)
+            if stream_context is not None:
+                await stream_context.__aexit__(None, None, None)
         if stream is not None and self.turn is None:
             # It was left in the middle, and that was paid for.
             self.usage += stream.partial().usage
 
-    async def _begin(self) -> AsyncIterator[Sequence[Delta]]:
-        asked = self._question
-        entered = self._model.stream(asked.messages, asked.tools, asked.options, asked.output)
-        self._stream = await entered.__aenter__()
-        self._entered = entered
+    async def _open(self) -> AsyncIterator[Sequence[Delta]]:
+        request = self._request
+        stream_context = self._model.stream(request.messages, request.tools, request.options, request.output)
+        self._stream = await stream_context.__aenter__()
+        self._stream_context = stream_context
         self._batches = aiter(self._stream)
         return self._batches
 
-    async def _end(self) -> None:
+    async def _finish(self) -> None:
         stream = self._stream
         assert stream is not None  # noqa: S101 - it has been read
         self.turn = stream.close()
         self.usage += self.turn.usage
         await self.aclose()
 
-    async def _fail(self, error: ChatError) -> AttemptReset | None:
-        """Wait for another attempt; the reset event, if anything of this one was delivered."""
+    async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
+        """Wait for another attempt. Return the reset event if part of this one was delivered."""
         if error.partial is None and self._stream is not None:
             error.partial = self._stream.partial()
         self._stream = None
         await self.aclose()
-        self.usage += spent(error)
+        self.usage += usage_of_failure(error)
         delivered = self._delivered
-        await self._patience.wait(error, self._attempt, delivered=delivered)
+        await self._retry_budget.wait(error, self._attempt, delivered=delivered)
         self._attempt += 1
         self._delivered = False
-        self._so_far = []
+        self._text_parts = []
         return AttemptReset(self._attempt, str(error)) if delivered else None
 
 
-def as_structured(batch: Sequence[Delta], so_far: list[str]) -> Sequence[ProgressEvent]:
-    """The deltas of a structured answer; `so_far` is its text up to them, and grows."""
+def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Sequence[ProgressEvent]:
+    """Return `batch` with its text as structured deltas, and append that text to `text_parts`."""
     events: list[ProgressEvent] = []
     for delta in batch:
         if isinstance(delta, TextDelta):
-            so_far.append(delta.text)
-            events.append(StructuredDelta(delta.text, so_far, len(so_far)))
+            text_parts.append(delta.text)
+            events.append(StructuredDelta(delta.text, text_parts, len(text_parts)))
         else:
             events.append(delta)
     return events
 
 
-def deltas_of(turn: Turn) -> Sequence[Delta]:
-    """What a turn says, as the fewest deltas: of one that was not streamed now."""
+def turn_deltas(turn: Turn) -> Sequence[Delta]:
+    """Return a turn as deltas, one for each part."""
     deltas: list[Delta] = []
     for part in turn.parts:
         if isinstance(part, Text):
@@ -199,8 +199,8 @@ def deltas_of(turn: Turn) -> Sequence[Delta]:
     return deltas
 
 
-def spent(error: ChatError) -> Usage:
-    """What a failed attempt cost, as far as anybody said."""
+def usage_of_failure(error: ChatError) -> Usage:
+    """Return the usage of a failed attempt, as far as it was reported."""
     if error.usage:
         return error.usage
     return error.partial.usage if error.partial is not None else Usage()

@@ -1,6 +1,6 @@
-"""What a run tells its observers. Nothing of this is imported where there are none.
+"""Observation of runs, model calls and tools. Without observers, this module is not imported.
 
-An observer can break nothing: what it raises is logged, and what it watches goes on.
+An error of an observer is logged, and what it observes continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from chat_core.usage import Usage
 if TYPE_CHECKING:
     from chat_core.engine.model_call import ModelCall, ModelRequest
     from chat_core.engine.retry import RetryBudget
-    from chat_core.engine.triage import Ready
+    from chat_core.engine.triage import ReadyCall
     from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Tool, Turn
     from chat_core.messages.status import DecisionAction
@@ -54,7 +54,7 @@ _OUTCOMES: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = {
 
 
 @final
-class Watched:
+class Observations:
     """What all observers keep of one thing."""
 
     __slots__ = ("_observations",)
@@ -65,11 +65,11 @@ class Watched:
             try:
                 self._observations.append(begin(observer))
             except Exception:  # noqa: BLE001 - an observer may raise anything
-                _failed(observer)
+                _log_failure(observer)
 
     def inside(self) -> AbstractContextManager[None]:
         """The contexts of all of them."""
-        return _Inside(self._observations)
+        return _ObservationContexts(self._observations)
 
     def end(self) -> None:
         """Say that it is over, once."""
@@ -78,11 +78,11 @@ class Watched:
             try:
                 observation.end()
             except Exception:  # noqa: BLE001 - an observer may raise anything
-                _failed(observation)
+                _log_failure(observation)
 
 
 @final
-class _Inside:
+class _ObservationContexts:
     """The contexts of several observers. What is raised inside is none of their business."""
 
     __slots__ = ("_entered", "_observations")
@@ -97,7 +97,7 @@ class _Inside:
                 context = observation.inside()
                 context.__enter__()
             except Exception:  # noqa: BLE001 - an observer may raise anything
-                _failed(observation)
+                _log_failure(observation)
             else:
                 self._entered.append(context)
 
@@ -109,10 +109,10 @@ class _Inside:
             try:
                 context.__exit__(None, None, None)
             except Exception:  # noqa: BLE001 - an observer may raise anything
-                _failed(context)
+                _log_failure(context)
 
 
-def _failed(what: object) -> None:
+def _log_failure(what: object) -> None:
     _LOG.exception("an observer failed (%s); what it observes goes on", type(what).__qualname__)
 
 
@@ -123,52 +123,54 @@ class RunWatch:
     def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
         self.record = record
         self._observers = observers
-        self._waits = _Waits(observers, record, now)
-        self._watched = Watched(observers, lambda observer: observer.run(record))
+        self._wait_reports = _WaitReports(observers, record, now)
+        self._observations = Observations(observers, lambda observer: observer.run(record))
 
     async def step(self, step: Callable[..., Awaitable[T]], *args: object) -> T:
         """A step of the run, inside its observations. Nobody reads events meanwhile."""
-        with self._watched.inside():
+        with self._observations.inside():
             return await step(*args)
 
     def end(self, last: object, usage: Usage, error: BaseException | None) -> None:
         """The run is over."""
         record = self.record
-        self._waits.found()
-        record.outcome = _outcome(last, error)
+        self._wait_reports.report_resolved()
+        record.outcome = _run_outcome(last, error)
         record.usage = usage
         if isinstance(last, Paused):
             record.pause = last
         elif record.outcome == "failed":
             record.error = error
-        self._watched.end()
+        self._observations.end()
 
-    def call(self, call: ModelCall, question: ModelRequest, patience: RetryBudget) -> ModelCall:
+    def call(self, call: ModelCall, request: ModelRequest, retry_budget: RetryBudget) -> ModelCall:
         """A model is asked."""
-        self._waits.found()
+        self._wait_reports.report_resolved()
         run = self.record
         run.steps += 1
         record = CallRecord(
             "chat",
             run.provider,
             run.streamed,
-            question.options,
+            request.options,
             run,
-            question.tools,
-            structured=question.output is not None,
+            request.tools,
+            structured=request.output is not None,
         )
-        patience.failures = record.failures
-        watched = Watched(self._observers, lambda observer: observer.model_call(record))
-        return ObservedCall(call, record, watched, self._waits.told_to_the_model, again=patience.after_delivery)
+        retry_budget.failures = record.failures
+        observations = Observations(self._observers, lambda observer: observer.model_call(record))
+        return ObservedCall(
+            call, record, observations, self._wait_reports.report_decided, may_restart=retry_budget.after_delivery
+        )
 
-    async def tool(self, ready: Ready, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
+    async def tool(self, ready: ReadyCall, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
         """A tool's body, inside its observations; a chat that it is has the same observers."""
-        self._waits.begins(ready.tool)
+        self._wait_reports.tool_starts(ready.tool)
         record = ToolRecord(ready.tool, self.record, ready.definition.declaration, attempt)
-        watched = Watched(self._observers, lambda observer: observer.tool(record))
+        observations = Observations(self._observers, lambda observer: observer.tool(record))
         before = OBSERVERS.set(self._observers)
         try:
-            with watched.inside():
+            with observations.inside():
                 return await body()
         except BaseException as error:
             record.error = error
@@ -176,7 +178,7 @@ class RunWatch:
         finally:
             OBSERVERS.reset(before)
             record.error = record.error or ready.raised
-            watched.end()
+            observations.end()
 
 
 @final
@@ -184,13 +186,19 @@ class ObservedCall:
     """A provider call under way, which is observed."""
 
     def __init__(
-        self, call: ModelCall, record: CallRecord, watched: Watched, told: Callable[[], None], *, again: bool
+        self,
+        call: ModelCall,
+        record: CallRecord,
+        observations: Observations,
+        on_answer: Callable[[], None],
+        *,
+        may_restart: bool,
     ) -> None:
         self._call = call
-        self._again = again
+        self._may_restart = may_restart
         self._record = record
-        self._watched = watched
-        self._told = told
+        self._observations = observations
+        self._on_answer = on_answer
         self._begun = perf_counter()
         self.turn: Turn | None = None
         self.usage = Usage()
@@ -199,8 +207,8 @@ class ObservedCall:
         """What the last read brought; `None` when the call has ended well."""
         record = self._record
         try:
-            if record.first_after is None or self._again:
-                with self._watched.inside():
+            if record.first_after is None or self._may_restart:
+                with self._observations.inside():
                     batch = await self._call.next()
             else:
                 # Nothing can begin here any more, and a stream has many batches.
@@ -212,7 +220,7 @@ class ObservedCall:
         if batch is None:
             self.turn = record.turn = self._call.turn
             self._end()
-            self._told()
+            self._on_answer()
         elif record.first_after is None:
             record.first_after = perf_counter() - self._begun
         return batch
@@ -220,7 +228,7 @@ class ObservedCall:
     async def aclose(self) -> None:
         """Close the connection, if one is open."""
         try:
-            with self._watched.inside():
+            with self._observations.inside():
                 await self._call.aclose()
         finally:
             self._end()
@@ -232,11 +240,11 @@ class ObservedCall:
             self._record.model = turn.metadata.model
         if turn is not None and self._record.run is not None:
             self._record.run.finish_reason = turn.finish_reason
-        self._watched.end()
+        self._observations.end()
 
 
 @final
-class _Waits:
+class _WaitReports:
     """The waits that a run finds to be over, each told once.
 
     A call that was approved has waited until its body starts; one that expired, or that the policy refuses now, until
@@ -257,16 +265,16 @@ class _Waits:
             if isinstance(status, Pending) and status.kind is None:
                 del self._open[tool_id]
 
-    def begins(self, tool: Tool) -> None:
+    def tool_starts(self, tool: Tool) -> None:
         """Its body starts."""
         _, status = self._open.pop(tool.id, (tool, None))
         if isinstance(status, Pending) and status.kind == "schedule" and status.at is not None and not tool.decisions:
-            self._tell(tool, "schedule", "due", status.at)
+            self._report(tool, "schedule", "due", status.at)
         elif tool.decisions and tool.id not in self._begun:
-            self._decided(tool)
+            self._report_decision(tool)
         self._begun.add(tool.id)
 
-    def found(self) -> None:
+    def report_resolved(self) -> None:
         """Of the calls that waited when the run began, tell those that nobody decided, and that are over."""
         for tool_id, (tool, status) in [*self._open.items()]:
             if not tool.resolved:
@@ -277,32 +285,32 @@ class _Waits:
             kind: WaitKind = "interrupted" if isinstance(status, Interrupted) else (status.kind or "approval")
             expires_at = status.expires_at if isinstance(status, Pending) else None
             expired = expires_at is not None and getattr(tool.status, "source", None) == "expiry"
-            self._tell(
+            self._report(
                 tool, kind, "expired" if expired else "rejected", (expires_at if expired else None) or self._now()
             )
 
-    def told_to_the_model(self) -> None:
+    def report_decided(self) -> None:
         """The model has answered to what became of the calls of its last turn."""
         for tool in _last_calls(self._record.messages):
             if tool.decisions and tool.id not in self._begun:
                 action = tool.decisions[-1].action
                 if action not in ("approve", "retry") or not tool.attempts:
-                    self._decided(tool)
+                    self._report_decision(tool)
                 self._begun.add(tool.id)
 
-    def _decided(self, tool: Tool) -> None:
+    def _report_decision(self, tool: Tool) -> None:
         decision = tool.decisions[-1]
         kind, outcome = _OUTCOMES[decision.action]
-        self._tell(tool, kind, outcome, decision.at or self._now())
+        self._report(tool, kind, outcome, decision.at or self._now())
 
-    def _tell(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
-        asked_at = _asked_at(self._record.messages, tool) or ended_at
+    def _report(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
+        asked_at = _call_created_at(self._record.messages, tool) or ended_at
         record = WaitRecord(tool, self._record, kind, outcome, asked_at, ended_at, tool.edited is not None)
         for observer in self._observers:
             try:
                 observer.decided(record)
             except Exception:  # noqa: BLE001 - an observer may raise anything
-                _failed(observer)
+                _log_failure(observer)
 
 
 def _last_calls(messages: Messages) -> list[Tool]:
@@ -312,7 +320,7 @@ def _last_calls(messages: Messages) -> list[Tool]:
     return []
 
 
-def _asked_at(messages: Messages, tool: Tool) -> datetime | None:
+def _call_created_at(messages: Messages, tool: Tool) -> datetime | None:
     for content in reversed(messages.contents):
         for turn in reversed(content.turns):
             if any(part is tool for part in turn.parts):
@@ -320,7 +328,7 @@ def _asked_at(messages: Messages, tool: Tool) -> datetime | None:
     return None
 
 
-def _outcome(last: object, error: BaseException | None) -> RunOutcome:
+def _run_outcome(last: object, error: BaseException | None) -> RunOutcome:
     if isinstance(last, Done):
         return "answered"
     if isinstance(last, Paused):
@@ -330,17 +338,17 @@ def _outcome(last: object, error: BaseException | None) -> RunOutcome:
     return "cancelled" if isinstance(error, get_cancelled_exc_class()) else "failed"
 
 
-async def observed_embedding(
-    observers: tuple[Observer, ...], record: CallRecord, patience: RetryBudget, ask: Callable[[], Awaitable[T]]
+async def observe_embedding(
+    observers: tuple[Observer, ...], record: CallRecord, retry_budget: RetryBudget, send: Callable[[], Awaitable[T]]
 ) -> T:
     """A request for vectors, observed."""
-    patience.failures = record.failures
-    watched = Watched(observers, lambda observer: observer.model_call(record))
+    retry_budget.failures = record.failures
+    observations = Observations(observers, lambda observer: observer.model_call(record))
     try:
-        with watched.inside():
-            return await ask()
+        with observations.inside():
+            return await send()
     except Exception as error:
         record.error = error
         raise
     finally:
-        watched.end()
+        observations.end()

@@ -1,4 +1,4 @@
-"""What a chat is made of, gathered by the builder and read by every run."""
+"""The parts of a chat, gathered by the builder and read by every run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _now() -> datetime:
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a builder's options come to.
+    """The options of a chat.
 
     Attributes:
         max_steps: provider calls of one run, corrections included.

@@ -76,22 +76,22 @@ class Retry:
 
 @final
 class RetryBudget:
-    """What is left of a run's willingness to wait. `failures` has what it was asked about, where that is kept."""
+    """The waiting time that a run has left for retries. `failures`, if set, collects the failed attempts."""
 
-    __slots__ = ("_left", "_retry", "failures")
+    __slots__ = ("_retry", "_seconds_left", "failures")
 
     def __init__(self, retry: Retry) -> None:
         self._retry = retry
         self.failures: list[ChatError] | None = None
-        self._left = retry.budget
+        self._seconds_left = retry.budget
 
     @property
     def after_delivery(self) -> bool:
-        """Whether a call may be tried again of which something has been delivered."""
+        """Whether a call may be repeated after part of it was delivered."""
         return self._retry.after_delivery
 
     async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
-        """Wait until the call may be tried again.
+        """Wait until the call may be repeated.
 
         Raises:
             ChatError: `error`, if it may not.
@@ -104,16 +104,16 @@ class RetryBudget:
             raise error
         delay: float | None = retry.delay(error, attempt)
         if retry.strategy is not None:
-            delay = await self._ask(retry.strategy, RetryAttempt(error, attempt, delay or 0.0, delivered))
-        if delay is None or not delay <= self._left:
+            delay = await self._ask_strategy(retry.strategy, RetryAttempt(error, attempt, delay or 0.0, delivered))
+        if delay is None or not delay <= self._seconds_left:
             raise error
         if delay > 0:
-            self._left -= delay
+            self._seconds_left -= delay
             await anyio.sleep(delay)
 
     @staticmethod
-    async def _ask(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
-        """What the caller's strategy says. Where it raises, or says what is no delay, it has not said to try again."""
+    async def _ask_strategy(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
+        """Return the delay that the strategy decides, or None if it raises or returns something else."""
         try:
             answer = strategy(attempt)
             delay = await answer if inspect.isawaitable(answer) else answer

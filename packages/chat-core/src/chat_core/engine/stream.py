@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
-from chat_core.engine.tasks import Group, wake
+from chat_core.engine.tasks import RunTaskGroup, call_in_loop
 from chat_core.errors import UsageError
 from chat_core.events import Done, StructuredDelta, TextDelta
 from chat_core.response import ChatResponse, Paused
@@ -41,13 +41,13 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     timeout around it, ends the run, too: what else is to happen meanwhile belongs in a task of its own.
     """
 
-    __slots__ = ("_cancelled", "_events", "_group", "_home", "_run", "_tasks")
+    __slots__ = ("_cancelled", "_events", "_group", "_loop_and_thread", "_run", "_tasks")
 
     def __init__(
         self, plan: ChatPlan[OutT_co, PauseT_co], target: Messages | Conversation, options: ChatOptions | None
     ) -> None:
         self._run = Run(plan, target, options, streaming=True)
-        self._group = Group()
+        self._group = RunTaskGroup()
         self._tasks: TaskGroup | None = None
         self._events: AsyncGenerator[StreamEvent[OutT_co, PauseT_co], None] | None = None
         self._cancelled = False
@@ -56,7 +56,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         if self._tasks is not None:
             msg = "a stream is one run and can be entered once; call chat.stream(...) again for another"
             raise UsageError(msg)
-        self._home = current_token(), threading.get_ident()
+        self._loop_and_thread = current_token(), threading.get_ident()
         self._tasks = await self._group.__aenter__()
         self._events = self._run.events(self._tasks)
         return self
@@ -66,13 +66,13 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     ) -> bool | None:
         events, self._events = self._events, None
         if getattr(events, "ag_running", False):
-            return await self._leave_a_reader(kind, error, trace)
+            return await self._exit_while_reading(kind, error, trace)
         if events is not None:
             with CancelScope(shield=True):
                 await events.aclose()
         return await self._group.__aexit__(kind, error, trace)
 
-    async def _leave_a_reader(
+    async def _exit_while_reading(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         """Leave while another task waits for an event: nothing can close the connection but the end of that task."""
@@ -95,7 +95,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
     def text(self) -> AsyncIterator[str]:
         """The text of the answer as it arrives, and nothing else. After an `AttemptReset` it begins again."""
-        return _Texts(aiter(self))
+        return _TextIterator(aiter(self))
 
     def cancel(self) -> None:
         """End the run, from any task or thread: the block is left at its next wait, without an error."""
@@ -103,11 +103,11 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
             msg = "cancel() ends a run that has begun: enter the stream first, with `async with`"
             raise UsageError(msg)
         self._cancelled = True
-        loop, thread = self._home
+        loop, thread = self._loop_and_thread
         if threading.get_ident() == thread:
             self._tasks.cancel_scope.cancel()
         else:
-            wake(loop, self._tasks.cancel_scope.cancel)
+            call_in_loop(loop, self._tasks.cancel_scope.cancel)
 
     @property
     def cancelled(self) -> bool:
@@ -134,7 +134,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
 
 @final
-class _Texts:
+class _TextIterator:
     """The texts of a run. An object, not a generator: left early, it leaves nothing to be closed."""
 
     __slots__ = ("_events",)

@@ -12,7 +12,7 @@ from chat_core import model_texts
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, InnerPause, InnerUsage
-from chat_core.engine.tasks import Group
+from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.events import Done
 from chat_core.messages import Messages
@@ -110,7 +110,7 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
             name=self._declaration.name,
         )
         try:
-            async with Group() as group, aclosing(run.events(group)) as events:
+            async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
                 async for event in events:
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))
@@ -121,7 +121,7 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
         last = run.last
         assert last is not None  # noqa: S101 - a run that raises nothing ends in one of the two
         if isinstance(last, Done):
-            return _text(last.response)
+            return _output_text(last.response)
         return InnerPause(last, messages)
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
@@ -129,7 +129,7 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
         return value, ()
 
 
-def _text(output: object) -> str:
+def _output_text(output: object) -> str:
     if isinstance(output, ChatResponse):
         return output.text
     return output.raw if isinstance(output, StructuredResponse) else str(output)

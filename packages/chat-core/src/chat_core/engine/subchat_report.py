@@ -1,4 +1,4 @@
-"""What a tool that is a chat tells the pass that runs it."""
+"""Values that a chat used as a tool reports to the tool pass that runs it."""
 
 from __future__ import annotations
 

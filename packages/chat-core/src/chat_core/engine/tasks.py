@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 @final
-class Group:
-    """A task group whose block raises what was raised in it, not a group of it.
+class RunTaskGroup:
+    """A task group that raises an error of its block as it is, not in an `ExceptionGroup`.
 
-    Its tasks are cancelled when the block is left. They never raise, so there is nothing to be grouped.
+    Its tasks are cancelled when the block exits. They never raise themselves.
     """
 
     __slots__ = ("_group",)
@@ -44,14 +44,14 @@ class Group:
         if error is None or isinstance(error, cancelled):
             return await self._group.__aexit__(kind, error, trace)
         if isinstance(error, BaseExceptionGroup):
-            return await self._leave_with(kind, error, trace)  # pyright: ignore[reportUnknownArgumentType] - of any errors
+            return await self._exit_with_group(kind, error, trace)  # pyright: ignore[reportUnknownArgumentType] - of any errors
         await self._group.__aexit__(None, None, None)
         return None
 
-    async def _leave_with(
+    async def _exit_with_group(
         self, kind: type[BaseException] | None, error: BaseException, trace: TracebackType | None
     ) -> bool | None:
-        """Leave with a group that was made in the block, by a nursery there: cancellations in it may be of this one."""
+        """Exit with an exception group that a nursery in the block raised; it may hold cancellations by this group."""
         try:
             return await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
@@ -63,35 +63,35 @@ class Group:
 class Mailbox(Generic[T]):
     """A queue with one reader, without a cancel scope or a lock: the reader takes everything there is."""
 
-    __slots__ = ("_items", "_ready", "_rung")
+    __slots__ = ("_items", "_notified", "_ready")
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
         self._ready: anyio.Event | None = None
-        self._rung = False
+        self._notified = False
 
     def __bool__(self) -> bool:
-        """Whether there is anything to take."""
+        """Whether there are items."""
         return bool(self._items)
 
     def put(self, item: T) -> None:
-        """Leave something; never blocks. Only from the event loop's own thread."""
+        """Add an item without blocking. Call it in the thread of the event loop."""
         self._items.append(item)
-        self.ring()
+        self.notify()
 
-    def ring(self) -> None:
-        """Let the reader look up, though nothing may be there."""
-        self._rung = True
+    def notify(self) -> None:
+        """Wake the reader, even if there is no item."""
+        self._notified = True
         if self._ready is not None:
             self._ready.set()
 
-    async def take(self) -> list[T]:
-        """Everything that is there, once there is anything or it was rung since the last time."""
-        if not self._rung:
+    async def take_all(self) -> list[T]:
+        """Wait for an item or for `notify()`, and return all items."""
+        if not self._notified:
             self._ready = anyio.Event()
             await self._ready.wait()
             self._ready = None
-        self._rung = False
+        self._notified = False
         items = list(self._items)
         self._items.clear()
         return items
@@ -107,11 +107,11 @@ async def call_in_thread(function: Callable[[], T]) -> T:
 
     def work() -> None:
         try:
-            context.run(leave_the_loop)
+            context.run(hide_event_loop)
             outcome.append(context.run(function))
         except BaseException as error:  # noqa: BLE001 - carried to the task that waits
             failure.append(error)
-        wake(token, finished.set)
+        call_in_loop(token, finished.set)
 
     threading.Thread(target=work, name=f"chat tool {getattr(function, '__name__', '')}", daemon=True).start()
     await finished.wait()
@@ -120,8 +120,8 @@ async def call_in_thread(function: Callable[[], T]) -> T:
     return outcome[0]
 
 
-def wake(token: EventLoopToken, callback: Callable[[], object]) -> None:
-    """Call `callback` in the event loop of `token`, from any other thread. A loop that has ended is left alone."""
+def call_in_loop(token: EventLoopToken, callback: Callable[[], object]) -> None:
+    """Call `callback` in the event loop of `token`, from another thread. Do nothing if the loop has ended."""
     try:
         anyio.from_thread.run_sync(callback, token=token)
     except RuntimeError:
@@ -129,8 +129,8 @@ def wake(token: EventLoopToken, callback: Callable[[], object]) -> None:
         return
 
 
-def leave_the_loop() -> None:
-    """Say in this context that no event loop runs here: the function may run one of its own."""
+def hide_event_loop() -> None:
+    """Hide the event loop from this context, so that a function called in it can run a loop of its own."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)

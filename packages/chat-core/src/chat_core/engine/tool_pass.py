@@ -24,8 +24,8 @@ from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
-from chat_core.engine.tasks import Mailbox, call_in_thread, wake
-from chat_core.engine.triage import Ready, Triage, TriageResult, decided
+from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
+from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
 from chat_core.errors import ConflictError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
@@ -44,8 +44,8 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 
 @final
-class _Ended:
-    """A call's task is over; with the error that must end the run, if there was one."""
+class _CallEnded:
+    """The end of a call's task, with the error that must end the run, if any."""
 
     __slots__ = ("error", "tool")
 
@@ -55,7 +55,7 @@ class _Ended:
 
 
 @final
-class ToolsPass(Generic[PauseT]):
+class ToolPass(Generic[PauseT]):
     """One pass. `next()` gives events by batch until it returns `None`; then `pause` says what must be waited for."""
 
     def __init__(
@@ -64,32 +64,32 @@ class ToolsPass(Generic[PauseT]):
         checkpoint: Checkpoint,
         group: TaskGroup | None,
         *,
-        heard: bool = True,
+        deliver_events: bool = True,
         watch: RunWatch | None = None,
     ) -> None:
         self._plan = plan
         self._checkpoint = checkpoint
         self._group = group
-        self._heard = heard
+        self._deliver_events = deliver_events
         self._watch = watch
-        self._home = checkpoint.loop_and_thread
-        self._mailbox: Mailbox[ProgressEvent | _Ended] = Mailbox()
-        self._queue: list[Ready] | None = None
-        self._running: dict[str, Ready] = {}
-        self._begun: set[str] = set()
-        self._unwaited: Ready | None = None
+        self._loop_and_thread = checkpoint.loop_and_thread
+        self._mailbox: Mailbox[ProgressEvent | _CallEnded] = Mailbox()
+        self._queue: list[ReadyCall] | None = None
+        self._running: dict[str, ReadyCall] = {}
+        self._started: set[str] = set()
+        self._first_unobserved: ReadyCall | None = None
         self._interrupted = False
         self._closed = False
-        self._found: TriageResult[PauseT] = TriageResult()
+        self._triage_result: TriageResult[PauseT] = TriageResult()
         self._error: BaseException | None = None
-        self._inner: dict[str, PauseT] = {}
+        self._inner_pauses: dict[str, PauseT] = {}
         self._order: dict[str, int] = {}
         self.usage = Usage()
 
     @property
     def pause(self) -> PauseT | None:
         """What must be waited for, after the pass, in order of emission."""
-        pauses = self._found.pauses | self._inner
+        pauses = self._triage_result.pauses | self._inner_pauses
         pause: PauseT | None = None
         for waiting in sorted(pauses, key=self._order.__getitem__):
             part = pauses[waiting]
@@ -106,12 +106,12 @@ class ToolsPass(Generic[PauseT]):
         """
         if self._queue is None:
             unresolved = self._checkpoint.messages.pending()
-            self._found = await Triage(self._plan.tools, self._checkpoint).look(unresolved)
-            self._error = self._found.error
-            self._queue = self._startable(unresolved)
-            if self._found.resolved:
-                return [ToolResult(tool) for tool in self._found.resolved]
-        await self._start_some()
+            self._triage_result = await Triage(self._plan.tools, self._checkpoint).decide_all(unresolved)
+            self._error = self._triage_result.error
+            self._queue = self._select_startable(unresolved)
+            if self._triage_result.resolved:
+                return [ToolResult(tool) for tool in self._triage_result.resolved]
+        await self._start_calls()
         if not self._running and not self._mailbox:
             if self._error is not None:
                 raise self._error
@@ -120,9 +120,9 @@ class ToolsPass(Generic[PauseT]):
                 await checkpoint_if_cancelled()
             return None
         events: list[ProgressEvent] = []
-        for item in await self._mailbox.take():
-            if isinstance(item, _Ended):
-                await self._end(item)
+        for item in await self._mailbox.take_all():
+            if isinstance(item, _CallEnded):
+                await self._handle_call_end(item)
             else:
                 events.append(item)
         if self._error is not None and not isinstance(self._error, Exception):
@@ -130,8 +130,8 @@ class ToolsPass(Generic[PauseT]):
             raise self._error
         return events
 
-    async def _end(self, ended: _Ended) -> None:
-        """Go on behind a call that did not end in order: those that did have nothing to say."""
+    async def _handle_call_end(self, ended: _CallEnded) -> None:
+        """Handle the end of a call that failed outside of its body or was cancelled."""
         tool = ended.tool
         if ended.error is None:
             # Where the run is cancelled, so was the call, with it.
@@ -144,50 +144,50 @@ class ToolsPass(Generic[PauseT]):
             await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
-        """Cancel the calls that still run, and wait until each has said what became of it.
+        """Cancel the running calls, and wait until each has recorded its outcome.
 
         The run is over with this: its group is cancelled, since the pass has no scope of its own.
         """
         self._closed = True
         if self._running and self._group is not None:
             self._group.cancel_scope.cancel()
-        while self._begun:
-            await self._mailbox.take()
+        while self._started:
+            await self._mailbox.take_all()
 
     # --- Which, and when -----------------------------------------------------------------------------------
 
-    def _startable(self, unresolved: list[Tool]) -> list[Ready]:
-        """The calls to run, in order of emission: none from the first barrier on that has a waiting call before it."""
+    def _select_startable(self, unresolved: list[Tool]) -> list[ReadyCall]:
+        """Return the calls to run, in order of emission, up to the first barrier behind a waiting call."""
         order = self._order = {tool.id: place for place, tool in enumerate(unresolved)}
-        first_wait = min([order[waiting] for waiting in self._found.pauses], default=len(order))
-        startable: list[Ready] = []
-        for ready in self._found.ready:
+        first_wait = min([order[waiting] for waiting in self._triage_result.pauses], default=len(order))
+        startable: list[ReadyCall] = []
+        for ready in self._triage_result.ready:
             if ready.definition.sequential and order[ready.tool.id] > first_wait:
                 break
             startable.append(ready)
         return startable
 
-    async def _start_some(self) -> None:
-        """Begin the calls that may begin: one, to see whether it, and those behind it, wait for anything; then all.
+    async def _start_calls(self) -> None:
+        """Start the calls that may start: the first alone, to see whether it waits for anything; then all others.
 
         Where all that have begun are over, whoever reads is told before another begins: one may be enough.
         """
         waits = False
-        while (ready := self._take()) is not None:
+        while (ready := self._take_next()) is not None:
             assert self._group is not None  # noqa: S101 - a chat that has tools runs in a group
-            self._group.start_soon(self._work, ready)
+            self._group.start_soon(self._run_task, ready)
             if self._queue and not waits and not ready.definition.sequential:
-                self._unwaited = ready
+                self._first_unobserved = ready
                 try:
                     await checkpoint()
                 finally:
-                    self._unwaited = None
+                    self._first_unobserved = None
                 waits = bool(self._running)
                 if self._mailbox and not waits:
                     return
 
-    def _take(self, *, shared: bool = False) -> Ready | None:
-        """The next call, if it may begin now, in the task of another where `shared`; it counts as running then."""
+    def _take_next(self, *, shared: bool = False) -> ReadyCall | None:
+        """Return the next call if it may start now, counted as running. If `shared`, another call's task runs it."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
@@ -198,7 +198,7 @@ class ToolsPass(Generic[PauseT]):
         alone = barrier or any(other.definition.sequential for other in running.values())
         if alone and (running or shared):
             return None
-        if barrier and self._inner:
+        if barrier and self._inner_pauses:
             # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
             queue.clear()
             return None
@@ -208,31 +208,35 @@ class ToolsPass(Generic[PauseT]):
 
     # --- One call --------------------------------------------------------------------------------------------
 
-    async def _work(self, ready: Ready) -> None:
-        await self._run_in_a_row(ready)
+    async def _run_task(self, ready: ReadyCall) -> None:
+        await self._run_consecutively(ready)
         await absorb_own_cancellation()
 
-    async def _run_in_a_row(self, ready: Ready) -> None:
+    async def _run_consecutively(self, ready: ReadyCall) -> None:
         """Run a call, and then the next as long as none has waited: a task costs more than most of what is done here.
 
         What one call sets in its context is not for the next to see. A barrier has a task of its own.
         """
         first, context = ready, copy_context()
-        await self._run(ready)
+        await self._run_call(ready)
         # As many in a row as may run at once: then the loop has its turn.
         for _ in range(1, self._plan.settings.concurrency):
-            if self._unwaited is not first or not ready.tool.resolved or not _same(context, copy_context()):
+            if (
+                self._first_unobserved is not first
+                or not ready.tool.resolved
+                or not _same_context(context, copy_context())
+            ):
                 return
-            following = self._take(shared=True)
+            following = self._take_next(shared=True)
             if following is None:
                 return
             ready = following
-            await self._run(ready)
+            await self._run_call(ready)
 
-    async def _run(self, ready: Ready) -> None:
+    async def _run_call(self, ready: ReadyCall) -> None:
         tool = ready.tool
         error: BaseException | None = None
-        self._begun.add(tool.id)
+        self._started.add(tool.id)
         try:
             await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
@@ -241,14 +245,14 @@ class ToolsPass(Generic[PauseT]):
         except BaseException as caught:  # noqa: BLE001 - the run raises it, as it is
             error = caught
         finally:
-            self._begun.discard(tool.id)
+            self._started.discard(tool.id)
             if error is None and not isinstance(tool.status, Running):
                 del self._running[tool.id]
-                self._mailbox.ring()
+                self._mailbox.notify()
             else:
-                self._mailbox.put(_Ended(tool, error))
+                self._mailbox.put(_CallEnded(tool, error))
 
-    async def _start_and_run(self, ready: Ready) -> None:
+    async def _start_and_run(self, ready: ReadyCall) -> None:
         tool = ready.tool
         if self._closed or is_cancelled():
             return
@@ -256,9 +260,9 @@ class ToolsPass(Generic[PauseT]):
             # A decision from elsewhere was merged since the triage.
             return
         inner = tool.inner
-        if not await self._start(ready):
+        if not await self._record_start(ready):
             return
-        if self._heard:
+        if self._deliver_events:
             self._mailbox.put(ToolStarted(tool))
         context = ToolContext(
             tool.id,
@@ -266,7 +270,7 @@ class ToolsPass(Generic[PauseT]):
             tool.idempotency_key,
             self._checkpoint.messages.contents,
             self._checkpoint.id,
-            self._reporter(tool),
+            self._create_reporter(tool),
             inner,
         )
         lost = model_texts.CANCELLED_BEFORE_START
@@ -275,7 +279,7 @@ class ToolsPass(Generic[PauseT]):
                 # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
                 await checkpoint_if_cancelled()
             lost = model_texts.CANCELLED_WHILE_RUNNING
-            error = await self._observed(ready, context)
+            error = await self._run_body_observed(ready, context)
         except BaseException:
             # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
             if not ready.definition.idempotent and isinstance(tool.status, Running):
@@ -283,13 +287,13 @@ class ToolsPass(Generic[PauseT]):
                 await self._checkpoint.write_tool(tool)
             raise
         await self._checkpoint.write_tool(tool)
-        if tool.resolved and self._heard:
+        if tool.resolved and self._deliver_events:
             self._mailbox.put(ToolResult(tool))
         if error is not None:
             raise error
 
-    async def _start(self, ready: Ready) -> bool:
-        """Say, durably, that the body is about to start. Not where somebody has decided otherwise meanwhile."""
+    async def _record_start(self, ready: ReadyCall) -> bool:
+        """Make durable that the body is about to start. Return False if the call was decided elsewhere meanwhile."""
         tool, before = ready.tool, ready.tool.status
         if isinstance(before, Running):
             tool.again(self._plan.settings.now())
@@ -298,48 +302,48 @@ class ToolsPass(Generic[PauseT]):
         try:
             await self._checkpoint.write_tool(tool)
         except ConflictError:
-            if not decided(tool) or (tool.status == before and tool.id in self._checkpoint.refused_calls):
+            if not is_decided(tool) or (tool.status == before and tool.id in self._checkpoint.refused_calls):
                 raise
             self._checkpoint.refused_calls.add(tool.id)
             return False
         return True
 
-    async def _observed(self, ready: Ready, context: ToolContext) -> Exception | None:
-        """Run the body, and let those who watch see it."""
+    async def _run_body_observed(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
+        """Run the body, observed if there are observers."""
         if self._watch is None:
-            return await self._body(ready, context)
-        return await self._watch.tool(ready, context.attempt, partial(self._body, ready, context))
+            return await self._run_body(ready, context)
+        return await self._watch.tool(ready, context.attempt, partial(self._run_body, ready, context))
 
-    async def _body(self, ready: Ready, context: ToolContext) -> Exception | None:
-        """Run the body under its timeout, and move the tool on by what comes of it. Returns what the run must raise."""
+    async def _run_body(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
+        """Run the body under its timeout and record the outcome. Return the error that the run must raise."""
         tool, definition = ready.tool, ready.definition
         timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
         value: object = None
         try:
             if timeout is None:
-                value = await self._invoke(ready, context)
+                value = await self._call_tool(ready, context)
             else:
                 with anyio.move_on_after(timeout) as scope:
-                    value = await self._invoke(ready, context)
+                    value = await self._call_tool(ready, context)
                 if scope.cancelled_caught:
                     ready.raised = TimeoutError()
-                    _fail(tool, model_texts.timed_out(tool.name, timeout))
+                    _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
                     return None
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             ready.raised = error
-            _fail(tool, model_texts.raised(error))
+            _fail_unresolved(tool, model_texts.raised(error))
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
             return value.prefixed(tool.id)
         if isinstance(value, InnerPause):
             # The scope that owns the tool has this pause in its type; through `run()` it came as an object.
-            self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType]
+            self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
             return None
-        self._complete(tool, definition, value)
+        self._record_result(tool, definition, value)
         return None
 
-    async def _invoke(self, ready: Ready, context: ToolContext) -> object:
+    async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
         run = partial(ready.definition.run, ready.arguments, context)
         try:
             value = await call_in_thread(run) if ready.definition.blocking else run()
@@ -349,7 +353,7 @@ class ToolsPass(Generic[PauseT]):
                 raise
             raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
 
-    def _complete(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
+    def _record_result(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
         if tool.resolved:
             # Somebody has said meanwhile what became of it.
             return
@@ -359,40 +363,40 @@ class ToolsPass(Generic[PauseT]):
         except Exception as error:  # noqa: BLE001 - what a tool returns may be anything, too
             tool.fail(model_texts.invalid_result(tool.name, error))
 
-    def _suspend(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
+    def _record_pause(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
         tool.suspend(paused.messages)
-        self._inner[tool.id] = paused.pause.prefixed(tool.id)
+        self._inner_pauses[tool.id] = paused.pause.prefixed(tool.id)
 
-    def _reporter(self, tool: Tool) -> Callable[[object], None]:
-        token, home = self._home
+    def _create_reporter(self, tool: Tool) -> Callable[[object], None]:
+        token, home = self._loop_and_thread
 
         def report(value: object) -> None:
             if threading.get_ident() == home:
-                self._hear(tool, value)
+                self._receive_report(tool, value)
             else:
-                wake(token, partial(self._hear, tool, value))
+                call_in_loop(token, partial(self._receive_report, tool, value))
 
         return report
 
-    def _hear(self, tool: Tool, value: object) -> None:
+    def _receive_report(self, tool: Tool, value: object) -> None:
         if isinstance(value, InnerUsage):
             self.usage += value.usage
         elif isinstance(tool.status, Running):
             # What an abandoned thread says after that is as late as its result.
-            self._mailbox.put(_told(tool, value))
+            self._mailbox.put(_progress_event(tool, value))
 
 
-def _same(one: Context, other: Context) -> bool:
-    """Whether a context has what it had, and nothing more. Objects that are equal may still be two."""
+def _same_context(one: Context, other: Context) -> bool:
+    """Return whether two contexts have the same values, by identity."""
     return len(one) == len(other) and all(map(is_, one.values(), other.values()))
 
 
-def _fail(tool: Tool, error: str) -> None:
+def _fail_unresolved(tool: Tool, error: str) -> None:
     if not tool.resolved:
         tool.fail(error)
 
 
-def _told(tool: Tool, value: object) -> ProgressEvent:
+def _progress_event(tool: Tool, value: object) -> ProgressEvent:
     if not isinstance(value, InnerEvent):
         return ToolProgress(tool, value)
     inner = value.event
