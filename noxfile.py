@@ -44,7 +44,7 @@ IN_BETWEEN = ("packages/chat-core/tests", "packages/chat-testing/tests", "packag
 """What runs on the Pythons between the oldest and the newest one, as far as it exists."""
 ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--trace", "--collect-only", "--co")
 """Options of pytest that pytest-xdist does not work with, or that set up its processes themselves."""
-THOROUGH = ("tests/crash", "tests/wire", "packages", "transports")
+THOROUGH = ("tests/crash", "tests/bench", "packages", "transports")
 """Where tests are that run a sample of their cases unless CHAT_THOROUGH is set."""
 
 # Tests start hundreds of processes: without compiled modules each one compiles pydantic and this library again.

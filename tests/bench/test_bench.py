@@ -276,6 +276,7 @@ def test_what_a_process_said_last_is_told_where_it_ends() -> None:
         process.ask()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["call", "loop", "big", "deltas2000"])
 def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(name: str) -> None:
     page = ROOT / "docs" / "performance.md"

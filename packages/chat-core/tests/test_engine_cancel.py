@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("durable", [False, True], ids=["plain", "durable"])
 
 
+@pytest.mark.sampled(6)
 @BOTH
 @WAYS
 @pytest.mark.parametrize("resumed", [False, True], ids=["first", "resumed"])
@@ -46,6 +47,7 @@ async def test_a_run_may_be_cancelled_at_any_suspension(*, durable: bool, stream
     assert suspension > 4
 
 
+@pytest.mark.sampled(6)
 @BOTH
 @WAYS
 @pytest.mark.parametrize("resumed", [False, True], ids=["first", "resumed"])

@@ -94,6 +94,7 @@ async def leave_by_an_error(stream: EventStream, events: int) -> None:
 WAYS = [leave_by_returning, leave_a_batch, leave_by_an_error]
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("events", range(1, EVENTS + 1))
