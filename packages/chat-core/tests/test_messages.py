@@ -168,7 +168,7 @@ def test_looking_for_what_waits_does_not_grow_with_the_history() -> None:
         done.start()
         done.complete(number)
     assert messages.pending() == []
-    assert messages._open == {}  # pyright: ignore[reportPrivateUsage] - what the search goes through
+    assert messages._unresolved == {}  # pyright: ignore[reportPrivateUsage] - what the search goes through
 
 
 # --- Finding -----------------------------------------------------------------------------------------------------
@@ -336,3 +336,36 @@ def test_what_can_no_longer_change_is_encoded_once_and_what_can_is_encoded_anew(
     assert asked == ["a", "b", "tools", "c", "tools"]
     assert messages.encoded("other key", encoders) == b"a,b,done,c"
     assert Messages().encoded("key", encoders) == b""
+
+
+# --- Elsewhere -----------------------------------------------------------------------------------------------------
+
+
+def _calls(*ids: str) -> Messages:
+    messages = Messages.from_user("pay")
+    messages.append("model", Turn([Tool(FunctionCall("transfer"), id=id) for id in ids]))  # noqa: A001
+    return messages
+
+
+def test_a_call_that_a_store_says_was_never_resolved_is_pending_again_in_its_place() -> None:
+    messages = _calls("a", "b", "c")
+    messages.tool("b").reject("no")
+    assert [tool.id for tool in messages.pending()] == ["a", "c"]
+
+    messages.adopt(["b"], Tool(FunctionCall("transfer"), id="b"))
+
+    assert [tool.id for tool in messages.pending()] == ["a", "b", "c"]
+
+
+def test_the_state_of_a_call_inside_a_chat_is_adopted_by_its_path() -> None:
+    messages, inner = _calls("ask"), _calls("a", "b")
+    messages.tool("ask").start()
+    messages.tool("ask").suspend(inner)
+    inner.tool("a").reject("no")
+    assert [tool.id for tool in inner.pending()] == ["b"]
+
+    messages.adopt(("ask", "a"), Tool(FunctionCall("transfer"), id="a"))
+
+    assert [tool.id for tool in inner.pending()] == ["a", "b"]
+    with pytest.raises(KeyError, match="no tool with id 'x'"):
+        messages.adopt(("ask", "x"), Tool(FunctionCall("transfer"), id="x"))

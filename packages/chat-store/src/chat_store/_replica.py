@@ -292,21 +292,21 @@ class Replica:
         """Adopt a state from the log, unless the tool was changed here: then the next write raises."""
         mine = self._find(path)
         if mine is not None and (ToolRevision.of(mine) == self._revision_at(path) or mine == tool):
-            self._adopt(mine, path, tool)
+            self._adopt(path, tool)
 
     def _restore_tools(self, stale: StaleToolError) -> None:
         for path, tool in stale.tools:
             mine = self._find(path)
             if mine is not None:
-                self._adopt(mine, path, tool)
+                self._adopt(path, tool)
 
     def _restore_stored(self, path: ToolPath) -> None:
         stored, mine = self._log.state.find(path), self._find(path)
         if stored is not None and mine is not None:
-            self._adopt(mine, path, copy_tool(stored))
+            self._adopt(path, copy_tool(stored))
 
-    def _adopt(self, mine: Tool, path: ToolPath, tool: Tool) -> None:
-        mine.adopt(tool)
+    def _adopt(self, path: ToolPath, tool: Tool) -> None:
+        self._messages.adopt(path, tool)
         self._set_revision(path, ToolRevision.of(tool))
 
     def _find(self, path: ToolPath) -> Tool | None:

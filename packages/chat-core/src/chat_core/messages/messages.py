@@ -16,7 +16,7 @@ from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Role, Turn
 from chat_core.messages.parts import Extra, File, Part, Text
 from chat_core.messages.status import TRANSITIONS, ToolEvent
-from chat_core.messages.tool import Tool, mint
+from chat_core.messages.tool import Tool, new_tool_id
 from chat_core.usage import Usage
 
 
@@ -28,16 +28,25 @@ class Messages:
     was pushed. Two tools never share an id: one that is repeated is minted anew, and the provider's stays beside it.
     """
 
-    __slots__ = ("_busy", "_contents", "_joined", "_open", "_reopened", "_shown", "_tools", "_turns", "_usage", "extra")
+    __slots__ = (
+        "_busy",
+        "_contents",
+        "_contents_tuple",
+        "_joined",
+        "_tools",
+        "_turns",
+        "_unresolved",
+        "_usage",
+        "extra",
+    )
 
     def __init__(self, contents: Iterable[Content] = (), *, extra: Extra = None) -> None:
         self._contents: list[Content] = []
-        self._shown: tuple[Content, ...] = ()
+        self._contents_tuple: tuple[Content, ...] = ()
         self._turns: list[tuple[Role, Turn]] = []
         self._joined: dict[Hashable, tuple[bytes, int]] = {}
         self._tools: dict[str, Tool] = {}
-        self._open: dict[str, Tool] = {}
-        self._reopened = Tool.reopened
+        self._unresolved: dict[str, Tool] = {}
         self._usage = Usage()
         self._busy = False
         self.extra = extra
@@ -102,7 +111,7 @@ class Messages:
                 msg = f"tool {tool.id!r} is in these messages already: a turn with tools cannot stand in them twice"
                 raise UsageError(msg)
         for tool in tools:
-            self._adopt(tool)
+            self._register_tool(tool)
         if turn.metadata is not None:
             self._usage += turn.metadata.usage
         self._turns.append((role, turn))
@@ -120,20 +129,20 @@ class Messages:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
 
-    def _take(self, contents: list[Content]) -> None:
+    def _set_contents(self, contents: list[Content]) -> None:
         # What `_extend()` comes to where nothing is to be merged, copied or minted.
         self._contents = contents
         self._turns = [(content.role, turn) for content in contents for turn in content.turns]
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
-        self._open = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
+        self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
         self._usage = sum([turn.metadata.usage for _, turn in self._turns if turn.metadata is not None], Usage())
 
-    def _adopt(self, tool: Tool) -> None:
+    def _register_tool(self, tool: Tool) -> None:
         while tool.id in self._tools:
-            tool.id = mint()
+            tool.id = new_tool_id()
         self._tools[tool.id] = tool
         if not tool.resolved:
-            self._open[tool.id] = tool
+            self._unresolved[tool.id] = tool
 
     def encoded(self, key: Hashable, encoders: Mapping[Role, Callable[[Turn], bytes]]) -> bytes:
         """Every turn, encoded by its role's encoder and joined by commas: what a codec sends of the conversation.
@@ -172,15 +181,17 @@ class Messages:
         return f"Messages({self._contents!r})"
 
     def __str__(self) -> str:
-        return "\n".join([f"{content.role}: {_shown(part)}" for content in self._contents for part in content.parts])
+        return "\n".join(
+            [f"{content.role}: {_describe_part(part)}" for content in self._contents for part in content.parts]
+        )
 
     @property
     def contents(self) -> Sequence[Content]:
         """The contents, oldest first."""
         # Every call of a tool is shown them, and they may be thousands: one tuple serves until there is one more.
-        if len(self._shown) != len(self._contents):
-            self._shown = tuple(self._contents)
-        return self._shown
+        if len(self._contents_tuple) != len(self._contents):
+            self._contents_tuple = tuple(self._contents)
+        return self._contents_tuple
 
     @property
     def last(self) -> Content | None:
@@ -213,16 +224,29 @@ class Messages:
 
     def pending(self) -> list[Tool]:
         """Every tool that is not resolved, anywhere in the history, oldest first."""
-        if self._reopened != Tool.reopened:
-            self._reopened = Tool.reopened
-            self._open = dict(self._tools)
         waiting: list[Tool] = []
-        for id, tool in [*self._open.items()]:  # noqa: A001
+        for id, tool in [*self._unresolved.items()]:  # noqa: A001
             if tool.resolved:
-                del self._open[id]
+                del self._unresolved[id]
             else:
                 waiting.append(tool)
         return waiting
+
+    def adopt(self, path: Sequence[str], tool: Tool, /) -> None:
+        """Take over the state that the tool at `path` has in a store, which may be an earlier one.
+
+        Raises:
+            KeyError: there is no tool at this path.
+        """
+        first, *rest = path
+        mine = self.tool(first, *rest)
+        inner = self.tool(first).inner
+        if rest and inner is not None:
+            inner.adopt(rest, tool)
+            return
+        mine.adopt(tool)
+        if not mine.resolved and mine.id not in self._unresolved:
+            self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
 
     def cancel_pending(self, reason: str | None = None, *, by: str | None = None) -> list[Tool]:
         """Reject everything that waits, so that the conversation can go on without it.
@@ -288,21 +312,21 @@ class Messages:
             InvalidDocumentError: it is not one; the error says where.
             NewerVersionError: it was written by a later version of this library.
         """
-        return read(document, Messages._of_stored)
+        return read(document, Messages._from_stored)
 
     @staticmethod
-    def _of_stored(contents: Iterable[Content], *, extra: Extra) -> Messages:
+    def _from_stored(contents: Iterable[Content], *, extra: Extra) -> Messages:
         # `Messages(contents, extra=extra)`, of contents that nobody else has and in which no id is repeated.
         found = [*contents]
         roles = [content.role for content in found]
         if any(map(eq, roles, roles[1:])) or not all(content.turns for content in found):
             return Messages(found, extra=extra)
         messages = Messages(extra=extra)
-        messages._take(found)
+        messages._set_contents(found)
         return messages
 
 
-def _shown(part: Part) -> str:
+def _describe_part(part: Part) -> str:
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Tool):

@@ -1,7 +1,7 @@
 """A tool call and its life, in one part: the call as the model wrote it, and what has become of it.
 
-The life is the table in `status.py`. Every method that changes the status goes through `Tool._move`, which looks the
-event up there and raises `IllegalTransitionError` before it touches anything.
+The life is the table in `status.py`. Every method that changes the status goes through `Tool._transition`, which looks
+the event up there and raises `IllegalTransitionError` before it touches anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, final
+from typing import TYPE_CHECKING, Literal, Self, cast, final
 
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from chat_core.messages.parts import Extra, File, Opaque
     from chat_core.tools.context import CallContext
 
-FINAL = (Completed, Failed, Rejected)
-_STARTED = (Running, Suspended, Interrupted)
+FINAL_STATUSES = (Completed, Failed, Rejected)
+_STARTED_STATUSES = (Running, Suspended, Interrupted)
 
 
 @final
@@ -113,9 +113,6 @@ class Tool:
         revision: how many transitions it has made.
     """
 
-    reopened: ClassVar[int] = 0
-    """How many tools have become unresolved again: those that a store said were never resolved, but here."""
-
     __slots__ = (
         "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key", "revision",
         "status",
@@ -137,14 +134,14 @@ class Tool:
         extra: Extra = None,
     ) -> None:
         self.call = call
-        self.id = id or call_id or mint()
+        self.id = id or call_id or new_tool_id()
         self.call_id = call_id
         self.status: ToolStatus = status or Pending()
         self.canonical = canonical
         self.edited = edited
         self.decisions = decisions
         self.idempotency_key = idempotency_key
-        self.attempts = max(attempts, status.attempt) if isinstance(status, _STARTED) else attempts
+        self.attempts = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
         self.revision = revision
         self.extra = extra
 
@@ -174,12 +171,12 @@ class Tool:
     @property
     def resolved(self) -> bool:
         """Whether its life is over, so that it may reach the wire."""
-        return isinstance(self.status, FINAL)
+        return isinstance(self.status, FINAL_STATUSES)
 
     @property
     def inner(self) -> Messages | None:
         """The conversation of the chat that this tool is, from its first pause until it ends."""
-        return self.status.inner if isinstance(self.status, _STARTED) else None
+        return self.status.inner if isinstance(self.status, _STARTED_STATUSES) else None
 
     @property
     def failed(self) -> bool:
@@ -202,11 +199,11 @@ class Tool:
             case Rejected() as status:
                 return model_texts.rejection(status.source, status.reason)
             case status:
-                msg = f"tool {self.id!r} is {_name(status)} and has no result yet"
+                msg = f"tool {self.id!r} is {_status_name(status)} and has no result yet"
                 raise IllegalTransitionError(msg)
 
     def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
-        if self.edited is None or _same(dict(self.edited), dict(self.call.arguments)):
+        if self.edited is None or _equal_as_json(dict(self.edited), dict(self.call.arguments)):
             return ""
         return model_texts.edit_note(outcome, dumps(dict(self.edited)))
 
@@ -233,16 +230,16 @@ class Tool:
             IllegalTransitionError: it does not wait (any more), or its approval has expired.
             UsageError: `arguments` are not a JSON object.
         """
-        at = _moment(at)
+        at = _now_or_aware(at)
         status = self.status
         if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
             msg = f"tool {self.id!r} cannot be approved: the approval expired at {status.expires_at.isoformat()}"
             raise IllegalTransitionError(msg)
         edited = None if arguments is None else _json_object(arguments)
-        self._move(ToolEvent.APPROVE, lambda old: Approved(_terms(old)))
+        self._transition(ToolEvent.APPROVE, lambda old: Approved(_expires_at(old)))
         if edited is not None:
             self.edited = edited
-        self._decided("approve", by, at, note, edited)
+        self._record_decision("approve", by, at, note, edited)
 
     def reject(
         self,
@@ -257,9 +254,9 @@ class Tool:
         Raises:
             IllegalTransitionError: it has started already, or is over.
         """
-        at = _moment(at)
-        self._move(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
-        self._decided("reject", by, at, note)
+        at = _now_or_aware(at)
+        self._transition(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
+        self._record_decision("reject", by, at, note)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None, at: datetime | None = None) -> None:
         """Give the call up, whatever it waits for; written as a rejection.
@@ -267,9 +264,9 @@ class Tool:
         Raises:
             IllegalTransitionError: it runs now, or is over.
         """
-        at = _moment(at)
-        self._move(ToolEvent.CANCEL, lambda _: Rejected(reason, "cancelled"))
-        self._decided("cancel", by, at, None)
+        at = _now_or_aware(at)
+        self._transition(ToolEvent.CANCEL, lambda _: Rejected(reason, "cancelled"))
+        self._record_decision("cancel", by, at, None)
 
     def retry(self, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Let an interrupted call run again, knowing that it may have taken effect.
@@ -277,9 +274,9 @@ class Tool:
         Raises:
             IllegalTransitionError: it is not `Interrupted`.
         """
-        at = _moment(at)
-        self._move(ToolEvent.RETRY, lambda _: Approved())
-        self._decided("retry", by, at, note)
+        at = _now_or_aware(at)
+        self._transition(ToolEvent.RETRY, lambda _: Approved())
+        self._record_decision("retry", by, at, note)
 
     def complete(
         self,
@@ -299,9 +296,9 @@ class Tool:
         _require_zone(at)
         value = _json_copy(result, "a tool's result")
         interrupted = isinstance(self.status, Interrupted)
-        self._move(ToolEvent.COMPLETE, lambda _: Completed(value, files))
+        self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files))
         if interrupted or by is not None:
-            self._decided("complete", by, _moment(at), note)
+            self._record_decision("complete", by, _now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Record that the call failed, in words that the model can act on.
@@ -311,9 +308,9 @@ class Tool:
         """
         _require_zone(at)
         interrupted = isinstance(self.status, Interrupted)
-        self._move(ToolEvent.FAIL, lambda _: Failed(error))
+        self._transition(ToolEvent.FAIL, lambda _: Failed(error))
         if interrupted or by is not None:
-            self._decided("fail", by, _moment(at), note)
+            self._record_decision("fail", by, _now_or_aware(at), note)
 
     # --- What the loop does ----------------------------------------------------------------------------
 
@@ -325,28 +322,32 @@ class Tool:
         `canonical` are the validated arguments: what is shown to the person, and what runs.
         """
         _require_zone(expires_at)
-        self._move(
+        self._transition(
             ToolEvent.AWAIT_APPROVAL,
-            lambda old: old if _waits(old) else Pending("approval", expires_at, None, _error_of(old)),
+            lambda old: old if _is_waiting(old) else Pending("approval", expires_at, None, _error_of(old)),
         )
-        self._keep(canonical)
+        self._set_canonical(canonical)
 
     def schedule(self, at: datetime, *, canonical: Mapping[str, object] | None = None) -> None:
         """Begin to wait for a time. The terms of a wait that has begun stay as they are; `canonical` as above."""
         _require_zone(at)
-        self._move(
-            ToolEvent.SCHEDULE, lambda old: old if _waits(old) else Pending("schedule", None, at, _error_of(old))
+        self._transition(
+            ToolEvent.SCHEDULE, lambda old: old if _is_waiting(old) else Pending("schedule", None, at, _error_of(old))
         )
-        self._keep(canonical)
+        self._set_canonical(canonical)
 
-    def _keep(self, canonical: Mapping[str, object] | None) -> None:
-        if canonical is not None and self.canonical is None and not _same(dict(canonical), dict(self.call.arguments)):
+    def _set_canonical(self, canonical: Mapping[str, object] | None) -> None:
+        if (
+            canonical is not None
+            and self.canonical is None
+            and not _equal_as_json(dict(canonical), dict(self.call.arguments))
+        ):
             self.canonical = _json_object(canonical)
 
     def refuse(self, reason: str, source: Literal["policy", "expiry"] = "policy") -> None:
         """Record that the policy refused the call, or that its approval came too late."""
         event = ToolEvent.EXPIRE if source == "expiry" else ToolEvent.REJECT
-        self._move(event, lambda _: Rejected(reason, source))
+        self._transition(event, lambda _: Rejected(reason, source))
 
     def reconsider(self, error: str | None = None) -> None:
         """Take an approval back. With an `error` a person must look again, at the edit that was not accepted.
@@ -354,25 +355,25 @@ class Tool:
         The edit stays: what the person is shown is what an approval without another one would run. So do the terms of
         the wait. Without an `error` nothing has looked at the call yet, and the policy decides anew.
         """
-        self._move(
+        self._transition(
             ToolEvent.RECONSIDER,
-            lambda old: Pending("approval", _terms(old), error=error) if error is not None else Pending(),
+            lambda old: Pending("approval", _expires_at(old), error=error) if error is not None else Pending(),
         )
 
     def start(self, at: datetime | None = None) -> Running:
         """Say that its body is about to start: a new attempt, or, of a chat that waited, the same one going on."""
-        at = _moment(at)
+        at = _now_or_aware(at)
         goes_on = isinstance(self.status, Suspended)
-        return self._run(ToolEvent.START, self.attempts if goes_on else self.attempts + 1, at)
+        return self._begin_attempt(ToolEvent.START, self.attempts if goes_on else self.attempts + 1, at)
 
     def again(self, at: datetime | None = None) -> Running:
         """Start the next attempt of an idempotent call that was interrupted, with the same idempotency key."""
-        return self._run(ToolEvent.AGAIN, self.attempts + 1, _moment(at))
+        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, _now_or_aware(at))
 
-    def _run(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
+    def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
         drawn = os.urandom(32).hex()
         running = Running(drawn[:32], attempt, at, self.inner)
-        self._move(event, lambda _: running)
+        self._transition(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
             self.idempotency_key = drawn[32:]
@@ -380,7 +381,7 @@ class Tool:
 
     def lost(self, reason: str) -> None:
         """Say that its process went away, or that it was cancelled in the middle: nobody knows what became of it."""
-        self._move(
+        self._transition(
             ToolEvent.LOST,
             lambda old: (
                 Interrupted(old.attempt_id, old.attempt, reason, old.inner) if isinstance(old, Running) else old
@@ -389,23 +390,23 @@ class Tool:
 
     def suspend(self, inner: Messages) -> None:
         """Say that the chat that this tool is has paused; `inner` is its conversation."""
-        self._move(
+        self._transition(
             ToolEvent.SUSPEND,
             lambda old: Suspended(inner, old.attempt_id, old.attempt) if isinstance(old, Running) else old,
         )
 
     # --- Below -------------------------------------------------------------------------------------------
 
-    def _move(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
+    def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
         if event not in TRANSITIONS[type(self.status)]:
             allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
-            msg = f"tool {self.id!r} is {_name(self.status)} and cannot {event.value}; it can: {allowed}"
+            msg = f"tool {self.id!r} is {_status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
         old, self.status = self.status, to(self.status)
         if self.status is not old:
             self.revision += 1
 
-    def _decided(
+    def _record_decision(
         self,
         action: DecisionAction,
         by: str | None,
@@ -416,9 +417,7 @@ class Tool:
         self.decisions = (*self.decisions, Decision(action, by, at, note, arguments))
 
     def adopt(self, other: Tool) -> None:
-        """Take over the state that the same tool has elsewhere: what a store merged forward."""
-        if self.resolved and not other.resolved:
-            Tool.reopened += 1
+        """Take over the state of the same tool elsewhere. For a tool in messages, call `Messages.adopt()`."""
         self.status = other.status
         self.canonical = other.canonical
         self.edited = other.edited
@@ -429,20 +428,20 @@ class Tool:
         self.extra = other.extra
 
 
-def mint() -> str:
+def new_tool_id() -> str:
     """A new id for a tool."""
     return f"tool_{os.urandom(8).hex()}"
 
 
-def _name(status: ToolStatus) -> str:
+def _status_name(status: ToolStatus) -> str:
     return type(status).__name__
 
 
-def _waits(status: ToolStatus) -> bool:
+def _is_waiting(status: ToolStatus) -> bool:
     return isinstance(status, Pending) and status.kind is not None
 
 
-def _terms(status: ToolStatus) -> datetime | None:
+def _expires_at(status: ToolStatus) -> datetime | None:
     return status.expires_at if isinstance(status, (Pending, Approved)) else None
 
 
@@ -450,7 +449,7 @@ def _error_of(status: ToolStatus) -> str | None:
     return status.error if isinstance(status, Pending) else None
 
 
-def _moment(at: datetime | None) -> datetime:
+def _now_or_aware(at: datetime | None) -> datetime:
     if at is None:
         return datetime.now(UTC)
     _require_zone(at)
@@ -463,7 +462,7 @@ def _require_zone(at: datetime | None) -> None:
         raise UsageError(msg)
 
 
-def _same(one: object, other: object) -> bool:
+def _equal_as_json(one: object, other: object) -> bool:
     # As JSON: Python's 1, 1.0 and True are equal, and JSON's are not.
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 

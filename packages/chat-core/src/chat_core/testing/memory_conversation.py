@@ -126,12 +126,12 @@ class MemoryConversation:
         """
         self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
         resting = self.resting()
+        copied = codec.copy_tool(tool, Messages)
         try:
-            stored = resting.tool(*path)
+            resting.adopt(path, copied)
         except KeyError:
             msg = f"write_tool() needs a tool of a durable turn; write_turn() comes before it for {tool.id!r}"
             raise UsageError(msg) from None
-        stored.adopt(codec.tool_from_dict(codec.tool_to_dict(tool), Messages))
         self._store(resting)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
