@@ -7,25 +7,23 @@ ended when `message_stop` has come, and not before: a gateway's `[DONE]` says no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, final
 
-from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedError
+from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.events import TextDelta
-from chat_core.json import loads, parse
+from chat_core.json import loads
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
-from chat_core.usage import Metadata, Usage
+from chat_core.usage import Metadata
+from chat_core.wire.event_decoder import EventDecoder, lost_calls
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object, require_text
-from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
 from chat_claude.errors import error_from_object, find_error
 from chat_claude.parts import REFUSAL, UNKNOWN, declined_call
 from chat_claude.usage import extra_usage_fields, merge_usage, read_usage
-
-ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 STOP: Final = "message_stop"
 STOP_BYTES: Final = b"message_stop"
@@ -74,24 +72,21 @@ def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Tur
         InvalidResponseError: it is none.
         ProviderError: the body says that the server failed.
     """
-    decoder = StreamDecoder(provider, output_tool=output_tool)
-    decoder.read(body)
-    return decoder.close()
+    return StreamDecoder(provider, output_tool=output_tool).read(body)
 
 
 @final
-class StreamDecoder:
-    """Reads one answer, event by event.
+class StreamDecoder(EventDecoder):
+    """The decoder of one response.
 
-    What came before a failure is delivered before the failure is: `feed()` raises at once only if it has nothing to
-    return, else the failure waits in `failure`, and the next `feed()` or `close()` raises it.
+    Args:
+        provider: the provider's name.
+        output_tool: the tool whose arguments are the structured output, if there is one.
     """
 
     __slots__ = (
         "_blocks",
-        "_bytes",
         "_calls",
-        "_data",
         "_declined",
         "_extra",
         "_finish",
@@ -100,79 +95,31 @@ class StreamDecoder:
         "_model",
         "_open",
         "_output_tool",
-        "_provider",
         "_seen",
-        "_surrogates",
         "_usage",
-        "done",
-        "failure",
-    )  # fmt: skip
+    )
+
+    TERMINATOR = "`message_stop`"
 
     def __init__(self, provider: str, *, output_tool: str | None = None) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._output_tool = output_tool
         self._blocks: list[Block] = []
         self._open: dict[Any, Block] = {}
         self._held: list[TextBlock] = []
         self._calls = 0
         self._declined = 0
-        self._bytes = 0
-        self._data = b""
-        self._surrogates = SurrogateBuffer()
         self._seen = False
         self._id: str | None = None
         self._model: str | None = None
         self._finish: str | None = None
         self._usage: Json = {}
         self._extra: Json = {}
-        self.done = False
-        self.failure: ChatError | None = None
 
-    def feed(self, events: Iterable[Event]) -> list[Delta]:
-        """Take the events that came together, and return what they say to a listener. What follows the end is ignored.
-
-        Raises:
-            ChatError: the server says that it failed.
-            InvalidResponseError: an event is not what the protocol promises.
-        """
-        if self.failure is not None:
-            raise self.failure
-        out: list[Delta] = []
-        if self.done:
-            return out
+    def parse_irregular(self, event: Event) -> object:
+        """Parse data that the fast parser rejects. Skip keepalives, `[DONE]`, and unknown events that are not JSON."""
         try:
-            self._read(events, out)
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error, self._data)
-        if self.failure is not None and not out:
-            raise self.failure
-        return out
-
-    def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        surrogates = self._surrogates
-        for event in events:
-            self._data = data = event.data
-            self._bytes += len(data)
-            if event.type in SILENT:
-                continue
-            try:
-                chunk: Any = parse(data)
-            except ValueError:
-                chunk = self._odd(event)
-            else:
-                if surrogates.held:
-                    chunk = surrogates.feed(chunk)
-            if chunk.__class__ is dict:
-                self._take(chunk, event.type, out)
-                if self.done:
-                    return
-            elif event.type == "error":
-                raise error_from_object(chunk, self._provider)
-
-    def _odd(self, event: Event) -> object:
-        """What the fast parser refuses: JSON with half a character in it, a `[DONE]`, nothing at all, or words."""
-        try:
-            return self._surrogates.feed(loads(event.data))
+            return super().parse_irregular(event)
         except ValueError:
             bare = event.data.strip()
             if bare in {b"", DONE}:
@@ -183,8 +130,14 @@ class StreamDecoder:
                 raise
             return None
 
-    def _take(self, chunk: Any, event: str, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take one event. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
+    def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
+        """Take one event. Only an error may be something else than an object."""
+        if name in SILENT:
+            return
+        if chunk.__class__ is not dict:
+            if name == "error":
+                raise error_from_object(chunk, self.provider)
+            return
         kind = chunk.get("type")
         if kind == "content_block_delta":
             delta = chunk.get("delta")
@@ -198,10 +151,10 @@ class StreamDecoder:
         handler = EVENTS.get(kind)
         if handler is not None:
             handler(self, chunk, out)
-        elif kind is None and event in NAMED:
-            self._take({**chunk, "type": event}, event, out)
-        elif (said := find_error(chunk, event)) is not None:
-            raise error_from_object(said, self._provider)
+        elif kind is None and name in NAMED:
+            self.take({**chunk, "type": name}, name, out)
+        elif (said := find_error(chunk, name)) is not None:
+            raise error_from_object(said, self.provider)
 
     # --- Events ------------------------------------------------------------------------------------------------
 
@@ -238,7 +191,7 @@ class StreamDecoder:
 
     def error(self, chunk: Json, _out: list[Delta]) -> None:
         """The server failed."""
-        raise error_from_object(chunk, self._provider)
+        raise error_from_object(chunk, self.provider)
 
     def _message(self, message: Json, out: list[Delta]) -> None:
         self._seen = True
@@ -306,7 +259,7 @@ class StreamDecoder:
         return any(block.__class__ is OutputBlock for block in self._blocks)
 
     def _parts(self) -> list[Part]:
-        provider = self._provider
+        provider = self.provider
         if not self._has_output:
             return [block.part(provider) for block in self._blocks]
         # What is said beside a structured answer is none of it; it stays where it stood, for Claude alone.
@@ -319,54 +272,36 @@ class StreamDecoder:
 
     # --- The end -----------------------------------------------------------------------------------------------
 
-    def read(self, body: bytes) -> None:
-        """Take a whole answer.
-
-        Raises:
-            ProviderError: the body says that the server failed.
-            InvalidResponseError: it is no answer.
-        """
-        self._bytes = len(body)
-        try:
-            self._take_whole(require_object(loads(body), "the answer"))
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error, body)
-            raise self.failure from error
-
-    def _take_whole(self, message: Json) -> None:
+    def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
+        """Take a whole message."""
+        message = require_object(body, "the answer")
         if (said := find_error(message, "")) is not None:
-            raise error_from_object(said, self._provider)
+            raise error_from_object(said, self.provider)
         if "content" not in message:
             raise WrongShapeError("content", "a list of blocks")
         self._message(message, [])
         self.done = True
 
-    def close(self) -> Turn:
-        """The whole turn.
+    def finish(self) -> Turn:
+        """Return the whole turn.
 
         Raises:
-            ChatError: the failure that waits.
-            StreamTruncatedError: `message_stop` did not come.
-            InvalidResponseError: the stream ended without an answer.
+            StreamTruncatedError: `message_stop` was not received.
+            InvalidResponseError: `message_start` was not received.
         """
-        if self.failure is not None:
-            raise self.failure
         if not self.done:
-            raise self._truncated()
+            raise self.truncated(self._calls)
         if not self._seen:
-            raise self._invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003
-        return self._turn()
+            raise self.invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003
+        return self.partial()
 
     def partial(self) -> Turn:
-        """What has come so far, as a turn."""
-        return self._turn()
-
-    def _turn(self) -> Turn:
+        """Return the turn received so far."""
         parts = self._parts()
         for index, part in enumerate(parts[: self._declined]):
             if isinstance(part, Tool):
                 # No call any more: one would have the model asked again for an answer that is whole.
-                parts[index] = declined_call(part, self._provider)
+                parts[index] = declined_call(part, self.provider)
         tools = [part for part in parts if isinstance(part, Tool)]
         finish: FinishReason = FINISH.get(self._finish, "other") if self._finish is not None else "other"
         if tools and (finish == "stop" or self._finish is None):
@@ -378,40 +313,28 @@ class StreamDecoder:
             for tool in tools:
                 tool.fail(REFUSED)
             if isinstance(words := mapping(self._extra.get("stop_details")).get("explanation"), str):
-                parts.append(ProviderPart(self._provider, REFUSAL, {"refusal": words}))
+                parts.append(ProviderPart(self.provider, REFUSAL, {"refusal": words}))
         extra = self._extra | extra_usage_fields(self._usage)
-        metadata = Metadata(self._provider, self._model, self._id, self._finish, self._spent(), extra)
+        metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
         return Turn(parts, finish_reason=finish if self.done else None, metadata=metadata)
 
-    def _spent(self) -> Usage:
-        return read_usage(self._usage)
+    # --- Errors ------------------------------------------------------------------------------------------------
 
-    # --- What goes wrong ---------------------------------------------------------------------------------------
+    def truncated(self, calls: int = 0) -> StreamTruncatedError:
+        """Return the error for a stream that ended early. Its message has no usage if none was reported."""
+        usage = read_usage(self._usage)
+        msg = (
+            f"{self.provider}: the stream ended after {self.received} bytes without {self.TERMINATOR}"
+            f"{lost_calls(calls)}{f'; usage so far: {usage}' if usage else ''}"
+        )
+        return self.with_partial(StreamTruncatedError(msg))
 
-    def _truncated(self) -> StreamTruncatedError:
-        calls = self._calls
-        lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
-        spent = self._spent()
-        cost = f"; usage so far: {spent}" if spent else ""
-        msg = f"{self._provider}: the stream ended after {self._bytes} bytes without `message_stop`{lost}{cost}"
-        return self._with_partial(StreamTruncatedError(msg))
-
-    def _failed(self, error: Exception, data: bytes) -> ChatError:
-        if isinstance(error, ChatError):
-            return self._with_partial(error)
+    def explain(self, error: Exception) -> ChatError:
+        """Return the error for data that could not be decoded because of `error`."""
         if isinstance(error, WrongShapeError):
-            return self._invalid(str(error), error.path, data)
-        what = f"an event is not JSON: {error}" if isinstance(error, ValueError) else f"an event is misshapen: {error}"
-        return self._invalid(what, "", data)
-
-    def _invalid(self, what: str, path: str, raw: bytes) -> InvalidResponseError:
-        return self._with_partial(InvalidResponseError(f"{self._provider}: {what}", path=path, raw=raw))
-
-    def _with_partial(self, error: ErrorT) -> ErrorT:
-        error.partial = self._turn()
-        error.usage = error.partial.usage
-        error.metadata = error.partial.metadata
-        return error
+            return super().explain(error)
+        fault = "not JSON" if isinstance(error, ValueError) else "misshapen"
+        return self.invalid(f"an event is {fault}: {error}")
 
 
 Handler = Callable[[StreamDecoder, Any, list[Delta]], None]

@@ -10,16 +10,15 @@ are looked at, and a delta that holds nothing but text does not go through the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 
-from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError
+from chat_core.errors import ChatError
 from chat_core.events import TextDelta
-from chat_core.json import loads, parse
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
-from chat_core.usage import Metadata, Usage
+from chat_core.usage import Metadata
+from chat_core.wire.event_decoder import SKIP, EventDecoder
 from chat_core.wire.shapes import (
     WrongShapeError,
     is_list,
@@ -29,13 +28,10 @@ from chat_core.wire.shapes import (
     require_object,
     require_text,
 )
-from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_completions.answer import Answer
 from chat_completions.errors import error_from_finish_reason, error_from_object, find_error
 from chat_completions.usage import read_usage
-
-ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 DONE: Final = b"[DONE]"
 """The data of the event that ends a stream."""
@@ -105,23 +101,20 @@ def decode(body: bytes, provider: str) -> Turn:
         InvalidResponseError: it is none.
         ProviderError: the body says that the server failed.
     """
-    decoder = StreamDecoder(provider, whole=True)
-    decoder.read(body)
-    return decoder.close()
+    return StreamDecoder(provider, whole=True).read(body)
 
 
 @final
-class StreamDecoder:
-    """Reads one answer, event by event.
+class StreamDecoder(EventDecoder):
+    """The decoder of one response.
 
-    What came before a failure is delivered before the failure is: `feed()` raises at once only if it has nothing to
-    return, else the failure waits in `failure`, and the next `feed()` or `close()` raises it.
+    Args:
+        provider: the provider's name.
+        whole: whether the response is one body, not a stream.
     """
 
     __slots__ = (
         "_answer",
-        "_bytes",
-        "_data",
         "_extra",
         "_finish",
         "_flowing",
@@ -131,23 +124,18 @@ class StreamDecoder:
         "_logprobs",
         "_model",
         "_piece",
-        "_provider",
         "_seen",
-        "_surrogates",
         "_texts",
         "_usage",
-        "done",
-        "failure",
     )
 
+    TERMINATOR = "`[DONE]` or a finish reason"
+
     def __init__(self, provider: str, *, whole: bool = False) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._piece = "message" if whole else "delta"
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
-        self._bytes = 0
-        self._data = b""
-        self._surrogates = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether text may come, and nothing stands in its way
         self._seen = False
@@ -158,73 +146,34 @@ class StreamDecoder:
         self._usage: Any = None
         self._logprobs: dict[str, list[Any]] = {}
         self._extra: dict[str, Any] = {}
-        self.done = False
-        self.failure: ChatError | None = None
 
-    def feed(self, events: Iterable[Event]) -> list[Delta]:
-        """Take the events that came together, and return what they say to a listener. What follows `[DONE]` is ignored.
-
-        Raises:
-            ChatError: the server says that it failed.
-            InvalidResponseError: an event is not what the protocol promises.
-        """
-        if self.failure is not None:
-            raise self.failure
-        out: list[Delta] = []
-        if self.done:
-            return out
+    def parse_irregular(self, event: Event) -> object:
+        """Parse data that the fast parser rejects. Skip keepalives and `[DONE]`, which ends the stream."""
+        if is_last(event):
+            self.done = True
+            return SKIP
+        if not event.data.strip():
+            return SKIP
         try:
-            self._read(events, out)
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error, self._data)
-        if self.failure is not None and not out:
-            raise self.failure
-        return out
-
-    def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        surrogates = self._surrogates
-        for event in events:
-            self._data = data = event.data
-            if len(data) < SHORTEST:
-                bare = data.strip()
-                if bare == DONE:
-                    self.done = True
-                    return
-                if not bare:
-                    continue  # a sign of life
-            self._bytes += len(data)
-            try:
-                chunk: Any = parse(data)
-            except ValueError:
-                chunk = self._odd(event)
-            else:
-                if surrogates.held:
-                    chunk = surrogates.feed(chunk)
-            if event.type == "message" or self._known(chunk, event.type):
-                self._take(chunk, event.type, out)
-
-    def _odd(self, event: Event) -> object:
-        """What the fast parser refuses: JSON with half a character in it, or words."""
-        try:
-            return self._surrogates.feed(loads(event.data))
+            return super().parse_irregular(event)
         except ValueError:
             if event.type == "message":
                 raise
             return event.data.decode(errors="replace")
 
-    def _known(self, chunk: object, kind: str) -> bool:
-        """Whether an event that has a name says anything: others than errors may hold what they will."""
-        if is_object(chunk):
-            return True
-        if kind == "error":
-            raise error_from_object(chunk, self._provider)
-        return False
+    def _is_ignored(self, chunk: object, name: str) -> bool:
+        """Return whether to ignore the chunk of a named event: all that are not objects are, except errors."""
+        if name == "error" and not is_object(chunk):
+            raise error_from_object(chunk, self.provider)
+        return not is_object(chunk)
 
-    def _take(self, chunk: Any, kind: str, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take one chunk of a stream. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
+    def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
+        """Take one chunk of a stream."""
+        if name != "message" and self._is_ignored(chunk, name):
+            return
         choices = chunk.get("choices")
         if not choices or not self._headed or "error" in chunk:
-            self._head(chunk, kind)
+            self._head(chunk, name)
         if usage := chunk.get("usage"):
             self._spend(usage)
         self._last = chunk
@@ -252,28 +201,14 @@ class StreamDecoder:
             self._finish = None
         self._flowing = self._finish is None
 
-    def read(self, body: bytes) -> None:
-        """Take a whole answer.
-
-        Raises:
-            ProviderError: the body says that the server failed.
-            InvalidResponseError: it is no answer.
-        """
-        self._bytes = len(body)
-        try:
-            self._take_whole(loads(body))
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error, body)
-        if self.failure is not None:
-            raise self.failure
-
-    def _take_whole(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        self._head(chunk, "")
-        choices = require_list(chunk.get("choices") or [], "choices")
+    def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
+        """Take a whole response."""
+        self._head(body, "")
+        choices = require_list(body.get("choices") or [], "choices")
         if not choices:
             raise WrongShapeError("choices", "a list of at least one choice")
-        self._last = chunk
-        self._usage = chunk.get("usage") or self._usage
+        self._last = body
+        self._usage = body.get("usage") or self._usage
         mine = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
         self._seen = self.done = True
         for position, choice in enumerate(mine):
@@ -286,41 +221,35 @@ class StreamDecoder:
                     self._answer.read(message, [])
             self._end(choice)
 
-    def close(self) -> Turn:
-        """The whole turn.
+    def finish(self) -> Turn:
+        """Return the whole turn.
 
         Raises:
-            ChatError: the failure that waits, or the one that the finish reason tells of.
-            StreamTruncatedError: neither `[DONE]` nor a finish reason came.
-            InvalidResponseError: the stream ended without an answer, or a call in it has no name.
+            ChatError: the response reports a failure, in its finish reason or in `x_groq`.
+            StreamTruncatedError: neither `[DONE]` nor a finish reason was received.
+            InvalidResponseError: the stream ended without a message, or a call in it has no name.
         """
-        if self.failure is not None:
-            raise self.failure
         if not self.done and self._finish is None:
-            raise self._truncated()
+            raise self.truncated(len(self._answer.calls))
         if error := mapping(mapping(self._last).get("x_groq")).get("error"):
-            raise self._with_partial(error_from_object(error, self._provider))
-        if (failure := error_from_finish_reason(self._finish, self._provider)) is not None:
-            raise self._with_partial(failure)
+            raise self.with_partial(error_from_object(error, self.provider))
+        if (failure := error_from_finish_reason(self._finish, self.provider)) is not None:
+            raise self.with_partial(failure)
         if not self._seen:
-            raise self._invalid("the stream ended without an answer in it", "choices", b"")  # noqa: TRY003
+            raise self.invalid("the stream ended without an answer in it", "choices", b"")  # noqa: TRY003
         for index, call in enumerate(self._answer.calls):
             if not call.name:
-                path = f"choices[0].{self._piece}.tool_calls[{index}].function.name"
+                path = self.full_path(f"tool_calls[{index}].function.name")
                 msg = f"{path} is missing"
-                raise self._invalid(msg, path, "".join(call.arguments))
-        return self._turn()
-
-    def partial(self) -> Turn:
-        """What has come so far, as a turn."""
-        return self._turn()
+                raise self.invalid(msg, path, "".join(call.arguments))
+        return self.partial()
 
     # --- Beside the text -------------------------------------------------------------------------------
 
     def _head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
         """Look at the fields beside the choices."""
         if (said := find_error(chunk, kind=kind)) is not None:
-            raise error_from_object(said, self._provider)
+            raise error_from_object(said, self.provider)
         self._id = self._id or require_text(chunk.get("id") or "", "id") or None
         self._model = self._model or require_text(chunk.get("model") or "", "model") or None
         self._headed = bool(self._id and self._model)
@@ -336,7 +265,7 @@ class StreamDecoder:
     def _end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
         """Look at a choice that says more than its piece of the message."""
         if error := choice.get("error"):
-            raise error_from_object(error, self._provider)
+            raise error_from_object(error, self.provider)
         finish = require_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
         if finish and finish.lower() not in UNSAID:
             self._finish = finish
@@ -360,7 +289,8 @@ class StreamDecoder:
 
     # --- What it comes to ------------------------------------------------------------------------------
 
-    def _turn(self) -> Turn:
+    def partial(self) -> Turn:
+        """Return the turn received so far."""
         parts = self._answer.parts()
         has_calls = bool(self._answer.calls)
         finish: FinishReason = FINISH.get(self._finish.lower(), "other") if self._finish is not None else "other"
@@ -373,60 +303,21 @@ class StreamDecoder:
         extra = dict(self._extra)
         if any(self._logprobs.values()):
             extra["logprobs"] = {name: tokens for name, tokens in self._logprobs.items() if tokens}
-        metadata = Metadata(self._provider, self._model, self._id, self._finish, self._spent(), extra)
+        metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
         over = self.done or self._finish is not None
         return Turn(parts, finish_reason=finish if over else None, metadata=metadata)
 
-    def _spent(self) -> Usage:
-        return read_usage(self._usage)
+    # --- Errors ------------------------------------------------------------------------------------------
 
-    # --- What goes wrong --------------------------------------------------------------------------------
+    def full_path(self, path: str) -> str:
+        """Return the path from the root of the response: that of a field of a message begins in the choice."""
+        return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._piece}.{path}"
 
-    def _truncated(self) -> StreamTruncatedError:
-        calls = len(self._answer.calls)
-        lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
-        partial = self.partial()
-        msg = (
-            f"the stream of {self._provider} ended after {self._bytes} bytes without `[DONE]` or a finish reason"
-            f"{lost}; usage so far: {partial.usage}"
-        )
-        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
-
-    def _failed(self, error: Exception, data: bytes) -> ChatError:
-        if isinstance(error, ChatError):
-            return self._with_partial(error)
-        failure = self._misshapen(error, data)
-        failure.__cause__ = error
-        return self._with_partial(failure)
-
-    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponseError | ProviderError:
-        if isinstance(error, WrongShapeError):
-            path = error.path if error.path.startswith(("choices", "id", "model")) else self._path(error.path)
-            return self._invalid(f"{path} is not {error.expected}", path, data)
-        try:
-            chunk = loads(data)
-        except ValueError:
-            return self._invalid("the server's words are not JSON", "", data)
-        if is_list(chunk) and (said := find_error(chunk)) is not None:
-            return error_from_object(said, self._provider)
-        where = wrong_path(chunk, self._piece)
-        if where is None:
-            raise error  # not the server's fault
-        return self._invalid(f"{where or 'the answer'} has a wrong shape", where, data)
-
-    def _path(self, path: str) -> str:
-        return f"choices[0].{self._piece}.{path}"
-
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
-        partial = self.partial()
-        error = InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
-        return self._with_partial(error)
-
-    def _with_partial(self, error: ErrorT) -> ErrorT:
-        error.partial = error.partial or self.partial()
-        error.usage = error.partial.usage
-        error.metadata = error.metadata or error.partial.metadata
-        return error
+    def misread(self, chunk: object) -> ChatError | None:
+        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        if is_list(chunk) and (error := find_error(chunk)) is not None:
+            return error_from_object(error, self.provider)
+        return self.wrong_shape(wrong_path(chunk, self._piece))
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:

@@ -10,24 +10,20 @@ A chunk that holds nothing but text takes a shortcut: it does not go through the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 
-from chat_core.errors import ChatError, ContentFilteredError, InvalidResponseError, ProviderError, StreamTruncatedError
+from chat_core.errors import ChatError, ContentFilteredError
 from chat_core.events import TextDelta
-from chat_core.json import loads, parse
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
-from chat_core.usage import Metadata, Usage
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
-from chat_core.wire.surrogates import SurrogateBuffer
+from chat_core.usage import Metadata
+from chat_core.wire.event_decoder import SKIP, EventDecoder
+from chat_core.wire.shapes import Json, is_list, is_object, require_list, require_object, require_text
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import error_from_object, find_error
 from chat_gemini.usage import read_usage
-
-ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 FIRST: Final = (0, None)
 """The indices of the candidate that is the answer."""
@@ -83,23 +79,20 @@ def decode(body: bytes, provider: str) -> Turn:
         ContentFilteredError: the prompt was blocked.
         ProviderError: the body says that the server failed.
     """
-    decoder = StreamDecoder(provider, whole=True)
-    decoder.read(body)
-    return decoder.close()
+    return StreamDecoder(provider, whole=True).read(body)
 
 
 @final
-class StreamDecoder:
-    """Reads one answer, event by event.
+class StreamDecoder(EventDecoder):
+    """The decoder of one response.
 
-    What came before a failure is delivered before the failure is: `feed()` raises at once only if it has nothing to
-    return, else the failure waits in `failure`, and the next `feed()` or `close()` raises it.
+    Args:
+        provider: the provider's name.
+        whole: whether the response is one body, not a stream.
     """
 
     __slots__ = (
         "_answer",
-        "_bytes",
-        "_data",
         "_extra",
         "_feedback",
         "_finish",
@@ -108,24 +101,19 @@ class StreamDecoder:
         "_id",
         "_last",
         "_model",
-        "_provider",
         "_seen",
-        "_surrogates",
         "_texts",
         "_usage",
         "_whole",
-        "done",
-        "failure",
     )
 
+    TERMINATOR = "a finish reason"
+
     def __init__(self, provider: str, *, whole: bool = False) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._whole = whole
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
-        self._bytes = 0
-        self._data = b""
-        self._surrogates = SurrogateBuffer()
         self._headed = False
         self._flowing = False  # whether a text grows
         self._seen = False
@@ -136,53 +124,18 @@ class StreamDecoder:
         self._feedback: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._extra: dict[str, Any] = {}
-        self.done = False  # for a stream, its body says so
-        self.failure: ChatError | None = None
 
-    def feed(self, events: Iterable[Event]) -> list[Delta]:
-        """Take the events that came together, and return what they say to a listener.
+    def parse_irregular(self, event: Event) -> object:
+        """Parse data that the fast parser rejects. Skip keepalives, and the `[DONE]` of some gateways."""
+        return SKIP if event.data.strip() in (b"", b"[DONE]") else super().parse_irregular(event)
 
-        Raises:
-            ChatError: the server says that it failed.
-            InvalidResponseError: an event is not what the protocol promises.
-        """
-        if self.failure is not None:
-            raise self.failure
-        out: list[Delta] = []
-        try:
-            self._read(events, out)
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError) as error:
-            self.failure = self._failed(error, self._data)
-        if self.failure is not None and not out:
-            raise self.failure
-        return out
-
-    def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        surrogates = self._surrogates
-        for event in events:
-            self._data = data = event.data
-            self._bytes += len(data)
-            try:
-                chunk: Any = parse(data)
-            except ValueError:
-                chunk = self._odd(data)
-            else:
-                if surrogates.held:
-                    chunk = surrogates.feed(chunk)
-            if chunk is not None:
-                self._take(chunk, out)
-
-    def _odd(self, data: bytes) -> object:
-        """What the fast parser refuses; `None` for a sign of life, and for a mark that a gateway ends streams with."""
-        if data.strip() in (b"", b"[DONE]"):
-            return None
-        return self._surrogates.feed(loads(data))
-
-    def _take(self, chunk: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take one chunk. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
+    def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
+        """Take one chunk, or a list of chunks."""
         if chunk.__class__ is list:
             for item in chunk:
-                self._take(item, out)
+                self.take(item, name, out)
+            return
+        if chunk is None:
             return
         candidates = chunk.get("candidates")
         if not candidates or not self._headed or "error" in chunk:
@@ -225,54 +178,32 @@ class StreamDecoder:
             self._finish = None
         self._flowing = not self._whole and self._answer.flowing
 
-    def read(self, body: bytes) -> None:
-        """Take a whole answer.
+    def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
+        """Take a whole response, or a list of chunks. If no candidate has index 0, take the first one."""
+        chunk = body
+        if not is_list(body) or not body:
+            chunk = require_object(body, "the answer")
+            candidates = chunk.get("candidates")
+            if candidates and all(candidate.get("index") not in FIRST for candidate in candidates):
+                chunk = {**chunk, "candidates": [{**candidates[0], "index": 0}]}
+        self.take(chunk, "message", [])
+
+    def finish(self) -> Turn:
+        """Return the whole turn.
 
         Raises:
-            ProviderError: the body says that the server failed.
-            InvalidResponseError: it is no answer.
-        """
-        self._bytes = len(body)
-        try:
-            chunk = loads(body)
-            if is_list(chunk) and chunk:
-                self._take(chunk, [])
-            else:
-                self._take_whole(chunk)
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError) as error:
-            self.failure = self._failed(error, body)
-        if self.failure is not None:
-            raise self.failure
-
-    def _take_whole(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        candidates = require_object(chunk, "the answer").get("candidates")
-        if candidates and all(candidate.get("index") not in FIRST for candidate in candidates):
-            candidates = [{**candidates[0], "index": 0}]
-            chunk = {**chunk, "candidates": candidates}
-        self._take(chunk, [])
-
-    def close(self) -> Turn:
-        """The whole turn.
-
-        Raises:
-            ChatError: the failure that waits.
             ContentFilteredError: the prompt was blocked.
             StreamTruncatedError: the stream ended before a finish reason.
-            InvalidResponseError: a whole answer has no candidate that says anything.
+            InvalidResponseError: a whole response has no candidate with content or a finish reason.
         """
-        if self.failure is not None:
-            raise self.failure
-        if self._finish is None and (blocked := self._blocked()) is not None:
-            raise self._with_partial(blocked)
-        if self._finish is None and not self._whole:
-            raise self._truncated()
-        if self._finish is None and not self._seen:
-            raise self._invalid("there is no candidate with a content or a finish reason", "candidates", b"")  # noqa: TRY003
-        return self._turn()
-
-    def partial(self) -> Turn:
-        """What has come so far, as a turn."""
-        return self._turn()
+        if self._finish is None:
+            if (blocked := self._blocked()) is not None:
+                raise self.with_partial(blocked)
+            if not self._whole:
+                raise self.truncated(len(self._answer.calls))
+            if not self._seen:
+                raise self.invalid("there is no candidate with a content or a finish reason", "candidates", b"")  # noqa: TRY003
+        return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
         """The error for a prompt that was blocked, at times in mid-answer: the feedback on the prompt says why."""
@@ -281,7 +212,7 @@ class StreamDecoder:
         if reason in UNSAID and not words:
             return None
         named = f": {reason}" if reason not in UNSAID else ""
-        msg = f"{self._provider} blocked the prompt{named}{f' ({words})' if words else ''}"
+        msg = f"{self.provider} blocked the prompt{named}{f' ({words})' if words else ''}"
         return ContentFilteredError(msg, code=reason or None)
 
     # --- Beside the text -------------------------------------------------------------------------------
@@ -289,7 +220,7 @@ class StreamDecoder:
     def _head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
         """Look at the fields beside the candidates."""
         if (said := find_error(chunk)) is not None:
-            raise error_from_object(said, self._provider)
+            raise error_from_object(said, self.provider)
         self._id = self._id or require_text(chunk.get("responseId") or "", "responseId") or None
         self._model = self._model or require_text(chunk.get("modelVersion") or "", "modelVersion") or None
         self._headed = bool(self._id and self._model)
@@ -316,7 +247,8 @@ class StreamDecoder:
 
     # --- What it comes to ------------------------------------------------------------------------------
 
-    def _turn(self) -> Turn:
+    def partial(self) -> Turn:
+        """Return the turn received so far."""
         parts = self._answer.parts()
         finish: FinishReason | None = None
         if self._finish is not None or self._whole:
@@ -328,53 +260,18 @@ class StreamDecoder:
         extra = {name: _copied(value) if name in MERGED else value for name, value in self._extra.items()}
         if self._usage:
             extra["usageMetadata"] = dict(self._usage)
-        metadata = Metadata(self._provider, self._model, self._id, self._finish, self._spent(), extra)
+        metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
         return Turn(parts, finish_reason=finish, metadata=metadata)
 
-    def _spent(self) -> Usage:
-        return read_usage(self._usage)
+    # --- Errors ------------------------------------------------------------------------------------------
 
-    # --- What goes wrong --------------------------------------------------------------------------------
+    def full_path(self, path: str) -> str:
+        """Return the path from the root of the response: that of a part begins in the content."""
+        return f"candidates[0].content.{path}" if path.startswith("parts") else path
 
-    def _truncated(self) -> StreamTruncatedError:
-        calls = len(self._answer.calls)
-        lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
-        partial = self.partial()
-        msg = (
-            f"the stream of {self._provider} ended after {self._bytes} bytes without a finish reason"
-            f"{lost}; usage so far: {partial.usage}"
-        )
-        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
-
-    def _failed(self, error: Exception, data: bytes) -> ChatError:
-        if isinstance(error, ChatError):
-            return self._with_partial(error)
-        failure = self._misshapen(error, data)
-        failure.__cause__ = error
-        return self._with_partial(failure)
-
-    def _misshapen(self, error: Exception, data: bytes) -> InvalidResponseError | ProviderError:
-        if isinstance(error, WrongShapeError):
-            path = f"candidates[0].content.{error.path}" if error.path.startswith("parts") else error.path
-            return self._invalid(f"{path} is not {error.expected}", path, data)
-        try:
-            chunk = loads(data)
-        except ValueError:
-            return self._invalid("the server's words are not JSON", "", data)
-        where = wrong_path(chunk)
-        if where is None:
-            raise error  # not the server's fault
-        return self._invalid(f"{where or 'the answer'} has a wrong shape", where, data)
-
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
-        partial = self.partial()
-        return InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw, partial=partial)
-
-    def _with_partial(self, error: ErrorT) -> ErrorT:
-        error.partial = error.partial or self.partial()
-        error.usage = error.partial.usage
-        error.metadata = error.metadata or error.partial.metadata
-        return error
+    def misread(self, chunk: object) -> ChatError | None:
+        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        return self.wrong_shape(wrong_path(chunk))
 
 
 def _merge(known: Json, value: Json, *, grow: bool) -> None:

@@ -9,24 +9,22 @@ not say them again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar, final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, final
 
-from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError
-from chat_core.json import dumps, loads, parse
+from chat_core.errors import ChatError
+from chat_core.json import dump_bytes, loads, parse
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
+from chat_core.wire.event_decoder import DECODE_ERRORS, SKIP, EventDecoder
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object
-from chat_core.wire.surrogates import SurrogateBuffer
 
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_from_object, error_object, find_error
 from chat_responses.items import logprobs_of, parts_of
 from chat_responses.usage import read_usage
-
-ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 DONE: Final = b"[DONE]"
 """What some gateways send behind the last event."""
@@ -88,88 +86,49 @@ def decode(body: bytes, provider: str) -> Turn:
         InvalidResponseError: it is none.
         ProviderError: the server says that it failed.
     """
-    decoder = StreamDecoder(provider)
-    decoder.read(body)
-    return decoder.close()
+    return StreamDecoder(provider).read(body)
 
 
 @final
-class StreamDecoder:
-    """Reads one response, event by event.
+class StreamDecoder(EventDecoder):
+    """The decoder of one response."""
 
-    What came before a failure is delivered before the failure is: `feed()` raises at once only if it has nothing to
-    return, else the failure waits in `failure`, and the next `feed()` or `close()` raises it.
-    """
+    __slots__ = ("_answer", "_head", "_output")
 
-    __slots__ = (
-        "_answer",
-        "_bytes",
-        "_data",
-        "_head",
-        "_output",
-        "_provider",
-        "_surrogates",
-        "done",
-        "failure",
-    )
+    TERMINATOR = "`response.completed`"
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._bytes = 0
-        self._data: bytes | Json = b""
-        self._surrogates = SurrogateBuffer()
+        super().__init__(provider)
         self._head: Json = {}
         self._answer = Answer(provider)
         self._output: list[Json] | None = None
-        self.done = False
-        self.failure: ChatError | None = None
-
-    def feed(self, events: Iterable[Event]) -> list[Delta]:
-        """Take the events that came together, and return what they say to a listener. What follows the end is ignored.
-
-        Raises:
-            ChatError: the server says that it failed.
-            InvalidResponseError: an event is not what the protocol promises.
-        """
-        return self._guarded(events, self._read)
 
     def feed_json(self, events: Iterable[Json]) -> list[Delta]:
-        """The same for events that came without framing, as over a socket.
+        """Decode parsed events, such as those of a protocol without framing, as `feed()` does.
 
         Raises:
             ChatError: as `feed()` does.
         """
-        return self._guarded(events, self._take_all)
+        return self.feed([Event("message", dump_bytes(event)) for event in events])
 
-    def _guarded(self, events: Any, read: Callable[[Any, list[Delta]], None]) -> list[Delta]:  # noqa: ANN401 - either
-        if self.failure is not None:
-            raise self.failure
-        out: list[Delta] = []
-        if self.done:
-            return out
-        try:
-            read(events, out)
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error)
-        if self.failure is not None and not out:
-            raise self.failure
-        return out
+    def read_events(self, events: Iterable[Event], out: list[Delta]) -> None:
+        """Parse each event and pass it to its handler, until `done`.
 
-    def _read(self, events: Iterable[Event], out: list[Delta]) -> None:
-        surrogates, answer = self._surrogates, self._answer
+        Most events add to an item. They are passed to the handler of the item directly, not through `take()`.
+        """
+        surrogates, answer = self.surrogates, self._answer
         for event in events:
-            self._data = data = event.data
-            self._bytes += len(data)
+            self.data = data = event.data
+            self.received += len(data)
             try:
                 said: Any = parse(data)
             except ValueError:
-                said = self._odd(event)
-                if said is None:
+                said = self.parse_irregular(event)
+                if said is SKIP:
                     continue
             else:
                 if surrogates.held:
                     said = surrogates.feed(said)
-            # Most events are pieces of an item, and go where they belong without a detour.
             try:
                 handler = EVENTS.get(said.get("type"))
             except AttributeError:
@@ -178,40 +137,33 @@ class StreamDecoder:
             if handler is not None:
                 handler(answer, said, out)
                 continue
-            self._take(said, event.type, out)
+            self.take(said, event.type, out)
             if self.done:
                 return
 
-    def _odd(self, event: Event) -> object:
-        """What the fast parser refuses: JSON with half a character in it, nothing, or words."""
+    def parse_irregular(self, event: Event) -> object:
+        """Parse data that the fast parser rejects. Skip keepalives, `[DONE]`, and unknown events that are not JSON."""
         bare = event.data.strip()
         if not bare or bare == DONE:
-            return None
+            return SKIP
         try:
-            return self._surrogates.feed(loads(event.data))
+            return super().parse_irregular(event)
         except ValueError:
             if event.type in ERRORS:
-                raise error_from_object(event.data.decode(errors="replace"), self._provider) from None
+                raise error_from_object(event.data.decode(errors="replace"), self.provider) from None
             if _says(event.type):
                 raise
-            return None
+            return SKIP
 
     def _take_words(self, said: object, name: str) -> None:
         """What is no object is an error's words, or nothing where its event is none of ours."""
         if name in ERRORS:
-            raise error_from_object(said, self._provider)
+            raise error_from_object(said, self.provider)
         if _says(name):
             raise AttributeError(name)
 
-    def _take_all(self, events: Iterable[Json], out: list[Delta]) -> None:
-        for event in events:
-            self._data = event
-            self._take(event, "message", out)
-            if self.done:
-                return
-
-    def _take(self, event: Any, name: str, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take one event. What is not shaped as it should be raises whatever it raises; see `_failed()`."""
+    def take(self, event: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
+        """Take one event."""
         kind = event.get("type") or name
         handler = EVENTS.get(kind)
         if handler is not None:
@@ -220,60 +172,42 @@ class StreamDecoder:
             self._note(require_object(event.get("response") or {}, "response"))
         elif kind in TERMINAL:
             if kind == "response.failed" and event.get("response") is None and event.get("error"):
-                raise error_from_object(error_object(event), self._provider)
+                raise error_from_object(error_object(event), self.provider)
             self._end(require_object(event.get("response"), "response"), kind, out)
         elif kind in ERRORS or (kind == "message" and event.get("error")):
-            raise error_from_object(error_object(event), self._provider)
+            raise error_from_object(error_object(event), self.provider)
 
-    def read(self, body: bytes) -> None:
-        """Take a whole response.
+    def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
+        """Take a whole response."""
+        if body.__class__ is list and (error := find_error(body)) is not None:
+            raise error_from_object(error, self.provider)
+        if is_object(body.get("response")) and body.get("type") in TERMINAL:
+            body = body["response"]  # over a socket, the last event is the whole answer
+        if (error := find_error(body)) is not None:
+            self._note(body)
+            raise error_from_object(error, self.provider)
+        require_list(body.get("output"), "output")
+        self._end(body, "", [])
 
-        Raises:
-            ProviderError: the server says that it failed.
-            InvalidResponseError: it is no response.
-        """
-        self._bytes = len(body)
-        self._data = body
-        try:
-            self._take_whole(loads(body))
-        except (ChatError, WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error)
-        if self.failure is not None:
-            raise self.failure
-
-    def _take_whole(self, said: Any) -> None:  # noqa: ANN401 - JSON
-        if said.__class__ is list and (error := find_error(said)) is not None:
-            raise error_from_object(error, self._provider)
-        if is_object(said.get("response")) and said.get("type") in TERMINAL:
-            said = said["response"]  # over a socket, the last event is the whole answer
-        if (error := find_error(said)) is not None:
-            self._note(said)
-            raise error_from_object(error, self._provider)
-        require_list(said.get("output"), "output")
-        self._end(said, "", [])
-
-    def close(self) -> Turn:
-        """The whole turn.
+    def finish(self) -> Turn:
+        """Return the whole turn.
 
         Raises:
-            ChatError: the failure that waits.
             StreamTruncatedError: the stream ended before the response did.
-            InvalidResponseError: the response is none.
+            InvalidResponseError: an item of the response has a wrong shape.
         """
-        if self.failure is not None:
-            raise self.failure
         if not self.done:
-            raise self._truncated()
+            raise self.truncated(len(self.partial().tools))
         try:
             return self._turn(self._output or [])
-        except (WrongShapeError, ValueError, AttributeError, TypeError) as error:
-            self.failure = self._failed(error)
+        except DECODE_ERRORS as error:
+            self.failure = self.translate(error)
             raise self.failure from error
 
     def partial(self) -> Turn:
-        """What has come so far, as a turn."""
+        """Return the turn received so far, without items that cannot be read."""
         items = self._answer.so_far() if self._output is None else self._output
-        return self._turn([item for item in items if _is_sound(item, self._provider)])
+        return self._turn([item for item in items if _is_sound(item, self.provider)])
 
     # --- The response as a whole ---------------------------------------------------------------------
 
@@ -286,7 +220,7 @@ class StreamDecoder:
         status = response.get("status")
         if kind in {"response.failed", "response.cancelled"} or status in ("failed", "cancelled"):
             error = response.get("error") or {"message": f"the response was {status or 'not finished'}"}
-            raise error_from_object(error, self._provider)
+            raise error_from_object(error, self.provider)
         listed = require_list(response.get("output") or [], "output")
         items = [require_object(item, f"output[{place}]") for place, item in enumerate(listed)]
         self._output = self._answer.ended(items, out)
@@ -299,7 +233,7 @@ class StreamDecoder:
     def _turn(self, items: list[Json]) -> Turn:
         parts: list[Part] = []
         for index, item in enumerate(items):
-            parts += parts_of(item, self._provider, f"output[{index}]")
+            parts += parts_of(item, self.provider, f"output[{index}]")
         head = self._head
         extra = {name: head[name] for name in KEPT if head.get(name)}
         if head.get("store") is False:
@@ -308,7 +242,7 @@ class StreamDecoder:
             extra["logprobs"] = probs
         status = head.get("status") if self.done else None
         metadata = Metadata(
-            self._provider,
+            self.provider,
             _text(head.get("model")),
             _text(head.get("id")),
             _text(status),
@@ -328,49 +262,11 @@ class StreamDecoder:
         refused = any(isinstance(part, ProviderPart) and part.kind == "refusal" for part in parts)
         return "refusal" if refused else "stop"
 
-    # --- What goes wrong --------------------------------------------------------------------------------
-
-    def _truncated(self) -> StreamTruncatedError:
-        partial = self.partial()
-        calls = len(partial.tools)
-        lost = f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
-        msg = (
-            f"the stream of {self._provider} ended after {self._bytes} bytes without `response.completed`"
-            f"{lost}; usage so far: {partial.usage}"
-        )
-        return StreamTruncatedError(msg, partial=partial, usage=partial.usage, metadata=partial.metadata)
-
-    def _failed(self, error: Exception) -> ChatError:
-        if isinstance(error, ChatError):
-            return self._with_partial(error)
-        found = self._misshapen(error)
-        found.__cause__ = error
-        return self._with_partial(found)
-
-    def _misshapen(self, error: Exception) -> InvalidResponseError | ProviderError:
-        data = self._data
-        raw = data if isinstance(data, bytes) else dumps(data)
-        if isinstance(error, WrongShapeError):
-            return self._invalid(f"{error.path} is not {error.expected}", error.path, raw)
-        try:
-            said = loads(raw)
-        except ValueError:
-            return self._invalid("the server's words are not JSON", "", raw)
-        if not is_object(said):
-            return self._invalid("an event or a response is an object", "", raw)
-        where = wrong_path(said)
-        if where is None:
-            raise error  # not the server's fault
-        return self._invalid(f"{where} has a wrong shape", where, raw)
-
-    def _invalid(self, message: str, path: str, raw: str | bytes) -> InvalidResponseError:
-        return InvalidResponseError(f"{self._provider}: {message}", path=path, raw=raw)
-
-    def _with_partial(self, error: ErrorT) -> ErrorT:
-        error.partial = error.partial or self.partial()
-        error.usage = error.partial.usage
-        error.metadata = error.metadata or error.partial.metadata
-        return error
+    def misread(self, chunk: object) -> ChatError | None:
+        """Return the error for an event that could not be decoded, or None if it has the right shape."""
+        if not is_object(chunk):
+            return self.invalid("an event or a response is an object")
+        return self.wrong_shape(wrong_path(chunk))
 
 
 UNNOTED: Final = frozenset({"output", "tools", "instructions", "text", "error", "input"})

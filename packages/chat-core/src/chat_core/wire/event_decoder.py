@@ -1,0 +1,264 @@
+"""The base class of decoders, which turn the events of one response into deltas and a turn."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, TypeVar
+
+from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedError
+from chat_core.json import loads, parse
+from chat_core.messages import Turn
+from chat_core.provider import Delta
+from chat_core.transport.values import Event
+from chat_core.wire.shapes import WrongShapeError
+from chat_core.wire.surrogates import SurrogateBuffer
+
+ErrorT = TypeVar("ErrorT", bound=ChatError)
+
+DECODE_ERRORS: Final = (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError)
+"""The exceptions that `EventDecoder` translates. A `take()` without checks raises them for data of a wrong shape."""
+
+SKIP: Final = object()
+"""The result of `parse_irregular()` for data that is not a chunk."""
+
+
+class EventDecoder(ABC):
+    """Base class of decoders: it parses events and translates errors. It is a `chat_core.wire.decoded.Decoder`.
+
+    A subclass defines what the events of its API mean:
+
+        class EchoDecoder(EventDecoder):
+            TERMINATOR = "`end`"
+
+            def __init__(self, provider):
+                super().__init__(provider)
+                self.texts = []
+
+            def take(self, chunk, name, out):
+                if chunk.get("end"):
+                    self.done = True
+                elif text := chunk.get("text"):
+                    self.texts.append(text)
+                    out.append(TextDelta(text))
+
+            def take_body(self, body):
+                self.texts.append(require_text(body.get("text"), "text"))
+                self.done = True
+
+            def finish(self):
+                if not self.done:
+                    raise self.truncated()
+                return self.partial()
+
+            def partial(self):
+                return Turn([Text("".join(self.texts))], finish_reason="stop" if self.done else None)
+
+    `take()` need not validate: see `DECODE_ERRORS`. Deltas decoded before a failure are delivered first.
+    `feed()` raises immediately only if it has no deltas to return. Otherwise it stores the failure in `failure`, and
+    the next `feed()` or `close()` raises it.
+
+    One instance decodes one response, either a stream (`feed()`, `close()`) or a whole body (`read()`).
+
+    Attributes:
+        provider: the provider's name, for error messages.
+        received: the number of bytes received so far.
+        data: the data being decoded, for error messages.
+        surrogates: joins characters that the server split between two events.
+        done: whether the response has ended. Events after its end are ignored.
+        failure: an error that `feed()` found and has not raised yet.
+    """
+
+    __slots__ = ("data", "done", "failure", "provider", "received", "surrogates")
+
+    TERMINATOR: ClassVar[str]
+    """What marks the end of a stream, for the message of a truncated one."""
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+        self.received = 0
+        self.data = b""
+        self.surrogates = SurrogateBuffer()
+        self.done = False
+        self.failure: ChatError | None = None
+
+    # --- Defined by the subclass ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
+        """Take one chunk of a stream and append its deltas to `out`.
+
+        Args:
+            chunk: the parsed data of an event.
+            name: the event's type, `message` if it has none.
+            out: receives the deltas.
+
+        Raises:
+            Exception: one of `DECODE_ERRORS`; `feed()` translates it.
+        """
+
+    @abstractmethod
+    def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
+        """Take the parsed body of a response that was not streamed.
+
+        Raises:
+            Exception: one of `DECODE_ERRORS`; `read()` translates it.
+        """
+
+    @abstractmethod
+    def finish(self) -> Turn:
+        """Return the whole turn. Called by `close()` if nothing failed before.
+
+        Raises:
+            ChatError: the response is incomplete, or it reports a failure.
+        """
+
+    @abstractmethod
+    def partial(self) -> Turn:
+        """Return the turn received so far."""
+
+    def parse_irregular(self, event: Event) -> object:
+        """Parse data that the fast parser rejects, such as half a surrogate pair. Return `SKIP` to ignore the event.
+
+        Raises:
+            ValueError: the data is not JSON.
+        """
+        return self.surrogates.feed(loads(event.data))
+
+    def full_path(self, path: str) -> str:
+        """Return the path from the root of the response to a field named by a `WrongShapeError`."""
+        return path
+
+    def misread(self, chunk: object) -> ChatError | None:  # noqa: ARG002 - for subclasses
+        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        return None
+
+    # --- Decoding ------------------------------------------------------------------------------------------------
+
+    def feed(self, events: Iterable[Event]) -> list[Delta]:
+        """Decode events that arrived together and return their deltas. Events after the end are ignored.
+
+        Raises:
+            ChatError: the server reports a failure.
+            InvalidResponseError: an event violates the protocol.
+        """
+        if self.failure is not None:
+            raise self.failure
+        out: list[Delta] = []
+        if self.done:
+            return out
+        try:
+            self.read_events(events, out)
+        except DECODE_ERRORS as error:
+            self.failure = self.translate(error)
+        if self.failure is not None and not out:
+            raise self.failure
+        return out
+
+    def read_events(self, events: Iterable[Event], out: list[Delta]) -> None:
+        """Parse each event and pass it to `take()`, until `done`."""
+        surrogates = self.surrogates
+        for event in events:
+            self.data = data = event.data
+            self.received += len(data)
+            try:
+                chunk: Any = parse(data)
+            except ValueError:
+                chunk = self.parse_irregular(event)
+                if chunk is SKIP:
+                    if self.done:
+                        return
+                    continue
+            else:
+                if surrogates.held:
+                    chunk = surrogates.feed(chunk)
+            self.take(chunk, event.type, out)
+            if self.done:
+                return
+
+    def read(self, body: bytes) -> Turn:
+        """Decode a response that was not streamed.
+
+        Raises:
+            ChatError: the server reports a failure.
+            InvalidResponseError: the body violates the protocol.
+        """
+        self.received, self.data = len(body), body
+        try:
+            self.take_body(loads(body))
+        except DECODE_ERRORS as error:
+            self.failure = self.translate(error)
+        return self.close()
+
+    def close(self) -> Turn:
+        """Return the whole turn.
+
+        Raises:
+            ChatError: the pending failure, or one that the response reports.
+            StreamTruncatedError: the stream ended before the response did.
+            InvalidResponseError: the events do not form a response.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return self.finish()
+
+    # --- Errors --------------------------------------------------------------------------------------------------
+
+    def translate(self, error: Exception) -> ChatError:
+        """Return the error of a run for one of `DECODE_ERRORS`, with the partial turn.
+
+        Raises:
+            Exception: `error` itself, if the data is not at fault.
+        """
+        if isinstance(error, ChatError):
+            return self.with_partial(error)
+        failure = self.explain(error)
+        failure.__cause__ = error
+        return self.with_partial(failure)
+
+    def explain(self, error: Exception) -> ChatError:
+        """Return the error for data that could not be decoded because of `error`.
+
+        Raises:
+            Exception: `error` itself, if the data is not at fault.
+        """
+        if isinstance(error, WrongShapeError):
+            path = self.full_path(error.path)
+            return self.invalid(f"{path} is not {error.expected}", path)
+        try:
+            chunk = loads(self.data)
+        except ValueError:
+            return self.invalid("the server's words are not JSON")
+        if (failure := self.misread(chunk)) is None:
+            raise error
+        return failure
+
+    def invalid(self, message: str, path: str = "", raw: str | bytes | None = None) -> InvalidResponseError:
+        """Return the error for a response that violates the protocol at `path`. `raw` defaults to `data`."""
+        raw = self.data if raw is None else raw
+        return self.with_partial(InvalidResponseError(f"{self.provider}: {message}", path=path, raw=raw))
+
+    def wrong_shape(self, path: str | None) -> InvalidResponseError | None:
+        """Return the error for a wrong shape at `path`, where an empty path is the root. Return None for None."""
+        return None if path is None else self.invalid(f"{path or 'the answer'} has a wrong shape", path)
+
+    def truncated(self, calls: int = 0) -> StreamTruncatedError:
+        """Return the error for a stream that ended early, with `calls` tool calls that were not run."""
+        partial = self.partial()
+        msg = (
+            f"the stream of {self.provider} ended after {self.received} bytes without {self.TERMINATOR}"
+            f"{lost_calls(calls)}; usage so far: {partial.usage}"
+        )
+        return self.with_partial(StreamTruncatedError(msg, partial=partial))
+
+    def with_partial(self, error: ErrorT) -> ErrorT:
+        """Add the partial turn, its usage and its metadata to an error. Return the error."""
+        error.partial = error.partial or self.partial()
+        error.usage = error.partial.usage
+        error.metadata = error.metadata or error.partial.metadata
+        return error
+
+
+def lost_calls(calls: int) -> str:
+    """Return the clause of an error message that counts tool calls that were not run, empty for none."""
+    return f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""
