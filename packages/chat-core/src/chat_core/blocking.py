@@ -22,7 +22,7 @@ from chat_core.events import StructuredDelta, TextDelta
 from chat_core.response import ChatResponse, Paused
 
 if TYPE_CHECKING:
-    from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
+    from chat_core.chat import Chat, EmbeddingsChat, StreamingChat  # circular: chat.blocking returns a face of the chat
     from chat_core.conversation import Conversation
     from chat_core.engine.stream import ChatStream
     from chat_core.events import StreamEvent

@@ -28,7 +28,11 @@ from chat_core.tools.chat_tools import ChatTools
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
+    from chat_core.blocking import (  # circular: chat.blocking is made of a chat
+        BlockingChat,
+        BlockingEmbeddingsChat,
+        BlockingStreamingChat,
+    )
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -87,7 +91,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
     @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:
         """The same chat for callers without an event loop."""
-        from chat_core.blocking import BlockingChat  # noqa: PLC0415 - most programs have a loop
+        from chat_core.blocking import BlockingChat  # noqa: PLC0415  # circular: as above
 
         return BlockingChat(self)
 
@@ -115,7 +119,7 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
         """The same chat for callers without an event loop."""
-        from chat_core.blocking import BlockingStreamingChat  # noqa: PLC0415 - most programs have a loop
+        from chat_core.blocking import BlockingStreamingChat  # noqa: PLC0415  # circular: as above
 
         return BlockingStreamingChat(self)
 
@@ -145,7 +149,7 @@ class EmbeddingsChat(_Closing):
     @property
     def blocking(self) -> BlockingEmbeddingsChat:
         """The same chat for callers without an event loop."""
-        from chat_core.blocking import BlockingEmbeddingsChat  # noqa: PLC0415 - most programs have a loop
+        from chat_core.blocking import BlockingEmbeddingsChat  # noqa: PLC0415  # circular: as above
 
         return BlockingEmbeddingsChat(self)
 

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, final
 from chat_core.usage import Metadata, Usage
 
 if TYPE_CHECKING:
-    from chat_core.messages.content import Turn
+    from chat_core.messages.content import Turn  # circular: an error carries the turn as far as it came
 
 
 class ChatError(Exception):

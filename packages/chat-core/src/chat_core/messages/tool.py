@@ -35,7 +35,7 @@ from chat_core.messages.status import (
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
     from chat_core.messages.parts import Extra, File, Opaque
-    from chat_core.tools.context import CallContext
+    from chat_core.tools.context import CallContext  # circular: a strategy reads the context from the call
 
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)

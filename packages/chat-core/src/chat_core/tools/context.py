@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from chat_core.messages import Content, Decision, Messages
+    from chat_core.messages import Content, Decision, Messages  # circular: see FunctionCall.context
 
 
 @final
