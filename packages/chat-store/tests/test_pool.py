@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from chat_core.errors import UsageError
-from chat_store.sql.pool import Connection, Pool, ServerClock, address_of
+from chat_store.sql.pool import Connection, Pool, ServerClock, bounded_dsn
 from chat_store.testing.postgres_server import PostgresServer
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -65,7 +65,7 @@ def test_a_time_that_is_read_while_another_thread_sets_it_is_not_ahead(monkeypat
 )
 def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str) -> None:
     with pytest.raises(UsageError, match="whose password is quoted") as caught:
-        address_of(dsn, 10)
+        bounded_dsn(dsn, 10)
     assert "secret" not in str(caught.value)
 
 
@@ -81,7 +81,7 @@ def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str)
     ],
 )
 def test_an_address_that_is_right_is_taken(dsn: str) -> None:
-    assert "application_name=chat-store" in address_of(dsn, 10)
+    assert "application_name=chat-store" in bounded_dsn(dsn, 10)
 
 
 def test_a_connection_is_used_again(postgres: PostgresServer) -> None:

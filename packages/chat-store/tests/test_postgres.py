@@ -457,7 +457,7 @@ async def test_the_clock_is_asked_for_again_when_it_was_not_read_for_long(
 ) -> None:
     backend = database.backend(connections=1)
     before = backend.now()
-    monkeypatch.setattr("chat_store.sql.pool._FRESH", -1.0)
+    monkeypatch.setattr("chat_store.sql.pool._MAX_AGE", -1.0)
     assert backend.now() > before
     backend.close()
 

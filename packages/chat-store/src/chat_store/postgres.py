@@ -35,7 +35,7 @@ from chat_store._cursor import invalid_cursor_error
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import deadline_of
 from chat_store.sql.notify import Notifier, Poller
-from chat_store.sql.pool import LONGEST_TRANSACTION, Connection, Pool, ServerClock
+from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
 from chat_store.sql.postgres_migrations import migrate
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
 from chat_store.store import Changed, Due, Waiting
@@ -237,7 +237,7 @@ class PostgresBackend:
         settings = {
             b"search_path": _quoted(schema),
             b"lock_timeout": b"%d" % max(1, round(busy_seconds * 1000)),
-            b"idle_in_transaction_session_timeout": b"%d" % (LONGEST_TRANSACTION * 1000),
+            b"idle_in_transaction_session_timeout": b"%d" % (MAX_IDLE_TRANSACTION * 1000),
         }
         # With every transaction, and not with the connection: poolers between here and there give it to others.
         self._settings = b"".join([b"; SET LOCAL %s = %s" % setting for setting in settings.items()])
@@ -341,7 +341,7 @@ class PostgresBackend:
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
         """PostgreSQL tells of a change. It need not be asked; but the thread must, whether it is to end."""
         del stop
-        with self._pool.own() as connection:
+        with self._pool.dedicated_connection() as connection:
             connection.execute(self._listen)
 
             def changed() -> bool:

@@ -73,10 +73,10 @@ async def sweep(
             swept.append(await _reject(store, conversation, moment))
         except Exception as error:  # noqa: BLE001 - what was rejected before it would never be told
             failures.append(error)
-    told = [item for item in swept if item is not None]
-    if failures and not told:
+    rejected = [item for item in swept if item is not None]
+    if failures and not rejected:
         raise failures[0]
-    return told
+    return rejected
 
 
 async def _reject(store: ConversationStore, conversation: str, moment: datetime) -> Swept | None:

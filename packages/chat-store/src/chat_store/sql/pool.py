@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: kept, replaced when they have died, and never waited for longer than was said."""
+"""A pool of connections to PostgreSQL, which replaces broken ones and bounds every wait."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from psycopg.rows import TupleRow
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 
-_BETWEEN = 0.05
-"""Seconds between two attempts to reach a server that has gone away."""
-_FRESH = 5.0
-_PROMPT = 0.1
-LONGEST_TRANSACTION = 60
-"""Seconds after which the server ends a transaction of a process that stands still: others wait for its locks."""
+_RETRY_SECONDS = 0.05
+"""The time between two attempts to reach a server that has gone away."""
+_MAX_AGE = 5.0
+"""Seconds for which a reading of the server's clock is used."""
+_MAX_DELAY = 0.1
+"""Seconds within which a response is precise enough to replace an earlier reading of the server's clock."""
+MAX_IDLE_TRANSACTION = 60
+"""Seconds after which the server ends the transaction of a stalled process, since others wait for its locks."""
 _BUSY = (
     errors.LockNotAvailable,
     errors.DeadlockDetected,
@@ -34,46 +36,59 @@ _BUSY = (
 
 @final
 class ServerClock:
-    """The clock of the server, by which all processes compare their leases, whatever the clocks of their machines say.
+    """The clock of the server, by which all processes compare their leases, whatever the clocks of their machines show.
 
-    It is read with the row that a write begins with, and goes on from there by the time that has passed here. An answer
-    takes a moment to come: this clock is behind by that, and never ahead.
+    It is read together with the row that a write begins with, and extrapolated by the time that has passed here since.
+    It is behind the server by the latency of the response, and never ahead.
     """
 
     def __init__(self) -> None:
-        # One value, as several threads read and set it: a time goes with the moment at which it was read.
-        self._said: tuple[datetime, float] | None = None
+        # One tuple, because several threads read and set it: a time and the local moment at which it was read.
+        self._reading: tuple[datetime, float] | None = None
 
     def now(self) -> datetime | None:
-        """The time; `None` where it was not read for so long that this machine may have slept since."""
-        if (told := self._said) is None:
+        """Return the time, or None if the last reading is so old that this machine may have slept since."""
+        if (reading := self._reading) is None:
             return None
-        said, read = told
-        passed = time.monotonic() - read
-        return None if passed > _FRESH else said + timedelta(seconds=passed)
+        server_time, read_at = reading
+        passed = time.monotonic() - read_at
+        return None if passed > _MAX_AGE else server_time + timedelta(seconds=passed)
 
-    def set(self, said: datetime, asked: float) -> None:
-        """What the server has said since it was asked, by the monotonic clock. An answer that was late is old."""
+    def set(self, server_time: datetime, requested_at: float) -> None:
+        """Use a time that the server returned. A late response is used only if there is no better reading.
+
+        Args:
+            server_time: the time in the response.
+            requested_at: when the request was sent, by the local monotonic clock.
+        """
         now = time.monotonic()
-        if now - asked < _PROMPT or self.now() is None:
-            self._said = said, now
+        if now - requested_at < _MAX_DELAY or self.now() is None:
+            self._reading = server_time, now
 
 
 @final
 class Pool:
-    """Connections to one server.
+    """Connections to one server, safe to use from any thread.
 
-    A server that cannot be reached any more is waited for as long as for a lock: nothing was sent to it yet. One that
-    never answered is not: its name or a password may be wrong.
+    A server that was reached before and cannot be reached now is retried for as long as a lock is waited for. A server
+    that was never reached is not retried: its name or a password may be wrong.
+
+    Args:
+        dsn: the address, as libpq reads it.
+        busy_seconds: how long to wait for a connection or for the server.
+        max_connections: how many connections there are at most, without dedicated ones.
+        prepare: called with each new connection.
     """
 
-    def __init__(self, dsn: str, busy_seconds: float, most: int, prepare: Callable[[Connection], None]) -> None:
-        self._address = address_of(dsn, busy_seconds)
+    def __init__(
+        self, dsn: str, busy_seconds: float, max_connections: int, prepare: Callable[[Connection], None]
+    ) -> None:
+        self._address = bounded_dsn(dsn, busy_seconds)
         self._busy_seconds = busy_seconds
-        self._most = most
+        self._max_connections = max_connections
         self._prepare = prepare
         self._pid = os.getpid()
-        self._free = threading.Semaphore(most)
+        self._free = threading.Semaphore(max_connections)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
@@ -81,7 +96,10 @@ class Pool:
 
     @contextmanager
     def connection(self, begin: Callable[[], bytes]) -> Generator[Connection]:
-        """A connection that is alive, in a transaction that this begins. It is rolled back unless committed.
+        """Lend a connection in a transaction, which is rolled back unless the block commits it.
+
+        Args:
+            begin: returns the statement that begins the transaction.
 
         Raises:
             TimeoutError: all connections are in use, or somebody keeps a lock.
@@ -90,23 +108,24 @@ class Pool:
         """
         self._require_this_process()
         if not self._free.acquire(timeout=self._busy_seconds):
-            msg = f"all {self._most} connections of the store have been in use for {self._busy_seconds:g} seconds"
+            waited = f"{self._busy_seconds:g} seconds"
+            msg = f"all {self._max_connections} connections of the store have been in use for {waited}"
             raise TimeoutError(msg)
         try:
-            with self._translated():
-                connection = self._begun(begin)
+            with self._translate_errors():
+                connection = self._begin(begin)
                 try:
                     yield connection
                 finally:
-                    self._give_back(connection)
+                    self._return(connection)
         finally:
             self._free.release()
 
     @contextmanager
-    def own(self) -> Generator[Connection]:
-        """One that is nobody else's, outside of transactions."""
+    def dedicated_connection(self) -> Generator[Connection]:
+        """Open a further connection for the block, outside of transactions."""
         self._require_this_process()
-        with self._translated():
+        with self._translate_errors():
             connection = self._connect()
             try:
                 yield connection
@@ -114,16 +133,16 @@ class Pool:
                 connection.close()
 
     def close(self) -> None:
-        """Close every connection; one in use, as soon as it is not."""
+        """Close every connection. One in use is closed when it is returned."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
 
-    def _begun(self, begin: Callable[[], bytes]) -> Connection:
+    def _begin(self, begin: Callable[[], bytes]) -> Connection:
         while True:
-            connection = self._take()
+            connection = self._take_idle()
             fresh = connection is None
             if connection is None:
                 connection = self._connect()
@@ -131,20 +150,20 @@ class Pool:
                 connection.execute(begin(), prepare=False)
             except BaseException as error:
                 connection.close()
-                # One that has died in the pool, as all did when the server was started again: the next one, then.
+                # An idle connection may have died, as all do when the server restarts: try the next one.
                 if fresh or not isinstance(error, psycopg.OperationalError):
                     raise
             else:
                 return connection
 
-    def _take(self) -> Connection | None:
+    def _take_idle(self) -> Connection | None:
         with self._lock:
             if self._closed:
                 msg = "the store is closed"
                 raise UsageError(msg)
             return self._idle.pop() if self._idle else None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _return(self, connection: Connection) -> None:
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             try:
                 connection.execute("ROLLBACK")
@@ -164,7 +183,7 @@ class Pool:
             except psycopg.OperationalError:
                 if not self._reached or time.monotonic() >= deadline:
                     raise
-                time.sleep(_BETWEEN)
+                time.sleep(_RETRY_SECONDS)
                 continue
             try:
                 self._prepare(connection)
@@ -180,7 +199,7 @@ class Pool:
             raise UsageError(msg)
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except _BUSY as error:
@@ -197,34 +216,34 @@ class Pool:
             raise OSError(msg) from error
 
 
-def address_of(dsn: str, busy_seconds: float) -> str:
-    """What `psycopg.connect()` is told: the caller's, and bounds where the caller has none.
+def bounded_dsn(dsn: str, busy_seconds: float) -> str:
+    """Return an address with timeouts for those that the caller did not set.
 
     Raises:
-        UsageError: this is no address of a server.
+        UsageError: libpq cannot read the address, or takes a part of the password for the name of the server.
     """
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        # Neither the address nor what was said about it: there may be a password in them.
+        # Without the address and the original error: both may contain a password.
         msg = "PostgresStore() needs an address that libpq can read, as postgresql://user@host/database"
         raise UsageError(msg) from None
-    if _misread(given):
-        # A password of which a part was taken for the name of the server, which errors tell.
+    if _has_unquoted_password(given):
+        # Errors would show the part of the password that was taken for the name of the server.
         msg = "PostgresStore() needs an address whose password is quoted, as by urllib.parse.quote(password, safe='')"
         raise UsageError(msg)
     bounds = {
         "application_name": "chat-store",
         "connect_timeout": str(max(2, round(busy_seconds))),
-        # A server whose machine is gone answers nothing: those who wait for it are told, and do not wait for ever.
+        # Without it, a request to a machine that is gone would wait forever.
         "tcp_user_timeout": str(max(2000, round(busy_seconds * 1000))),
         "keepalives_idle": "30",
     }
     return make_conninfo("", **{**bounds, **given, "client_encoding": "UTF8"})
 
 
-def _misread(given: Mapping[str, object]) -> bool:
-    """Whether a server is named in a way that only the rest of a password is."""
+def _has_unquoted_password(given: Mapping[str, object]) -> bool:
+    """Whether the host or port looks like the rest of a password."""
     host, port = str(given.get("host") or ""), str(given.get("port") or "")
-    # Sockets are named by their path, or begin so.
+    # A path names a socket, and "@" an abstract one.
     return ("@" in host[1:] and not host.startswith("/")) or bool(port.strip("0123456789, "))
