@@ -13,6 +13,7 @@ from chat_core.wire.shapes import (
     require_list,
     require_object,
     require_text,
+    whole_numbers,
 )
 
 
@@ -42,3 +43,9 @@ def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
     with pytest.raises(WrongShapeError, match=r"a\.b is not") as error:
         want(None, "a.b")
     assert (error.value.path, error.value.expected) == ("a.b", expected)
+
+
+def test_counts_are_whole_numbers_in_an_object() -> None:
+    counts = {"a": 1, "b": 2.0, "c": "4", "d": None, "e": -1, "f": float("inf"), "g": float("nan"), "h": True}
+    assert whole_numbers(counts) == {"a": 1, "b": 2}
+    assert whole_numbers(None) == whole_numbers([1]) == {}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, NoReturn
 
@@ -22,9 +21,7 @@ from chat_core.errors import UnsupportedPartError
 from chat_core.json import dumps
 from chat_core.messages import (
     Completed,
-    Embedding,
     File,
-    Opaque,
     Part,
     ProviderPart,
     Reasoning,
@@ -33,6 +30,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, is_list, is_mapping, is_object
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -72,11 +70,6 @@ THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME: Final = 128
-
-
-def owned(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
-    """The opaque data, if it is this provider's."""
-    return opaque.data if opaque is not None and opaque.provider == provider else {}
 
 
 # --- What a user or the instructions say ----------------------------------------------------------------
@@ -363,12 +356,4 @@ def cache_point(ttl: str) -> Json:
 
 
 def _refuse(part: Part, provider: str, why: str) -> NoReturn:
-    match part:
-        case File():
-            name = f"File(mime={part.mime!r}{'' if part.url is None else ', by URL'})"
-        case Embedding():
-            name = f"Embedding of {len(part.vector)} numbers"
-        case _:
-            name = type(part).__name__
-    msg = f"the Messages wire of {provider} cannot carry {name} here: {why}"
-    raise UnsupportedPartError(msg)
+    raise unsupported_part(part, f"the Messages wire of {provider}", why, show_url=True)

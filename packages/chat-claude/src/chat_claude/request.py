@@ -10,6 +10,7 @@ from chat_core.errors import UnsupportedOptionError, UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclarations
+from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, mapping
 
 from chat_claude.options import (
@@ -21,7 +22,7 @@ from chat_claude.options import (
     NoThinking,
     Thinking,
 )
-from chat_claude.parts import cache_point, owned
+from chat_claude.parts import cache_point
 from chat_claude.schema import input_schema, strict_schema
 
 LEAST_BUDGET: Final = 1_024

@@ -19,12 +19,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NoReturn
 
-from chat_core.errors import UnsupportedPartError
 from chat_core.json import dumps
 from chat_core.messages import (
-    Embedding,
     File,
-    Opaque,
     Part,
     ProviderPart,
     Reasoning,
@@ -34,6 +31,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, is_list, mapping
 
 from chat_completions.answer import THOUGHTS
@@ -48,11 +46,6 @@ AUDIO_FORMATS: Final = {
     "audio/mp3": "mp3",
 }
 """The formats that `input_audio` names, by mime type; another one is named by what follows the slash."""
-
-
-def owned(opaque: Opaque | None, dialect: Dialect) -> Mapping[str, object]:
-    """The opaque data, if it is this provider's."""
-    return opaque.data if opaque is not None and opaque.provider == dialect.provider else {}
 
 
 def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
@@ -87,7 +80,7 @@ def content_part(part: Part, dialect: Dialect) -> Json:
         UnsupportedPartError: it does not.
     """
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text} | _further(owned(part.opaque, dialect))
+        return {"type": "text", "text": part.text} | _further(owned(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "text", "text": dumps(part.value)}
     if isinstance(part, File):
@@ -105,7 +98,7 @@ def file_part(file: File, dialect: Dialect) -> Json:
     Raises:
         UnsupportedPartError: the wire cannot carry it.
     """
-    data = owned(file.opaque, dialect)
+    data = owned(file.opaque, dialect.provider)
     further = _further(data)
     if "file_id" in data:
         return {"type": "file", "file": {"file_id": data["file_id"]}} | further
@@ -203,7 +196,7 @@ class _Assistant:
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
-            if "transcript_of" not in owned(part.opaque, self._dialect):
+            if "transcript_of" not in owned(part.opaque, self._dialect.provider):
                 self._parts.append(content_part(part, self._dialect))
         elif isinstance(part, Tool):
             self._calls.append(part)
@@ -236,7 +229,7 @@ class _Assistant:
     def _reasoning(self, part: Reasoning) -> None:
         if self._dialect.reasoning_replay == "never":
             return
-        data = owned(part.opaque, self._dialect)
+        data = owned(part.opaque, self._dialect.provider)
         if "chunk" in data:
             chunk, pieces = mapping(data["chunk"]), data.get("pieces") or [{"type": "text", "text": part.text}]
             self._parts.append({**chunk, THOUGHTS.get(str(chunk.get("type")), "thinking"): pieces})
@@ -266,7 +259,7 @@ class _Assistant:
                 self._fields["annotations"] = mine
 
     def _file(self, file: File) -> None:
-        data = owned(file.opaque, self._dialect)
+        data = owned(file.opaque, self._dialect.provider)
         if "image" in data:
             self._images.append(_image(file, data))
         elif "audio" in data:
@@ -281,7 +274,7 @@ def _image(file: File, data: Mapping[str, object]) -> Json:
 
 
 def _call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
-    data = owned(tool.call.opaque, dialect)
+    data = owned(tool.call.opaque, dialect.provider)
     further = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":
         return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | further
@@ -290,12 +283,4 @@ def _call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
 
 
 def _refuse(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
-    match part:
-        case File():
-            name = f"File(mime={part.mime!r})"
-        case Embedding():
-            name = f"Embedding of {len(part.vector)} numbers"
-        case _:
-            name = type(part).__name__
-    msg = f"the Chat Completions wire of {dialect.provider} cannot carry {name} here: {why or 'it has no place for it'}"
-    raise UnsupportedPartError(msg)
+    raise unsupported_part(part, f"the Chat Completions wire of {dialect.provider}", why)

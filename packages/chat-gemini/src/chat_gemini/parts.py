@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from chat_core.errors import UnsupportedPartError
 from chat_core.json import dumps
 from chat_core.messages import (
     Completed,
-    Embedding,
     File,
     Opaque,
     Part,
@@ -31,6 +28,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
 from chat_gemini.answer import SIGNATURE
@@ -57,11 +55,6 @@ UNREADABLE: Final = frozenset(
     }
 )
 """What no model reads. Of other documents the server itself says whether it does: their number grows."""
-
-
-def owned(opaque: Opaque | None, dialect: Dialect) -> Mapping[str, object]:
-    """The opaque data, if it is this provider's."""
-    return opaque.data if opaque is not None and opaque.provider == dialect.provider else {}
 
 
 def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
@@ -125,7 +118,7 @@ def _said(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
 
 
 def _further(opaque: Opaque | None, dialect: Dialect) -> Json:
-    data = owned(opaque, dialect)
+    data = owned(opaque, dialect.provider)
     further = dict(mapping(data.get("part")))
     if signature := data.get(SIGNATURE):
         further[SIGNATURE] = signature
@@ -155,7 +148,7 @@ def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
 
 
 def _blob(file: File, dialect: Dialect, *, made: bool = False) -> Json:
-    data = owned(file.opaque, dialect)
+    data = owned(file.opaque, dialect.provider)
     uri = data.get("file_uri") or file.url
     if isinstance(uri, str) and not uri.startswith("data:"):
         where: Json = {"fileUri": uri}
@@ -198,7 +191,7 @@ def _check_mime(mime: str, file: File, dialect: Dialect) -> None:
 
 
 def _call(tool: Tool, dialect: Dialect, *, ids: bool) -> Json:
-    data = owned(tool.call.opaque, dialect)
+    data = owned(tool.call.opaque, dialect.provider)
     call: Json = {"name": tool.name, "args": dict(tool.call.arguments)}
     if ids and tool.call_id:
         call["id"] = tool.call_id
@@ -228,12 +221,4 @@ def _response(tool: Tool) -> Json:
 
 
 def _refuse(part: Part, dialect: Dialect, why: str) -> NoReturn:
-    match part:
-        case File():
-            name = f"File(mime={part.mime!r})"
-        case Embedding():
-            name = f"Embedding of {len(part.vector)} numbers"
-        case _:
-            name = type(part).__name__
-    msg = f"the Gemini wire of {dialect.provider} cannot carry {name} here: {why}"
-    raise UnsupportedPartError(msg)
+    raise unsupported_part(part, f"the Gemini wire of {dialect.provider}", why)

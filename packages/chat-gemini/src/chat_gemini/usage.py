@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from chat_core.usage import Usage
-from chat_core.wire.shapes import is_mapping
-
-MOST: Final = 1 << 53
-"""No count is as high as this, and no infinity is lower."""
+from chat_core.wire.shapes import is_mapping, whole_numbers
 
 
 def read_usage(raw: object) -> Usage:
@@ -19,7 +14,7 @@ def read_usage(raw: object) -> Usage:
     """
     if not is_mapping(raw):
         return Usage()
-    counts = {name: int(count) for name, count in raw.items() if count.__class__ in (int, float) and 0 <= count < MOST}
+    counts = whole_numbers(raw)
     thoughts = counts.get("thoughtsTokenCount", 0)
     return Usage(
         input_tokens=counts.get("promptTokenCount", 0) + counts.get("toolUsePromptTokenCount", 0),

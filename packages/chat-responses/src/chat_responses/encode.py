@@ -18,12 +18,12 @@ from chat_core.messages import Messages, Role, Text, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclarations
+from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
 
 from chat_responses.chain import Encoded, chains, last_stored
 from chat_responses.declare import choice, declared
-from chat_responses.files import owned
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import model_items, outcomes, plain_items
 
@@ -178,7 +178,7 @@ def _instructions(messages: Messages, dialect: ResponsesDialect) -> tuple[str | 
 
 def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
     """Whether a turn is text and nothing else."""
-    return all(isinstance(part, Text) and not owned(part.opaque, dialect) for part in turn.parts)
+    return all(isinstance(part, Text) and not owned(part.opaque, dialect.provider) for part in turn.parts)
 
 
 def _items(messages: Messages, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:

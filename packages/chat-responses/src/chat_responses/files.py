@@ -6,20 +6,15 @@ import base64
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from chat_core.errors import UnsupportedPartError
 from chat_core.json import dumps
-from chat_core.messages import Embedding, File, Opaque, Part, Structured, Text
+from chat_core.messages import File, Part, Structured, Text
+from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, mapping
 
 from chat_responses.options import ResponsesDialect
 
 NO_IMAGES: Final = frozenset({"image/svg+xml", "image/tiff", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"})
 """Images that no model of this wire can look at."""
-
-
-def owned(opaque: Opaque | None, dialect: ResponsesDialect) -> Mapping[str, object]:
-    """The opaque data, if it is this provider's."""
-    return opaque.data if opaque is not None and opaque.provider == dialect.provider else {}
 
 
 def content_part(part: Part, dialect: ResponsesDialect) -> Json:
@@ -29,7 +24,7 @@ def content_part(part: Part, dialect: ResponsesDialect) -> Json:
         UnsupportedPartError: it does not.
     """
     if isinstance(part, Text):
-        return {"type": "input_text", "text": part.text} | _further(owned(part.opaque, dialect))
+        return {"type": "input_text", "text": part.text} | _further(owned(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "input_text", "text": dumps(part.value)}
     if isinstance(part, File):
@@ -47,7 +42,7 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
     Raises:
         UnsupportedPartError: the wire cannot carry it.
     """
-    data = owned(file.opaque, dialect)
+    data = owned(file.opaque, dialect.provider)
     if file.kind in {"audio", "video"}:
         refuse(file, dialect, "models of this wire neither hear nor watch; send a transcript, or images")
     if file.kind == "image":
@@ -102,12 +97,4 @@ def refuse(part: Part, dialect: ResponsesDialect, why: str = "") -> NoReturn:
     Raises:
         UnsupportedPartError: always.
     """
-    match part:
-        case File():
-            name = f"File(mime={part.mime!r})"
-        case Embedding():
-            name = f"Embedding of {len(part.vector)} numbers"
-        case _:
-            name = type(part).__name__
-    msg = f"the Responses wire of {dialect.provider} cannot carry {name} here: {why or 'it has no place for it'}"
-    raise UnsupportedPartError(msg)
+    raise unsupported_part(part, f"the Responses wire of {dialect.provider}", why)

@@ -22,9 +22,10 @@ from typing import Final
 
 from chat_core.json import dumps
 from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, Role, Structured, Text, Tool, Turn
+from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
-from chat_responses.files import content_part, file_part, owned, refuse
+from chat_responses.files import content_part, file_part, refuse
 from chat_responses.options import ResponsesDialect
 
 MCP_APPROVAL: Final = "mcp_approval"
@@ -125,7 +126,7 @@ def _accepted(id_: str, *, own: bool) -> str:
 
 def item_of(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, object]:
     """The fields of a call's item that are kept with it."""
-    return mapping(owned(tool.call.opaque, dialect).get("item"))
+    return mapping(owned(tool.call.opaque, dialect.provider).get("item"))
 
 
 def _call(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
@@ -182,7 +183,7 @@ class _Items:
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
-            data = owned(part.opaque, self._dialect)
+            data = owned(part.opaque, self._dialect.provider)
             self._say(data.get("item"), {"type": "output_text", "text": part.text, **mapping(data.get("part"))})
         elif isinstance(part, Structured):
             self._say(None, {"type": "output_text", "text": dumps(part.value)})
@@ -237,7 +238,7 @@ class _Items:
         self._items.append(message)
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        kept = owned(part.opaque, self._dialect).get("item")
+        kept = owned(part.opaque, self._dialect.provider).get("item")
         if not is_mapping(kept) or self._dialect.reasoning_replay == "never":
             return None
         item: Json = {"type": "reasoning", "summary": [], **kept}
@@ -250,7 +251,7 @@ class _Items:
         return item
 
     def _file(self, file: File) -> Json:
-        kept = owned(file.opaque, self._dialect).get("item")
+        kept = owned(file.opaque, self._dialect.provider).get("item")
         if is_mapping(kept) and file.data is not None:
             return {**kept, "result": f"{kept.get('result', '')}{base64.b64encode(file.data).decode()}"}
         # An assistant's message holds no files here: what another model made is shown as what the user shows.

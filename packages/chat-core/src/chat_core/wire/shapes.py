@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from typing_extensions import TypeIs
 
 Json: TypeAlias = dict[str, Any]
 """An object that was read, or is to be written."""
+
+
+COUNT_LIMIT: Final = 1 << 53
+"""The smallest number that is too large for a count. It excludes infinity."""
 
 
 class WrongShapeError(Exception):
@@ -38,6 +42,13 @@ def is_list(value: object) -> TypeIs[list[Any]]:
 def mapping(value: object) -> Mapping[str, Any]:
     """The mapping, or an empty one in the place of anything else."""
     return value if is_mapping(value) else {}
+
+
+def whole_numbers(value: object) -> dict[str, int]:
+    """Return the counts in an object, empty for anything else. Some servers write them as floats."""
+    if not is_mapping(value):
+        return {}
+    return {name: int(n) for name, n in value.items() if n.__class__ in (int, float) and 0 <= n < COUNT_LIMIT}
 
 
 def require_text(value: object, path: str) -> str:

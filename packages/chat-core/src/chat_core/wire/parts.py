@@ -1,0 +1,32 @@
+"""Helpers for encoding the parts of a turn: the data that belongs to a provider, and errors for unsupported parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chat_core.errors import UnsupportedPartError
+from chat_core.messages import Embedding, File, Opaque, Part
+
+
+def owned(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
+    """Return the opaque data of a part if it belongs to `provider`, else an empty mapping."""
+    return opaque.data if opaque is not None and opaque.provider == provider else {}
+
+
+def unsupported_part(part: Part, wire: str, why: str = "", *, show_url: bool = False) -> UnsupportedPartError:
+    """Return the error for a part that a request cannot contain.
+
+    Args:
+        part: the part.
+        wire: the API and the provider, as in `the Gemini wire of google`.
+        why: the reason and a remedy.
+        show_url: whether to mention that a file is given by its URL.
+    """
+    match part:
+        case File():
+            name = f"File(mime={part.mime!r}{', by URL' if show_url and part.url is not None else ''})"
+        case Embedding():
+            name = f"Embedding of {len(part.vector)} numbers"
+        case _:
+            name = type(part).__name__
+    return UnsupportedPartError(f"{wire} cannot carry {name} here: {why or 'it has no place for it'}")

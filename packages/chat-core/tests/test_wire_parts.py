@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.errors import UnsupportedPartError
+from chat_core.messages import Embedding, File, Opaque, Part, Text
+from chat_core.wire.parts import owned, unsupported_part
+
+
+def test_opaque_data_is_read_by_its_own_provider_only() -> None:
+    opaque = Opaque("ours", {"a": 1})
+    assert owned(opaque, "ours") == {"a": 1}
+    assert owned(opaque, "theirs") == {}
+    assert owned(None, "ours") == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (Text("x"), "Text"),
+        (Embedding((1.0, 2.0)), "Embedding of 2 numbers"),
+        (File("audio/wav", data=b"x"), "File(mime='audio/wav')"),
+        (File("audio/wav", url="https://host/a.wav"), "File(mime='audio/wav')"),
+    ],
+)
+def test_an_unsupported_part_is_named(part: Part, name: str) -> None:
+    error = unsupported_part(part, "the wire of p")
+    assert isinstance(error, UnsupportedPartError)
+    assert str(error) == f"the wire of p cannot carry {name} here: it has no place for it"
+
+
+def test_the_error_may_mention_a_url_and_has_the_reason() -> None:
+    error = unsupported_part(File("audio/wav", url="https://host/a.wav"), "the wire of p", "send text", show_url=True)
+    assert str(error) == "the wire of p cannot carry File(mime='audio/wav', by URL) here: send text"
