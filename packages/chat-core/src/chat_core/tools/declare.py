@@ -50,14 +50,12 @@ class ToolOptions:
             raise UsageError(msg)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class FunctionTool:
-    """A `ToolDefinition` made of a function, whose signature is its schema."""
+class CallableTool:
+    """Base of tools that call a Python function: the properties that its signature and options determine."""
 
-    declaration: ToolDeclaration
+    __slots__ = ()
+
     signature: Signature
-    arguments: Arguments
     options: ToolOptions
 
     @property
@@ -67,18 +65,37 @@ class FunctionTool:
 
     @property
     def idempotent(self) -> bool:
-        """Whether it may be repeated."""
+        """Whether an interrupted run may be repeated."""
         return self.options.idempotent
 
     @property
     def sequential(self) -> bool:
-        """Whether it is a barrier."""
+        """Whether it waits for the calls before it, and those after it wait for it."""
         return self.options.sequential
 
     @property
     def blocking(self) -> bool:
-        """Whether it must run in a worker thread: it is no coroutine function."""
+        """Whether it runs in a worker thread, because the function is not a coroutine function."""
         return self.signature.blocking
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        """Return the result of the function as JSON and files.
+
+        Raises:
+            TypeError: it is neither.
+        """
+        return to_result(value)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FunctionTool(CallableTool):
+    """A `ToolDefinition` made of a function, whose signature is its schema."""
+
+    declaration: ToolDeclaration
+    signature: Signature
+    arguments: Arguments
+    options: ToolOptions
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
         """The arguments as canonical JSON; see `Arguments.canonical`.
@@ -91,14 +108,6 @@ class FunctionTool:
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
         """Call the function. What it returns may still have to be awaited."""
         return self.signature.call(self.arguments.values(arguments), context)
-
-    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """What the function returned, as JSON and files.
-
-        Raises:
-            TypeError: it is neither.
-        """
-        return to_result(value)
 
 
 def declare(function: Callable[..., object], options: ToolOptions, /) -> FunctionTool:

@@ -17,13 +17,11 @@ from typing import Any, TypeAlias, cast, final
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
-from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
-from chat_core.tools.declare import ToolOptions, require_name
+from chat_core.tools.declare import CallableTool, ToolOptions, require_name
 from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import listed, path_of
-from chat_core.tools.result import to_result
 from chat_core.tools.signature import EMPTY, Signature, read_signature
 
 _LENGTH = 200
@@ -131,33 +129,13 @@ def _cut(text: str) -> str:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RawTool:
+class RawTool(CallableTool):
     """A `ToolDefinition` made of a JSON Schema and a handler, which takes the arguments as one mapping."""
 
     declaration: ToolDeclaration
     signature: Signature
     checker: SchemaChecker
     options: ToolOptions
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds for one run."""
-        return self.options.timeout
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether it may be repeated."""
-        return self.options.idempotent
-
-    @property
-    def sequential(self) -> bool:
-        """Whether it is a barrier."""
-        return self.options.sequential
-
-    @property
-    def blocking(self) -> bool:
-        """Whether it must run in a worker thread: it is no coroutine function."""
-        return self.signature.blocking
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
         """The arguments as they came, once they satisfy the schema.
@@ -174,14 +152,6 @@ class RawTool:
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
         """Call the handler with a copy of the arguments."""
         return self.signature.call({self.signature.parameters[0].name: _copy(arguments)}, context)
-
-    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """What the handler returned, as JSON and files.
-
-        Raises:
-            TypeError: it is neither.
-        """
-        return to_result(value)
 
 
 def declare_raw(
