@@ -188,7 +188,7 @@ class CallsNonsenseABreak(Right):
     names = ("another_protocol",)
 
     def told(self, error: TransportError, request: Request) -> TransportError:
-        return anew(error, "stream") if "not the HTTP" in str(error) else error
+        return anew(error, "stream") if "violated the HTTP protocol" in str(error) else error
 
 
 class WaitsForEverForAnAnswer(Right):

@@ -43,7 +43,7 @@ from chat_core import (
 )
 from chat_core.provider import Delta
 from chat_core.transport import EventStream, Request, Timeouts, Transport
-from chat_core.transport.provider_errors import class_of, refused, unreachable
+from chat_core.transport.provider_errors import error_class_for_status, provider_error, translate_transport_error
 
 NAME = "toy"
 KEY = "toy-key-5f0c"
@@ -154,7 +154,7 @@ class Decoder:
 
     def on_fault(self, event: Any) -> list[Delta]:
         msg = f"{NAME} failed: {event['status']}"
-        raise class_of(event["status"])(msg, status=event["status"])
+        raise error_class_for_status(event["status"])(msg, status=event["status"])
 
     def on_end(self, event: Any) -> list[Delta]:
         self.count(event["tokens"])
@@ -206,7 +206,7 @@ class ToyStream:
             async for batch in self.events.batches():
                 yield [delta for event in batch for delta in self.read(event.data)]
         except TransportError as error:
-            raise unreachable(error, NAME) from error
+            raise translate_transport_error(error, NAME) from error
 
     def read(self, data: bytes) -> list[Delta]:
         try:
@@ -254,7 +254,7 @@ class Toy:
         try:
             response = await self.transport.send(request)
         except TransportError as error:
-            raise unreachable(error, NAME) from error
+            raise translate_transport_error(error, NAME) from error
         if response.status != 200:
             raise self.refusal(response.status, response.headers, response.body)
         try:
@@ -278,7 +278,7 @@ class Toy:
     def failed(self, error: TransportError) -> ChatError:
         if error.kind == "status" and error.status is not None:
             return self.refusal(error.status, error.headers, error.body)
-        return unreachable(error, NAME)
+        return translate_transport_error(error, NAME)
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         del options
@@ -315,7 +315,9 @@ class Toy:
         return request if options.timeout is None else replace(request, timeouts=Timeouts(idle=options.timeout))
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        return refused(self.kind(status), f"{NAME} refused with {status}", status=status, headers=headers, body=body)
+        return provider_error(
+            self.kind(status), f"{NAME} refused with {status}", status=status, headers=headers, body=body
+        )
 
     def kind(self, status: int) -> type[ProviderError]:
-        return class_of(status)
+        return error_class_for_status(status)

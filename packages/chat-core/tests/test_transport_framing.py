@@ -143,7 +143,7 @@ def test_a_backslash_at_the_end_of_a_chunk_still_escapes() -> None:
 
 @pytest.mark.parametrize("body", [b'{"error": {"code": 400}}', b"<html>no</html>", b'"[1]"'])
 def test_a_body_that_is_no_array_is_refused_with_its_beginning(body: bytes) -> None:
-    with pytest.raises(TransportError, match="not the JSON array") as caught:
+    with pytest.raises(TransportError, match="not a JSON array") as caught:
         read("json-array", [b" \r\n", body])
     assert caught.value.kind == "protocol"
     assert caught.value.body == body
@@ -152,9 +152,9 @@ def test_a_body_that_is_no_array_is_refused_with_its_beginning(body: bytes) -> N
 def test_what_follows_the_array_is_refused() -> None:
     cutter = JsonArray()
     assert cutter.feed(b"[1] [2]") == [Event("message", b"1")]
-    with pytest.raises(TransportError, match="follows the JSON array"):
+    with pytest.raises(TransportError, match="continues after the end of its JSON array"):
         cutter.end()
-    with pytest.raises(TransportError, match="follows the JSON array"):
+    with pytest.raises(TransportError, match="continues after the end of its JSON array"):
         read("json-array", [b"[1]", b" ", b"2"])
 
 

@@ -104,10 +104,7 @@ def test_a_header_that_breaks_out_of_its_line_is_found() -> None:
 def test_a_refusal_names_the_target_of_a_redirect_without_its_query() -> None:
     answer = Answer(302, [(b"location", b"https://other.example/?key=1")])
     said = refusal_message("GET x", answer.status, "", answer.headers)
-    assert (
-        said
-        == "GET x was answered with 302: it is a redirect to https://other.example/, and redirects are not followed"
-    )
+    assert said == "GET x returned status 302: a redirect to https://other.example/; redirects are not followed"
 
 
 async def test_a_whole_answer_is_decoded_and_closed() -> None:

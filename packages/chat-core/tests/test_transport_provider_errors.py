@@ -19,13 +19,13 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.transport.provider_errors import (
-    class_of,
-    refused,
+    error_class_for_status,
+    provider_error,
     request_id,
     reset_after,
     retry_after,
     should_retry,
-    unreachable,
+    translate_transport_error,
 )
 from chat_core.transport.values import Headers
 
@@ -54,7 +54,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_a_status_tells_a_class(status: int, kind: type[ProviderError]) -> None:
-    assert class_of(status) is kind
+    assert error_class_for_status(status) is kind
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_the_id_of_a_request_stands_in_one_of_several_headers() -> None:
 
 def test_a_refusal_carries_what_its_headers_say() -> None:
     headers = {"retry-after": "3", "x-request-id": "a", "x-should-retry": "false"}
-    error = refused(RateLimitedError, "slow down", status=429, headers=headers, body=b"{}", code="c")
+    error = provider_error(RateLimitedError, "slow down", status=429, headers=headers, body=b"{}", code="c")
     assert (error.status, error.code, error.request_id, error.retry_after) == (429, "c", "a", 3.0)
     assert error.body == b"{}"
     assert not error.retryable
-    assert refused(RateLimitedError, "slow down", status=429, headers={}).retryable
+    assert provider_error(RateLimitedError, "slow down", status=429, headers={}).retryable
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,6 @@ def test_a_refusal_carries_what_its_headers_say() -> None:
     ],
 )
 def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, error: type[Exception]) -> None:
-    failure = unreachable(TransportError(kind, "no route"), "p")
+    failure = translate_transport_error(TransportError(kind, "no route"), "p")
     assert type(failure) is error
     assert str(failure) == "p: no route"

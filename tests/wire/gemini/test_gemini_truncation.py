@@ -19,7 +19,7 @@ from chat_core.messages import Pending
 from chat_core.provider import Delta
 from chat_core.transport import Event
 from chat_core.transport.framing import framer
-from chat_core.transport.provider_errors import unreachable
+from chat_core.transport.provider_errors import translate_transport_error
 from chat_gemini.codec import StreamDecoder
 
 from ..exchanges import require_wire
@@ -82,7 +82,7 @@ def test_an_array_cut_anywhere_before_its_end_is_never_an_answer() -> None:
                 decoder.feed(cutter.feed(body[:size]))
                 with pytest.raises(TransportError) as failure:
                     cutter.end()
-                assert isinstance(unreachable(failure.value, PROVIDER), NetworkError)
+                assert isinstance(translate_transport_error(failure.value, PROVIDER), NetworkError)
 
 
 def test_a_cut_stream_says_how_far_it_came() -> None:

@@ -285,7 +285,7 @@ async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_b
     with LoopbackServer(handler) as server:
         error = await refused(opened, server.host)
     assert (error.kind, error.status, error.headers["retry-after"], error.body) == ("status", 429, "7", b'{"error": 1}')
-    assert str(error) == f"POST http://{server.host}/v1/chat was answered with 429 Slow"
+    assert str(error) == f"POST http://{server.host}/v1/chat returned status 429 Slow"
 
 
 async def test_the_body_of_a_refusal_is_decoded(opened: Opened) -> None:
@@ -329,7 +329,7 @@ async def test_a_redirect_is_not_followed_and_its_target_is_named(opened: Opened
         307,
         "https://elsewhere.test/v1?key=secret",
     )
-    assert "redirect to https://elsewhere.test/v1," in str(error)
+    assert "redirect to https://elsewhere.test/v1;" in str(error)
     assert len(server.exchanges) == 1
 
 

@@ -90,7 +90,7 @@ async def test_a_refused_handshake_is_a_refusal_with_status_headers_and_body(sta
     answer = refusal(status, body, retry_after="7", x_request_id="req_1")
     with SocketServer(three, handshake=lambda _session, _request: answer) as server:
         async with opened() as transport:
-            with pytest.raises(TransportError, match=f"was answered with {status}") as caught:
+            with pytest.raises(TransportError, match=f"returned status {status}") as caught:
                 await read(transport, ask(server.host))
             assert (caught.value.kind, caught.value.status, caught.value.body) == ("status", status, body)
             assert caught.value.headers["retry-after"] == "7"
@@ -110,7 +110,7 @@ async def test_a_redirect_is_not_followed() -> None:
         location = f"ws://{elsewhere.host}/there?key=1"
         with SocketServer(three, handshake=lambda _session, _request: refusal(307, b"", location=location)) as server:
             async with opened() as transport:
-                with pytest.raises(TransportError, match=r"a redirect to ws://\S+/there, and redirects") as caught:
+                with pytest.raises(TransportError, match=r"a redirect to ws://\S+/there; redirects") as caught:
                     await read(transport, ask(server.host))
                 assert (caught.value.status, caught.value.headers["location"]) == (307, location)
         assert elsewhere.connections == 0

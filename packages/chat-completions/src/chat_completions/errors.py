@@ -20,7 +20,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import loads
-from chat_core.transport.provider_errors import refused, reset_after, retry_after, unreachable
+from chat_core.transport.provider_errors import provider_error, reset_after, retry_after, translate_transport_error
 from chat_core.transport.values import Headers
 from chat_core.wire import errors
 from chat_core.wire.errors import MESSAGES, error_from_object, error_name
@@ -49,7 +49,7 @@ def error_from_response(
     text = body[: errors.LONGEST_SEARCH].decode(errors="replace")
     for pattern, kind in error_patterns:
         if pattern.search(text):
-            error = refused(kind, str(error), status=status, headers=headers, body=body, code=error.code)
+            error = provider_error(kind, str(error), status=status, headers=headers, body=body, code=error.code)
             break
     if isinstance(error, RateLimitedError) and error.retry_after is None:
         error.retry_after = _wait_in_body(body)
@@ -76,7 +76,7 @@ def error_without_response(
         return NetworkError(f"{provider}: {error}; {hint}")
     if error.kind == "status" and error.status is not None:
         return error_from_response(error.status, error.headers, error.body, provider, error_patterns)
-    return unreachable(error, provider)
+    return translate_transport_error(error, provider)
 
 
 def find_error(answer: object, *, kind: str = "message") -> object:

@@ -18,7 +18,7 @@ from chat_core.errors import (
     ServerError,
 )
 from chat_core.json import dumps
-from chat_core.transport.provider_errors import refused
+from chat_core.transport.provider_errors import provider_error
 from chat_core.wire import errors
 from chat_core.wire.errors import read_error
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
@@ -64,7 +64,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
         return errors.error_from_object(error, provider)
     msg = f"{provider} failed while it answered: {reported.summary}"
     body = dumps(error).encode(errors="replace")
-    return refused(kind, msg, status=reported.status, headers={}, body=body, code=reported.code)
+    return provider_error(kind, msg, status=reported.status, headers={}, body=body, code=reported.code)
 
 
 def error_object(event: Json) -> object:

@@ -157,7 +157,7 @@ class AsgiTransport:
             raise TransportError("connect", f"{describe(request)}: the application answers for {known or 'no host'}")
         if _HOST.fullmatch(request.host) is None:
             shown = request.host.rpartition("@")[2]
-            what = f"{request.method}: the host has characters that HTTP does not allow: {shown!r}"
+            what = f"{request.method}: the host contains characters that HTTP does not allow: {shown!r}"
             raise TransportError("protocol", what)
         for name, value in request.headers:
             if _HEADER_NAME.fullmatch(name) is None or _HEADER_VALUE.fullmatch(value) is None:

@@ -1,6 +1,6 @@
-"""How bytes travel: what a transport must do, the values that cross it, and the framers that cut bytes into events.
+"""The transport protocol, its request and response values, and parsers that split bodies into events.
 
-A transport around another one is a middleware; `LoggingTransport` shows the way.
+A transport that wraps another one is a middleware; `LoggingTransport` is an example.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What the framers have in common: the bound on an event, and text that is always UTF-8."""
+"""Helpers that all body parsers share: the limit on the length of an event, and UTF-8 replacement."""
 
 from __future__ import annotations
 
 from chat_core.errors import TransportError
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""The longest event that a stream may hold, where nobody says otherwise. Base64 images arrive in one event."""
+"""The default limit on the length of an event. A base64 image arrives in a single event."""
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether the bytes are text. ASCII, which most of the traffic is, costs one look."""
+    """Return whether the bytes are valid UTF-8. ASCII, the most frequent case, takes a fast path."""
     if data.isascii():
         return True
     try:
@@ -19,12 +19,12 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def as_utf8(data: bytes) -> bytes:
-    """The same bytes, or, where they are not UTF-8, with U+FFFD in place of what cannot be read."""
+def replace_invalid_utf8(data: bytes) -> bytes:
+    """Return the data with U+FFFD in place of invalid UTF-8; valid data is returned unchanged."""
     return data if is_utf8(data) else data.decode(errors="replace").encode()
 
 
-def too_long(max_event_bytes: int) -> TransportError:
-    """An event is over the limit: the transport says so, and keeps no more of it."""
-    msg = f"an event is longer than {max_event_bytes} bytes; raise max_event_bytes if the peer may send such events"
+def event_too_long_error(max_event_bytes: int) -> TransportError:
+    """Return the error for an event that exceeds the limit."""
+    msg = f"an event is longer than {max_event_bytes} bytes; raise max_event_bytes to accept it"
     return TransportError("protocol", msg)

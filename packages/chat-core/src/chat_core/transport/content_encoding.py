@@ -1,4 +1,4 @@
-"""Content encodings of response bodies: which are supported, and how to decode them."""
+"""Supported content encodings of response bodies, and their decoder."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final, final
 from chat_core.transport.values import Headers
 
 _GZIP = (zlib.MAX_WBITS | 16,)
-# Many servers send a bare deflate stream where `deflate` means one with a zlib header.
+# RFC 9110 defines `deflate` with a zlib header; many servers omit the header.
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS)}
-_PIECE = 1024 * 1024
-_HEADER = 2  # bytes of a zlib header (RFC 1950, section 2.2)
+_MAX_PIECE_BYTES = 1024 * 1024
+_ZLIB_HEADER_BYTES = 2  # bytes of a zlib header (RFC 1950, section 2.2)
 _ENCODING_HEADERS: Final = frozenset({"content-encoding", "content-length"})
 
 SUPPORTED_ENCODINGS: Final = _WINDOWS.keys() | {"identity"}
 """The values of `content-encoding` that can be decoded."""
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
-"""The value of `accept-encoding` for a request that reads its whole response at once."""
+"""The value of `accept-encoding` for requests whose response is not streamed."""
 
 
 def content_encoding(headers: Headers) -> str:
@@ -41,10 +41,10 @@ def decoded_headers(headers: Headers) -> Headers:
 
 @final
 class Decoder:
-    """Decodes a content encoding, a megabyte at a time: a small chunk can expand to a thousand times its size.
+    """Decodes a compressed body, at most one megabyte per call: a chunk can expand a thousandfold.
 
     Args:
-        encoding: one of `SUPPORTED_ENCODINGS` other than `identity`.
+        encoding: One of `SUPPORTED_ENCODINGS` other than `identity`.
     """
 
     __slots__ = ("_inflate", "_rest", "_windows")
@@ -59,13 +59,13 @@ class Decoder:
         self._rest += chunk
 
     def read(self) -> bytes:
-        """Return the next decoded piece; empty if another chunk is needed.
+        """Return the next decoded data; empty if another chunk is needed.
 
         Raises:
-            zlib.error: the body does not have this encoding.
+            zlib.error: The body does not have this encoding.
         """
-        if len(self._windows) > 1 and len(self._rest) < _HEADER:
-            return b""  # too short to tell the two variants of deflate apart
+        if len(self._windows) > 1 and len(self._rest) < _ZLIB_HEADER_BYTES:
+            return b""  # too short to distinguish the two variants of deflate
         while self._rest:
             if self._inflate.eof:
                 # A gzip body may have several members.
@@ -78,12 +78,12 @@ class Decoder:
 
     def _decompress(self, data: bytes) -> bytes:
         try:
-            piece = self._inflate.decompress(data, _PIECE)
+            piece = self._inflate.decompress(data, _MAX_PIECE_BYTES)
         except zlib.error:
             if len(self._windows) == 1:
                 raise
             self._windows = self._windows[1:]
             self._inflate = zlib.decompressobj(self._windows[0])
-            return self._inflate.decompress(data, _PIECE)
+            return self._inflate.decompress(data, _MAX_PIECE_BYTES)
         self._windows = self._windows[:1]
         return piece

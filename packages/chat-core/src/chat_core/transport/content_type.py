@@ -1,4 +1,4 @@
-"""Checks that a response has the framing that its request asked for, by its content type or its first bytes."""
+"""Checks whether a response has the requested framing, by its content type or its first bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from chat_core.transport.values import Framing
 
-_TYPES: Final[dict[Framing, tuple[str, ...]]] = {
+_CONTENT_TYPES: Final[dict[Framing, tuple[str, ...]]] = {
     "sse": ("text/event-stream",),
     "json-lines": ("ndjson", "json"),
     "json-array": ("json",),
@@ -16,13 +16,23 @@ _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 
 
 def type_matches_framing(content_type: str, framing: Framing) -> bool:
-    """Return whether the content type declares this framing."""
+    """Return whether a content type declares a framing.
+
+    Args:
+        content_type: The value of the `content-type` header.
+        framing: The framing that the request expects.
+    """
     essence = content_type.partition(";")[0].strip().lower()
-    return any(part in essence for part in _TYPES[framing])
+    return any(part in essence for part in _CONTENT_TYPES[framing])
 
 
 def body_may_match_framing(beginning: bytes, framing: Framing) -> bool:
-    """Return whether a body that begins like this may have this framing. Many servers declare a wrong content type."""
+    """Return whether a body can have a framing, by its first bytes. Many servers declare a wrong content type.
+
+    Args:
+        beginning: The first bytes of the body; they may be few, or none.
+        framing: The framing that the request expects.
+    """
     text = beginning.lstrip(_BLANK)
     if framing == "sse":
         return any(text.startswith(field) or field.startswith(text) for field in _SSE_FIELDS)

@@ -1,4 +1,4 @@
-"""Connections and event loops: a connection belongs to the loop on which it was opened, and ends with it."""
+"""Resources such as connections that belong to one event loop and are closed when it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LoopResource(Protocol):
     """A resource that belongs to one event loop."""
 
     async def aclose(self) -> None:
-        """Close the resource. Closing twice is allowed."""
+        """Close the resource. May be called more than once."""
         ...
 
 
@@ -23,10 +23,11 @@ ResourceT = TypeVar("ResourceT", bound=LoopResource)
 
 
 def close_with_event_loop(resource: LoopResource) -> None:
-    """Have the running event loop close a resource when it ends, unless the resource was collected before.
+    """Register a resource to be closed when the running event loop shuts down.
 
-    A loop that ends closes what is registered with its hook for asynchronous generators, and calls nothing but
-    `aclose()`. So a transport that outlives a loop leaves no open socket in it. The object must allow weak references.
+    The resource is registered with the loop's hook for asynchronous generators, which only calls `aclose()`. A
+    transport that outlives a loop thus leaves no open socket in it. The loop holds a weak reference: a resource that
+    was garbage-collected earlier is not closed, and the object must allow weak references.
     """
     firstiter = sys.get_asyncgen_hooks().firstiter
     if firstiter is not None:
@@ -35,11 +36,11 @@ def close_with_event_loop(resource: LoopResource) -> None:
 
 @final
 class PerEventLoop(Generic[ResourceT]):
-    """One resource for each asyncio event loop, made when it is first needed.
+    """One resource for each asyncio event loop, created on first use.
 
     Args:
-        make: makes the resource of the running loop. Its argument is this object: a resource that refers to its loop
-            keeps its own entry alive, so it must call `discard()` when it closes.
+        make: Creates the resource of the running loop. It receives this object. A resource that references its loop
+            keeps its own entry alive, so it must call `discard()` when it is closed.
     """
 
     __slots__ = ("_make", "_resources")
@@ -57,27 +58,27 @@ class PerEventLoop(Generic[ResourceT]):
         return resource
 
     def discard(self) -> None:
-        """Forget the resource of the running event loop, if there is one."""
+        """Remove the resource of the running event loop, if there is one, without closing it."""
         self._resources.pop(asyncio.get_running_loop(), None)
 
     async def aclose(self) -> None:
-        """Close the resource of the running event loop. Those of other loops end with their loops."""
+        """Close the resource of the running event loop. The resources of other loops are closed with their loops."""
         resource = self._resources.get(asyncio.get_running_loop())
         if resource is not None:
             await resource.aclose()
 
 
 def require_asyncio(transport: str) -> None:
-    """Raise if no asyncio event loop runs.
+    """Raise if no asyncio event loop is running.
 
     Args:
-        transport: the name of the transport that runs on asyncio alone.
+        transport: The name of the transport, for the message.
 
     Raises:
-        UsageError: no asyncio event loop runs here.
+        UsageError: No asyncio event loop is running.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        msg = f"{transport} runs on asyncio alone, and no loop of asyncio runs here; HttpxTransport also runs on trio"
+        msg = f"{transport} needs a running asyncio event loop, and there is none; on trio, use HttpxTransport"
         raise UsageError(msg) from None

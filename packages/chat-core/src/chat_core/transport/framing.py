@@ -1,4 +1,4 @@
-"""From the chunks of a body to its events."""
+"""Conversion of the chunks of a body into its events."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ from chat_core.transport.json_lines import JsonLines
 from chat_core.transport.sse import SseParser
 from chat_core.transport.values import Event, Framing, never_last
 
-_AS_THEY_ARE = nullcontext()
+_NO_TRANSLATION = nullcontext()
 
 
 class Framer(Protocol):
-    """Cuts a stream of bytes into events. It does no I/O; one framer reads one body."""
+    """An incremental parser that splits a body into events. It does no I/O. Each body needs a new one."""
 
     def feed(self, chunk: bytes, /) -> list[Event]:
-        """The events that this chunk completes.
+        """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: of kind `protocol`, the bytes are not what the framing promises, or an event is over the
-                limit.
+            TransportError: With kind `protocol`: the data violates the framing, or an event exceeds the limit.
         """
         ...
 
     def end(self) -> list[Event]:
-        """The body has ended: the events that its end completes.
+        """Finish the body and return the events that its end completes.
 
         Raises:
-            TransportError: of kind `stream`, the framing itself shows that the body was cut.
+            TransportError: With kind `stream`: the framing shows that the body is truncated.
         """
         ...
 
 
 def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
-    """A framer of this kind, whose events are at most `max_event_bytes` long."""
+    """Return a new parser for a framing.
+
+    Args:
+        framing: The format of the body.
+        max_event_bytes: The limit on the length of an event, in bytes.
+    """
     match framing:
         case "sse":
             return SseParser(max_event_bytes)
@@ -55,33 +59,34 @@ async def framed(
     *,
     max_event_bytes: int = MAX_EVENT_BYTES,
     is_last: Callable[[Event], bool] = never_last,
-    errors: AbstractContextManager[object] = _AS_THEY_ARE,
+    errors: AbstractContextManager[object] = _NO_TRANSLATION,
     tail: Callable[[list[Event]], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[list[Event]]:
-    """The events of a body by batch: all that a chunk completes. What a custom transport gives to its `EventStream`.
+    """Yield the events of a body, grouped by the chunk that completes them.
 
-    Leave nothing open: use it as `async with aclosing(framed(...)) as batches`. Closing it closes `chunks` at once, if
-    that has an `aclose()`, as async generators have.
+    A custom transport passes this generator to its `EventStream`. Use it as
+    `async with aclosing(framed(...)) as batches`: closing the generator closes `chunks` at once if that has an
+    `aclose()` method, as async generators have.
 
     Args:
-        chunks: the body, cut anywhere.
-        framing: how the body is cut into events.
-        max_event_bytes: the longest event to accept.
-        is_last: ends the batches behind the event for which it is true, for connections that outlive an answer
-            (`Request.is_last`). Over HTTP the body's end is the end.
-        errors: a context around the reading of `chunks`, that makes a `TransportError` of what they raise. It is
-            entered once, and costs nothing for each chunk.
-        tail: awaited with the last batch when the events are left before the body has ended, and before it is closed:
-            a place to read what ends the body, where that batch was the end of the answer.
+        chunks: The body, split at any position.
+        framing: The format of the body.
+        max_event_bytes: The limit on the length of an event, in bytes.
+        is_last: Stops the iteration after the event for which it returns true. Pass `Request.is_last` if the
+            connection stays open after a response. HTTP responses end with their body.
+        errors: A context that is entered once, around the iteration of `chunks`. It turns the exceptions of `chunks`
+            into `TransportError`.
+        tail: Awaited with the latest batch if the generator exits before the body ends, and before `chunks` is closed.
+            It may read the rest of the body if that batch ended the response.
 
     Raises:
-        TransportError: the bytes are not what the framing promises, an event is too long, or the framing shows a cut.
+        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated.
     """
-    cutter = framer(framing, max_event_bytes)
-    feed = cutter.feed
+    parser = framer(framing, max_event_bytes)
+    feed = parser.feed
     watch = is_last is not never_last
     events: list[Event] = []
-    left = True
+    exited_early = True
     try:
         with errors:
             async for chunk in chunks:
@@ -94,14 +99,14 @@ async def framed(
                             yield events[: index + 1]
                             return
                 yield events
-        left = False
-        events = cutter.end()
+        exited_early = False
+        events = parser.end()
         if events:
             yield events
     finally:
         aclose = getattr(chunks, "aclose", None)
         try:
-            if left and tail is not None:
+            if exited_early and tail is not None:
                 await tail(events)
         finally:
             if aclose is not None:

@@ -1,8 +1,8 @@
-"""The library-free base of HTTP transports.
+"""Base classes of HTTP transports, independent of an HTTP library.
 
-`HttpTransport` checks responses and reads their bodies, whichever HTTP library delivers them. A transport over a
-library has three subclasses: of `HttpTransport`, which sends a request; of `HttpResponse`, which closes a response; and
-of `ErrorTranslation`, which turns the exceptions of the library into `TransportError`.
+`HttpTransport` checks responses and reads their bodies. A transport for an HTTP library defines three subclasses:
+of `HttpTransport` to send a request, of `HttpResponse` to close a response, and of `ErrorTranslation` to turn the
+exceptions of the library into `TransportError`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from chat_core.transport.framing import framed
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response
 
 DRAIN_SECONDS: Final = 0.25
-"""The longest wait for the end of a body behind the last event of its stream."""
+"""The limit on the wait for the end of a body after the last event of its stream."""
 
 _DRAIN_BYTES: Final = 65536
 _ERROR_BODY_SECONDS: Final = 10.0
@@ -38,29 +38,34 @@ _HEADER_VALUE: Final = re.compile(r"[!-~](?:[\t -~]*[!-~])?|")
 _FAILURES: Final = {
     "connect": "no connection",
     "stream": "the connection broke",
-    "timeout": "nothing came in time",
-    "protocol": "this is not the HTTP that was expected",
+    "timeout": "the request timed out",
+    "protocol": "the peer violated the HTTP protocol",
 }
 
 
 def describe(request: Request) -> str:
-    """Return method and URL of a request, without what may hold a secret: the query, and a user before the host."""
+    """Return the method and URL of a request, without the query and user information: they may hold secrets."""
     host, path = request.host.rpartition("@")[2], request.path.partition("?")[0]
     return f"{request.method} {request.scheme}://{host}{path}"
 
 
 def invalid_header_name(name: str) -> str | None:
-    """Return why the name of a header cannot be sent; `None` if it can."""
+    """Return why a header name is invalid, or None if it is valid."""
     if _HEADER_NAME.fullmatch(name) is None:
-        return "the name of a header has characters that HTTP does not allow"
+        return "a header name contains characters that HTTP does not allow"
     return None
 
 
 def invalid_header_value(name: str, value: str) -> str | None:
-    """Return why the value of a header cannot be sent; `None` if it can."""
+    """Return why the value of a header is invalid, or None if it is valid. The message omits the value.
+
+    Args:
+        name: The name of the header, for the message.
+        value: The value to check.
+    """
     if _HEADER_VALUE.fullmatch(value) is None:
-        what = f"the value of the header {name!r} has characters that HTTP does not allow"
-        return f"{what}, such as a line end behind a key"
+        message = f"the value of the header {name!r} contains characters that HTTP does not allow"
+        return f"{message}; check for a line end after an API key"
     return None
 
 
@@ -73,25 +78,25 @@ def refusal_message(request: str, status: int, reason: str, headers: Headers) ->
     """Return the message of an error for a status that is not 2xx.
 
     Args:
-        request: the description of the request.
-        status: the status code of the response.
-        reason: its reason phrase.
-        headers: its headers.
+        request: The description of the request.
+        status: The status code of the response.
+        reason: The reason phrase of the response; may be empty.
+        headers: The headers of the response; a redirect is described by its `location`.
     """
-    msg = f"{request} was answered with {status} {reason}".rstrip()
+    msg = f"{request} returned status {status} {reason}".rstrip()
     location = headers.get("location")
     if status // 100 == 3 and location:  # noqa: PLR2004 - RFC 9110, section 15.4
-        msg += f": it is a redirect to {location.partition('?')[0]}, and redirects are not followed"
+        msg += f": a redirect to {location.partition('?')[0]}; redirects are not followed"
     return msg
 
 
 class ErrorTranslation(ABC):
-    """A context that turns the exceptions of an HTTP library into `TransportError`. It may be entered repeatedly.
+    """A context manager that turns the exceptions of an HTTP library into `TransportError`. It is reusable.
 
     Args:
-        request: the request, for the message.
-        response_started: whether the head of the response has arrived. Bytes that are not HTTP mean another protocol
-            before it, and a broken connection behind it.
+        request: The request, for the message.
+        response_started: Whether the response headers have arrived. Invalid HTTP is an error of kind `protocol` before
+            the headers, and of kind `stream` after them.
     """
 
     __slots__ = ("request", "response_started")
@@ -114,30 +119,36 @@ class ErrorTranslation(ABC):
 
     @abstractmethod
     def translate(self, error: BaseException) -> TransportError | None:
-        """Return the error to raise in place of an exception of the library; `None` if it is not one.
+        """Return the error to raise in place of `error`, or None to let `error` propagate.
 
-        An exception that may quote a secret must not be its cause.
+        An exception that may quote a secret must not become the cause of the returned error.
         """
 
     def transport_error(self, kind: str, detail: str, cause: BaseException | None) -> TransportError:
-        """Return an error with the message for its kind."""
+        """Return an error whose message describes the request and the kind of the failure.
+
+        Args:
+            kind: The kind of the error: `connect`, `stream`, `timeout` or `protocol`.
+            detail: The part of the message in parentheses.
+            cause: The exception to chain, or None.
+        """
         error = TransportError(kind, f"{describe(self.request)}: {_FAILURES[kind]} ({detail})")
         error.__cause__ = cause
         return error
 
 
 class HttpResponse(ABC):
-    """A response whose head has arrived, as an iterable of the decoded chunks of its body.
+    """A response whose headers have arrived; iterating over it yields the decoded chunks of its body.
 
     Args:
-        status: the status code.
-        fields: the header fields, as received.
-        chunks: the body, as received; it is iterated directly where nothing has to be decoded.
-        is_decoded: whether the library has decoded `chunks`.
+        status: The status code.
+        fields: The header fields as received.
+        chunks: The body as received. It is iterated directly if it needs no decoding.
+        is_decoded: Whether the library has already decoded `chunks`.
 
     Attributes:
-        status: the status code.
-        headers: the headers, as received.
+        status: The status code.
+        headers: The headers as received.
     """
 
     __slots__ = ("_chunks", "_decoder", "_first", "headers", "status")
@@ -154,11 +165,11 @@ class HttpResponse(ABC):
     @property
     @abstractmethod
     def reason(self) -> str:
-        """The reason phrase; empty if the server sent none."""
+        """The reason phrase; empty if the server sends none."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close the connection, unless the whole body was read and it can be used again. May be called twice."""
+        """Close the response. Its connection is reused if the whole body was read. May be called more than once."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._chunks if self._decoder is None and not self._first else self
@@ -174,7 +185,7 @@ class HttpResponse(ABC):
         return piece
 
     async def peek(self) -> bytes:
-        """Return the first chunk, and keep it for the iteration that follows; empty if the body is empty."""
+        """Return the first chunk without consuming it; empty if the body is empty."""
         async for chunk in self:
             if chunk:
                 self._first = chunk
@@ -182,27 +193,27 @@ class HttpResponse(ABC):
         return self._first
 
     async def drain(self) -> None:
-        """Read the rest of a body behind the last event of its stream, so that the connection can be used again.
+        """Read the rest of a body after the last event of its stream, so that the connection can be reused.
 
-        That is mostly the last chunk of a chunked body, which often arrives in a packet of its own. A body that does
-        not end soon is given up. How the connection ends is no error here: all events have arrived.
+        The rest is usually the final chunk of chunked encoding, which often arrives in a separate packet. Reading stops
+        after `DRAIN_SECONDS` or 64 KiB. Exceptions are ignored, because all events have arrived.
         """
         with move_on_after(DRAIN_SECONDS), suppress(Exception):
-            left = _DRAIN_BYTES
+            remaining = _DRAIN_BYTES
             async for chunk in self._chunks:
-                left -= len(chunk)
-                if left < 0:
+                remaining -= len(chunk)
+                if remaining < 0:
                     break
 
 
 class HttpTransport(ABC):
-    """Base of a transport over an HTTP library, which delivers requests; this class checks and reads the responses.
+    """Base class of transports over an HTTP library. Subclasses send requests; this class reads the responses.
 
     Args:
-        errors: translates the exceptions of the library.
-        max_event_bytes: the longest event of a stream.
-        max_body_bytes: the longest body of `send`; none where it is `None`.
-        max_error_bytes: how much of the body of a refused stream is kept.
+        errors: Translates the exceptions of the library.
+        max_event_bytes: The limit on the length of a streamed event.
+        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
+        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
     """
 
     def __init__(
@@ -220,26 +231,26 @@ class HttpTransport(ABC):
 
     @abstractmethod
     async def _open(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Send a request and return its response, whose body has not been read.
+        """Send a request and return its response without reading the body.
 
         Args:
-            request: the request.
-            accept_encoding: the value of the header of this name, if the request does not set it.
+            request: The request to send.
+            accept_encoding: The value of the `accept-encoding` header, unless the request sets this header.
 
         Raises:
-            TransportError: there is no response.
+            TransportError: No response arrived.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close the connections that this transport has opened. What was passed in stays open."""
+        """Close the connections that this transport opened. A client that the caller passed in stays open."""
 
     async def send(self, request: Request, /) -> Response:
-        """Deliver a request and return the whole answer, whatever its status; the body is decoded.
+        """Implement `Transport.send`. The returned body is decoded, without its content encoding.
 
         Raises:
-            TransportError: there was no whole answer, or it is longer than `max_body_bytes`.
-            UsageError: the transport does not run on this event loop.
+            TransportError: No complete response arrived, or its body exceeds `max_body_bytes`.
+            UsageError: The transport does not support the running event loop.
         """
         response = await self._open(request, ACCEPT_ENCODING)
         try:
@@ -253,18 +264,17 @@ class HttpTransport(ABC):
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Deliver a request and listen to the answer. Leaving the block before its end closes the connection at once.
+        """Implement `Transport.stream`. Exiting the context before the last event closes the connection at once.
 
-        Behind the last event of an answer (`Request.is_last`) the end of the body is waited for, but not for long, so
-        that the connection can serve another request.
+        After the last event (`Request.is_last`), exiting waits for the end of the body for at most `DRAIN_SECONDS`, so
+        that the connection can be reused.
 
         Raises:
-            TransportError: on entering, there was no answer, its status is not 2xx (with status, headers and body), or
-                it is not what was asked for (of kind `protocol`, with the beginning of the body); while iterating, the
-                connection broke.
-            UsageError: the transport does not run on this event loop.
+            TransportError: On entry, no response arrived, its status is not 2xx, or it does not have the requested
+                framing (kind `protocol`, with the beginning of the body). During iteration, the connection broke.
+            UsageError: The transport does not support the running event loop.
         """
-        # A server may hold back events to compress them together.
+        # With compression, a server may delay events to compress them together.
         response = await self._open(request, "identity")
         errors = self._errors(request, response_started=True)
 
@@ -284,10 +294,10 @@ class HttpTransport(ABC):
                 await response.aclose()
 
     async def _read_body(self, response: HttpResponse, request: Request) -> bytes:
-        """Read a whole body.
+        """Read the whole body.
 
         Raises:
-            TransportError: it is longer than `max_body_bytes`.
+            TransportError: The body exceeds `max_body_bytes`.
         """
         limit = self._max_body_bytes
         pieces: list[bytes] = []
@@ -296,12 +306,12 @@ class HttpTransport(ABC):
             pieces.append(chunk)
             size += len(chunk)
             if limit is not None and size > limit:
-                msg = f"{describe(request)}: the body is longer than {limit} bytes; raise max_body_bytes"
+                msg = f"{describe(request)}: the body is longer than {limit} bytes; raise max_body_bytes to accept it"
                 raise TransportError("protocol", msg, body=b"".join(pieces)[: self._max_error_bytes])
         return b"".join(pieces)
 
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
-        """Raise if a response cannot be the stream that the request asked for."""
+        """Raise if the response is not a stream with the requested framing."""
         if not is_success(response.status):
             raise await self._refusal(response, request)
         _check_encoding(response, request)
@@ -310,12 +320,13 @@ class HttpTransport(ABC):
             return
         if not body_may_match_framing(await response.peek(), request.framing):
             body = await self._read_error_body(response, request)
-            what = f"a stream ({request.framing}) was asked for, and the answer is {content_type or 'of no type'}"
-            msg = f"{describe(request)}: {what}, and begins with {body[:80]!r}"
+            received = f"has the content type {content_type!r}" if content_type else "has no content type"
+            msg = f"{describe(request)}: expected a stream ({request.framing}), but the response {received}"
+            msg += f" and begins with {body[:80]!r}"
             raise TransportError("protocol", msg, body=body)
 
     async def _refusal(self, response: HttpResponse, request: Request) -> TransportError:
-        """Return the error of a status that is not 2xx, with the beginning of the body."""
+        """Return the error for a status that is not 2xx, with the beginning of the body."""
         return TransportError(
             "status",
             refusal_message(describe(request), response.status, response.reason, response.headers),
@@ -325,7 +336,7 @@ class HttpTransport(ABC):
         )
 
     async def _read_error_body(self, response: HttpResponse, request: Request) -> bytes:
-        """Read the first `max_error_bytes` of a body, or less if it breaks off or takes too long."""
+        """Read up to `max_error_bytes` of a body. Return less if the connection breaks or the body takes too long."""
         pieces: list[bytes] = []
         size = 0
         errors = self._errors(request, response_started=True)
@@ -341,5 +352,5 @@ class HttpTransport(ABC):
 def _check_encoding(response: HttpResponse, request: Request) -> None:
     encoding = content_encoding(response.headers)
     if encoding not in SUPPORTED_ENCODINGS:
-        msg = f"{describe(request)}: the content-encoding {encoding!r} was not asked for, and cannot be undone"
+        msg = f"{describe(request)}: the response has the unsupported content-encoding {encoding!r}"
         raise TransportError("protocol", msg)

@@ -1,8 +1,8 @@
-"""The elements of one JSON array, from bytes, each as soon as it is whole.
+"""An incremental parser that returns each element of a JSON array as soon as it is complete.
 
-Only what says where an element ends is looked at: brackets, and strings, in which brackets mean nothing. Two regular
-expressions run over everything else in C. They never give back what they have matched (`++`, `*+`), so they are linear,
-and a chunk is not looked at again when the next one comes: what remains of it is a depth, and whether a string is open.
+The parser finds the end of an element by its brackets, and skips strings, because brackets in them have no meaning. Two
+regular expressions skip all other text. Their quantifiers are possessive (`++`, `*+`), so matching is linear. The
+parser scans each chunk once and only keeps the nesting depth and whether a string is open.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from typing import final
 
 from chat_core.errors import TransportError
-from chat_core.transport._event_data import MAX_EVENT_BYTES, as_utf8, too_long
+from chat_core.transport._event_data import MAX_EVENT_BYTES, event_too_long_error, replace_invalid_utf8
 from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
-_BEGINNING = 1024
+_ERROR_BODY_BYTES = 1024
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _WITHIN_ELEMENT = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+", re.DOTALL)
 _BETWEEN_ELEMENTS = re.compile(rb'(?:[^",{}\[\]]++|' + _STRING + rb")*+", re.DOTALL)
@@ -27,16 +27,19 @@ _OPENING = b"[{"
 
 @final
 class JsonArray:
-    """Cuts a body that is one JSON array into its elements, each of them an event. It does no I/O.
+    """Splits a body that is one JSON array into an event for each element. It does no I/O.
 
-    What stands between the brackets is for the reader of the event to judge: a framer finds where elements end.
+    The parser finds the ends of elements and does not validate their JSON.
+
+    Args:
+        max_event_bytes: The limit on the length of an element, in bytes.
     """
 
     __slots__ = ("_depth", "_escaped", "_failure", "_held", "_held_bytes", "_in_string", "_max")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        # 0 before the array, 1 between its elements, more within one; -1 after it.
+        # 0 before the array, 1 between elements, 2 or more inside an element, -1 after the array.
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -45,68 +48,70 @@ class JsonArray:
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that this chunk completes.
+        """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: of kind `protocol`, an element is longer than the limit, or the body is not one array. What
-                was complete before is returned first, and the error raised by the next call.
+            TransportError: With kind `protocol`: an element exceeds the limit, or the body is not one JSON array. If
+                the chunk also completes events, they are returned and the next call raises.
         """
-        self._check()
+        self._raise_failure()
         events: list[Event] = []
         position = start = 0
         if self._depth == 0:
-            position = start = self._open(chunk)
+            position = start = self._find_opening(chunk)
         while position < len(chunk) and self._depth > 0 and self._failure is None:
             if self._in_string:
-                position = self._string(chunk, position)
+                position = self._skip_string(chunk, position)
             elif self._depth > 1:
-                position = self._element(chunk, position)
+                position = self._skip_element(chunk, position)
                 if self._depth == 1:
-                    self._emit(chunk[start:position], events)
+                    self._append_event(chunk[start:position], events)
                     start = position
             else:
-                position, start = self._between(chunk, position, start, events)
+                position, start = self._skip_separator(chunk, position, start, events)
         if self._depth > 0:
-            self._hold(chunk[start:])
+            self._buffer_piece(chunk[start:])
         elif self._depth < 0 and self._failure is None and chunk[position:].strip(_BLANK):
-            self._fail("something follows the JSON array", chunk[position:])
+            self._fail("the body continues after the end of its JSON array", chunk[position:])
         if not events:
-            self._check()
+            self._raise_failure()
         return events
 
     def end(self) -> list[Event]:
-        """The body has ended; an element is given when it is whole, so there is never one more.
+        """Finish the body. The end of a body completes no element, so the list is always empty.
 
         Raises:
-            TransportError: of kind `stream`, the array has not been closed: the body was cut.
+            TransportError: With kind `stream`: the body is truncated before the closing bracket of the array.
         """
-        self._check()
+        self._raise_failure()
         if self._depth >= 0:
             held = self._held_bytes
-            msg = "the body ended before its JSON array did" + (f", {held} bytes into an element" if held else "")
+            msg = "the body ended before the end of its JSON array" + (
+                f", {held} bytes into an element" if held else ""
+            )
             raise TransportError("stream", msg)
         return []
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
     def _fail(self, message: str, body: bytes) -> None:
-        self._failure = TransportError("protocol", f"{message}: {body[:80]!r}", body=body[:_BEGINNING])
+        self._failure = TransportError("protocol", f"{message}: {body[:80]!r}", body=body[:_ERROR_BODY_BYTES])
 
-    def _open(self, chunk: bytes) -> int:
-        """Find where the array opens: the position behind its bracket."""
-        # The byte order mark may be cut; its bytes are harmless one by one.
+    def _find_opening(self, chunk: bytes) -> int:
+        """Find the opening bracket of the array and return the position after it."""
+        # Chunks may split the byte order mark, so its bytes are stripped individually.
         body = chunk.lstrip(_BLANK + _BOM)
         if body.startswith(b"["):
             self._depth = 1
             return len(chunk) - len(body) + 1
         if body:
-            self._fail("the body is not the JSON array that was asked for", body)
+            self._fail("the body is not a JSON array, which the request expects", body)
         return len(chunk)
 
-    def _element(self, chunk: bytes, position: int) -> int:
-        """Go behind the bracket that closes the element, or to the end of the chunk."""
+    def _skip_element(self, chunk: bytes, position: int) -> int:
+        """Return the position after the closing bracket of the element, or the end of the chunk."""
         depth = self._depth
         match = _WITHIN_ELEMENT.match
         size = len(chunk)
@@ -120,14 +125,26 @@ class JsonArray:
             if byte in _OPENING:
                 depth += 1
             elif byte == _QUOTE:
-                position = self._string(chunk, position)
+                position = self._skip_string(chunk, position)
             else:
                 depth -= 1
         self._depth = depth
         return position
 
-    def _between(self, chunk: bytes, position: int, start: int, events: list[Event]) -> tuple[int, int]:
-        """Go behind the next comma or bracket between elements. Values that are neither object nor array end there."""
+    def _skip_separator(self, chunk: bytes, position: int, start: int, events: list[Event]) -> tuple[int, int]:
+        """Skip to the position after the next comma or bracket between elements.
+
+        A comma or the closing bracket of the array also ends an element that is neither an object nor an array.
+
+        Args:
+            chunk: The chunk to scan.
+            position: The position to scan from.
+            start: The position of the first byte that belongs to no emitted element.
+            events: The list to which a completed element is appended.
+
+        Returns:
+            The new `position` and `start`.
+        """
         found = _BETWEEN_ELEMENTS.match(chunk, position)
         position = found.end() if found else position
         if position == len(chunk):
@@ -137,16 +154,16 @@ class JsonArray:
         if byte in _OPENING:
             self._depth += 1
         elif byte == _QUOTE:
-            position = self._string(chunk, position)
+            position = self._skip_string(chunk, position)
         else:
-            self._emit(chunk[start : position - 1], events)
+            self._append_event(chunk[start : position - 1], events)
             start = position
             if byte != _COMMA:
                 self._depth = -1
         return position, start
 
-    def _string(self, chunk: bytes, position: int) -> int:
-        """Go behind the string that is open here, or to the end of the chunk if it does not close."""
+    def _skip_string(self, chunk: bytes, position: int) -> int:
+        """Return the position after the end of the open string, or the end of the chunk if the string continues."""
         if self._escaped and position < len(chunk):
             position += 1
             self._escaped = False
@@ -155,22 +172,22 @@ class JsonArray:
         if position < len(chunk) and chunk[position] == _QUOTE:
             self._in_string = False
             return position + 1
-        # Nothing but a backslash, the very last byte, stops the match before the end.
+        # Only a backslash as the last byte of the chunk stops the match early.
         self._in_string = True
         self._escaped = self._escaped or position < len(chunk)
         return len(chunk)
 
-    def _emit(self, piece: bytes, events: list[Event]) -> None:
+    def _append_event(self, piece: bytes, events: list[Event]) -> None:
         data = b"".join((*self._held, piece)) if self._held else piece
         self._held = []
         self._held_bytes = 0
         data = data.strip(_BLANK)
         if len(data) > self._max:
-            self._failure = self._failure or too_long(self._max)
+            self._failure = self._failure or event_too_long_error(self._max)
         elif data and self._failure is None:
-            events.append(Event("message", as_utf8(data)))
+            events.append(Event("message", replace_invalid_utf8(data)))
 
-    def _hold(self, piece: bytes) -> None:
+    def _buffer_piece(self, piece: bytes) -> None:
         if not self._held:
             piece = piece.lstrip(_BLANK)
         if piece:
@@ -178,4 +195,4 @@ class JsonArray:
             self._held_bytes += len(piece)
             if self._held_bytes > self._max:
                 self._held = []
-                self._failure = self._failure or too_long(self._max)
+                self._failure = self._failure or event_too_long_error(self._max)

@@ -1,4 +1,4 @@
-"""JSON lines, from bytes: one JSON value on each line, blank lines between them allowed."""
+"""An incremental parser of JSON lines: one JSON value per line; blank lines are skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.json import loads
-from chat_core.transport._event_data import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
+from chat_core.transport._event_data import MAX_EVENT_BYTES, event_too_long_error, is_utf8, replace_invalid_utf8
 from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"
@@ -14,7 +14,11 @@ _BOM = b"\xef\xbb\xbf"
 
 @final
 class JsonLines:
-    """Cuts a stream of bytes into lines, each of them an event. It does no I/O; one framer reads one stream."""
+    """Splits a body into an event for each line. It does no I/O. Each body needs a new parser.
+
+    Args:
+        max_event_bytes: The limit on the length of a line, in bytes.
+    """
 
     __slots__ = ("_failure", "_held", "_held_bytes", "_max")
 
@@ -25,38 +29,38 @@ class JsonLines:
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that this chunk completes.
+        """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: of kind `protocol`, a line is longer than the limit. What was complete before is returned
-                first, and the error raised by the next call.
+            TransportError: With kind `protocol`: a line exceeds the limit. If the chunk also completes events, they
+                are returned and the next call raises.
         """
-        self._check()
+        self._raise_failure()
         end = chunk.rfind(b"\n")
         if end < 0:
-            self._hold(chunk)
-            self._check()
+            self._buffer_piece(chunk)
+            self._raise_failure()
             return []
         text = b"".join((*self._held, chunk[:end])) if self._held else chunk[:end]
         self._held = []
         self._held_bytes = 0
-        events = self._read(text)
+        events = self._parse_lines(text)
         if self._failure is None:
-            self._hold(chunk[end + 1 :])
+            self._buffer_piece(chunk[end + 1 :])
         if not events:
-            self._check()
+            self._raise_failure()
         return events
 
     def end(self) -> list[Event]:
-        """The body has ended: its last line may lack its line end, when it is whole.
+        """Finish the body and return the event of a last line without a line end, if there is one.
 
         Raises:
-            TransportError: of kind `stream`, the body was cut in the middle of a value.
+            TransportError: With kind `stream`: the body is truncated within a JSON value.
         """
-        self._check()
+        self._raise_failure()
         text = b"".join(self._held)
         self._held = []
-        events = self._read(text)
+        events = self._parse_lines(text)
         if events:
             try:
                 loads(events[0].data)
@@ -65,27 +69,27 @@ class JsonLines:
                 raise TransportError("stream", msg) from exc
         return events
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def _hold(self, piece: bytes) -> None:
+    def _buffer_piece(self, piece: bytes) -> None:
         if piece:
             self._held.append(piece)
             self._held_bytes += len(piece)
-            # One more than the limit may be the CR of the line's end.
+            # One byte over the limit may be the CR of the line end.
             if self._held_bytes > self._max + 1 + len(_BOM):
                 self._held = []
-                self._failure = too_long(self._max)
+                self._failure = event_too_long_error(self._max)
 
-    def _read(self, text: bytes) -> list[Event]:
+    def _parse_lines(self, text: bytes) -> list[Event]:
         events: list[Event] = []
-        clean = is_utf8(text)
+        is_valid = is_utf8(text)
         for line in text.split(b"\n"):
             value = line.removeprefix(_BOM).strip()
             if len(value) > self._max:
-                self._failure = too_long(self._max)
+                self._failure = event_too_long_error(self._max)
                 break
             if value:
-                events.append(Event("message", value if clean else as_utf8(value)))
+                events.append(Event("message", value if is_valid else replace_invalid_utf8(value)))
         return events

@@ -1,4 +1,4 @@
-"""A middleware that writes a line for each exchange, without a secret in it."""
+"""A middleware that logs each exchange without secrets."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @final
 class LoggingTransport(TransportMiddleware):
-    """Logs each exchange when it is over: what was asked, how it ended, how long it took.
+    """Logs the request, outcome and duration of each exchange when it ends.
 
-    A line holds no body, no query and no value of a header that is not known to be harmless. Its facts are attributes
-    of the record as well, for a formatter that writes JSON: `http_method`, `http_url`, `http_streamed`, `http_status`,
-    `http_request_id`, `http_headers` (of the answer), `http_events`, `http_bytes`, `http_seconds`,
+    A record contains no body and no query, and only the values of headers that are known to be harmless. For JSON
+    formatters, the values are also attributes of the record: `http_method`, `http_url`, `http_streamed`, `http_status`,
+    `http_request_id`, `http_headers` (of the response), `http_events`, `http_bytes`, `http_seconds`,
     `http_first_seconds`, `http_outcome` and `http_error`.
 
     Args:
-        inner: the transport that does the work.
-        logger: where the lines go; `chat_core.transport` by default.
-        level: of a line. An exchange that failed is a warning at least.
-        clock: tells seconds.
+        inner: The transport that sends the requests. The middleware owns it.
+        logger: The logger of the records; `chat_core.transport` by default.
+        level: The level of the records. A failed exchange is logged at `WARNING` or higher.
+        clock: Returns the current time in seconds.
     """
 
     def __init__(
@@ -47,17 +47,21 @@ class LoggingTransport(TransportMiddleware):
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
-        """Write the line when the exchange is over."""
+        """Log the exchange when it has ended."""
         try:
             yield
         finally:
-            self._write(exchange)
+            self._log_exchange(exchange)
 
-    def _write(self, exchange: TransportExchange) -> None:
+    def _log_exchange(self, exchange: TransportExchange) -> None:
         level = max(self._level, logging.WARNING) if exchange.outcome == "failed" else self._level
         if not self._logger.isEnabledFor(level):
             return
-        method, url, error = exchange.request.method, _open_url(exchange.request), _kind(exchange.error)
+        method, url, error = (
+            exchange.request.method,
+            _url_without_secrets(exchange.request),
+            _error_kind(exchange.error),
+        )
         self._logger.log(
             level,
             "%s %s: %s, status %s, %d events, %d bytes, %.3f s",
@@ -85,12 +89,12 @@ class LoggingTransport(TransportMiddleware):
         )
 
 
-def _open_url(request: Request) -> str:
-    """The URL without its query, and without a name and a password before its host."""
-    path, asked, _ = request.path.partition("?")
-    return f"{request.scheme}://{request.host.rpartition('@')[2]}{path}{'?…' if asked else ''}"
+def _url_without_secrets(request: Request) -> str:
+    """Return the URL of a request without its query and user information."""
+    path, separator, _ = request.path.partition("?")
+    return f"{request.scheme}://{request.host.rpartition('@')[2]}{path}{'?…' if separator else ''}"
 
 
-def _kind(error: Exception | None) -> str | None:
-    """What went wrong in a word: a message may quote what was sent."""
+def _error_kind(error: Exception | None) -> str | None:
+    """Return the kind or class of an error. Its message is not logged, because it may quote the request."""
     return error.kind if isinstance(error, TransportError) else type(error).__name__ if error is not None else None

@@ -1,8 +1,8 @@
-"""A transport around another one: what every middleware needs, so that each is a few lines.
+"""The base class of middlewares: transports that wrap another transport.
 
-A middleware is a transport, so they compose: `LoggingTransport(RecordingTransport(HttpxTransport(), path))`. Each sees
-a request on its way down, the answer on its way up, and how the exchange ended. The outer one begins first and ends
-last.
+A middleware is itself a transport, so middlewares compose: `LoggingTransport(RecordingTransport(HttpxTransport(),
+path))`. Each of them sees the request, the response and the outcome of an exchange. The outermost middleware starts
+first and finishes last.
 """
 
 from __future__ import annotations
@@ -23,28 +23,35 @@ if TYPE_CHECKING:
     from chat_core.transport.protocol import Transport
 
 Outcome: TypeAlias = Literal["open", "complete", "left", "cancelled", "failed"]
-"""How an exchange ended: it goes on; all of the answer came; a stream was left before its end; whoever asked was
-cancelled; the transport raised."""
+"""The outcome of an exchange.
+
+- `open`: the exchange is in progress.
+- `complete`: the complete response arrived.
+- `left`: the reader exited a stream before its end.
+- `cancelled`: the task of the caller was cancelled.
+- `failed`: the transport raised an error.
+"""
 
 
 @final
 @dataclass(slots=True, eq=False)
 class TransportExchange:
-    """One request and what becomes of it, as a middleware sees it.
+    """One request and its response, as a middleware sees them.
 
     Attributes:
-        request: what goes down. A middleware may replace it before its `yield`, to add a header for example.
-        streamed: whether the answer was asked for by `stream()`.
-        status, headers: the head of the answer, once there is one; of a refused stream, too.
-        response: the whole answer, of `send()`.
-        events: how many events of a stream have come.
-        bytes: how long a whole answer's body is, or the data of the events that have come. What a framing adds to it,
-            and what a compression saves, no middleware sees.
-        first_after: seconds until the first events or the whole answer were there.
-        seconds: how long all of it took, once it is over.
-        outcome: how it ended. A stream is `complete` when its events have ended, or its last event (`Request.is_last`)
-            has been handed on.
-        error: what the transport raised, where the outcome is `failed`.
+        request: The request to send. A middleware may replace it before its `yield`, for example to add a header.
+        streamed: Whether the caller used `stream()`.
+        status: The status of the response, as soon as it arrives; also of an error response.
+        headers: The headers of the response, as soon as they arrive; also of an error response.
+        response: The complete response of `send()`.
+        events: The number of events received from a stream.
+        bytes: The length of the body of `send()`, or of the data of all received events. Framing and compression are
+            not included.
+        first_after: Seconds until the first events or the complete response arrived.
+        seconds: The duration of the exchange, after it has ended.
+        outcome: The outcome. A stream is `complete` if its events have ended, or if its last event
+            (`Request.is_last`) was delivered to the reader.
+        error: The error that the transport raised, if the outcome is `failed`.
     """
 
     request: Request
@@ -61,16 +68,17 @@ class TransportExchange:
 
 
 class TransportMiddleware:
-    """A transport around another one, which does what that does. Override `around`, and `received` where it is needed.
+    """Base class of middlewares. It forwards every call; subclasses override `around` and, if needed, `received`.
 
-    Errors pass as they are, and leaving a stream leaves the inner one. Closing it closes the inner transport.
+    Errors propagate unchanged. Exiting a stream exits the inner stream, and closing the middleware closes the inner
+    transport.
 
     Args:
-        inner: the transport that does the work.
-        clock: tells seconds.
+        inner: The transport that sends the requests. The middleware owns it.
+        clock: Returns the current time in seconds.
 
     Attributes:
-        inner: the transport that does the work.
+        inner: The wrapped transport.
     """
 
     def __init__(self, inner: Transport, *, clock: Callable[[], float] = perf_counter) -> None:
@@ -81,48 +89,53 @@ class TransportMiddleware:
         return f"{type(self).__name__}({self.inner!r})"
 
     def around(self, exchange: TransportExchange, /) -> AbstractContextManager[object]:
-        """A context around one exchange. Authors write it with `@contextmanager`.
+        """Return a context manager that wraps one exchange. Overrides usually have the `@contextmanager` decorator.
 
-        What stands before its `yield` happens before anything is sent, and may replace `exchange.request`. What stands
-        behind it, in a `finally`, happens when the exchange is over and `exchange` says how it ended; a stream is over
-        when its block has been left. What comes out of the `yield` is to be raised again.
+        Code before the `yield` runs before the request is sent and may replace `exchange.request`. Code in a `finally`
+        after the `yield` runs when the exchange has ended and `exchange` has its outcome; a stream ends when its
+        context exits. An override must not suppress exceptions from the `yield`.
         """
         del exchange
         return nullcontext()
 
     def received(self, exchange: TransportExchange, batch: Sequence[Event], /) -> None:
-        """Called with the events of a stream, as they come together, before the reader gets them."""
+        """Handle a batch of events of a stream before the reader receives it. The default does nothing.
+
+        Args:
+            exchange: The exchange of the stream; its counters include the batch.
+            batch: The events of one read.
+        """
 
     async def send(self, request: Request, /) -> Response:
-        """Do what the inner transport does.
+        """Implement `Transport.send`: forward the request to the inner transport.
 
         Raises:
-            TransportError: as the inner transport raises it.
+            TransportError: The inner transport raised it.
         """
         exchange = TransportExchange(request, streamed=False)
-        with self.around(exchange), _Measured(exchange, self._clock) as measured:
+        with self.around(exchange), _ExchangeRecorder(exchange, self._clock) as recorder:
             response = exchange.response = await self.inner.send(exchange.request)
             exchange.status, exchange.headers, exchange.bytes = response.status, response.headers, len(response.body)
-            measured.first()
-            measured.is_whole = True
+            recorder.record_first_data()
+            recorder.is_complete = True
         return response
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Do what the inner transport does. Leaving the block leaves the inner one at once.
+        """Implement `Transport.stream`: forward the request. Exiting the context exits the inner stream at once.
 
         Raises:
-            TransportError: as the inner transport raises it.
+            TransportError: The inner transport raised it.
         """
         exchange = TransportExchange(request, streamed=True)
-        with self.around(exchange), _Measured(exchange, self._clock) as measured:
+        with self.around(exchange), _ExchangeRecorder(exchange, self._clock) as recorder:
             async with self.inner.stream(exchange.request) as stream:
                 exchange.status, exchange.headers = stream.status, stream.headers
-                batches = _Batches(stream.batches(), exchange, measured, self.received)
+                batches = _CountedBatches(stream.batches(), exchange, recorder, self.received)
                 try:
                     yield EventStream(stream.status, stream.headers, batches)
                 except BaseException as error:
-                    measured.thrown = error
+                    recorder.reader_error = error
                     raise
 
     async def aclose(self) -> None:
@@ -131,64 +144,63 @@ class TransportMiddleware:
 
 
 @final
-class _Measured:
-    """Writes into an exchange how long it took, and how it ended."""
+class _ExchangeRecorder:
+    """Context manager that records the duration and the outcome of an exchange."""
 
-    __slots__ = ("_begun", "_clock", "_exchange", "is_whole", "last", "thrown")
+    __slots__ = ("_clock", "_exchange", "_started_at", "is_complete", "last_batch", "reader_error")
 
     def __init__(self, exchange: TransportExchange, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._clock = clock
-        self._begun = 0.0
-        # Whether the end of the answer has been seen; the batch that was handed on last; what came out of the block.
-        self.is_whole = False
-        self.last: Sequence[Event] = ()
-        self.thrown: BaseException | None = None
+        self._started_at = 0.0
+        self.is_complete = False
+        self.last_batch: Sequence[Event] = ()
+        self.reader_error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        self._begun = self._clock()
+        self._started_at = self._clock()
         return self
 
-    def first(self) -> None:
-        """The first of the answer has come."""
-        self._exchange.first_after = self._clock() - self._begun
+    def record_first_data(self) -> None:
+        """Record the time of the first received data."""
+        self._exchange.first_after = self._clock() - self._started_at
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         exchange = self._exchange
-        if isinstance(error, Exception) and error is not self.thrown:
-            exchange.error = error  # it did not come out of the reader's block, so the transport raised it
+        if isinstance(error, Exception) and error is not self.reader_error:
+            exchange.error = error  # raised by the transport, not by the reader's code
         if isinstance(exchange.error, TransportError) and exchange.error.status is not None:
             exchange.status, exchange.headers = exchange.error.status, Headers(exchange.error.headers)
         exchange.outcome = self._outcome(error)
-        exchange.seconds = self._clock() - self._begun
+        exchange.seconds = self._clock() - self._started_at
 
     def _outcome(self, error: BaseException | None) -> Outcome:
         if self._exchange.error is not None:
             return "failed"
         is_last = self._exchange.request.is_last
-        if self.is_whole or (is_last is not never_last and any(is_last(event) for event in self.last)):
+        if self.is_complete or (is_last is not never_last and any(is_last(event) for event in self.last_batch)):
             return "complete"
         return "cancelled" if error is not None and isinstance(error, get_cancelled_exc_class()) else "left"
 
 
 @final
-class _Batches:
-    """The batches of a stream, counted. An object, not a generator: left early, it leaves nothing to be closed."""
+class _CountedBatches:
+    """Iterates over the batches of a stream and counts them. Unlike a generator, it does not need to be closed."""
 
-    __slots__ = ("_batches", "_exchange", "_measured", "_received")
+    __slots__ = ("_batches", "_exchange", "_received", "_recorder")
 
     def __init__(
         self,
         batches: AsyncIterator[Sequence[Event]],
         exchange: TransportExchange,
-        measured: _Measured,
+        recorder: _ExchangeRecorder,
         received: Callable[[TransportExchange, Sequence[Event]], None],
     ) -> None:
         self._batches = batches
         self._exchange = exchange
-        self._measured = measured
+        self._recorder = recorder
         self._received = received
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
@@ -199,14 +211,14 @@ class _Batches:
         try:
             batch = await self._batches.__anext__()
         except StopAsyncIteration:
-            self._measured.is_whole = True
+            self._recorder.is_complete = True
             raise
         except Exception as error:
             exchange.error = error
             raise
         if exchange.first_after is None:
-            self._measured.first()
-        self._measured.last = batch
+            self._recorder.record_first_data()
+        self._recorder.last_batch = batch
         exchange.events += len(batch)
         for event in batch:
             exchange.bytes += len(event.data)

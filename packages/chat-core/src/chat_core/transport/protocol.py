@@ -1,4 +1,4 @@
-"""What a transport must do."""
+"""The protocol that transports implement."""
 
 from __future__ import annotations
 
@@ -10,28 +10,35 @@ from chat_core.transport.values import EventStream, Request, Response
 
 @runtime_checkable
 class Transport(Protocol):
-    """A way to move bytes. Safe to share between tasks; it may be used from several event loops, one after another."""
+    """Sends requests to a server and returns its responses.
+
+    A transport is safe to share between tasks. It may be used from several event loops, one after another.
+    """
 
     async def send(self, request: Request, /) -> Response:
-        """Deliver a request and return the whole answer, whatever its status.
+        """Send a request and return the complete response, with any status.
 
         Raises:
-            TransportError: there was no whole answer.
+            TransportError: No complete response arrived.
         """
         ...
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[EventStream]:
-        """Deliver a request and listen to the answer. Leaving the block closes the connection at once.
+        """Send a request and stream the events of its response. Exiting the context closes the stream at once.
 
-        Authors write it with `@asynccontextmanager`, and give the `EventStream` the batches of `framed()`, which cuts
-        the body by `request.framing`; they close those when the block is left, so that nothing below stays open.
+        Implementations decorate this method with `@asynccontextmanager` and pass the batches of `framed()`, which
+        parses the body by `request.framing`, to the `EventStream`. They close these batches on exit, which closes the
+        body too.
 
         Raises:
-            TransportError: on entering, there was no answer or its status is not 2xx (with status, headers and body);
-                while iterating, the connection broke.
+            TransportError: On entry, no response arrived, or its status is not 2xx. The error of a status has the
+                status, headers and body. During iteration, the connection broke.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what this transport opened itself. What was passed in stays open. Closing twice is allowed."""
+        """Close the connections that this transport opened. May be called more than once.
+
+        A client or session that the caller passed in stays open.
+        """
         ...

@@ -1,7 +1,7 @@
-"""From what a transport met to the errors of a run: what holds for every provider.
+"""Conversion of error responses and transport errors into the error classes of a run, shared by all providers.
 
-A status tells a class of its own; the words in the body tell it better, and each provider has a table of its words.
-How long to wait, whether to try again and the request's id stand in headers that most providers share.
+The class of an error depends on its status; each provider refines it by the error codes and messages in the body. The
+wait before a retry, whether to retry, and the request id come from headers that most providers share.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ STATUSES: Final[Mapping[int, type[ProviderError]]] = {
     409: ServerError,
     425: ServerError,
     429: RateLimitedError,
-    498: OverloadedError,  # Groq: no capacity left for this tier
+    498: OverloadedError,  # Groq: the capacity of this tier is exhausted
     503: OverloadedError,
     529: OverloadedError,
 }
-"""What a status says by itself. Any other 4xx is `InvalidRequestError`, anything else `ServerError`."""
+"""Error classes by status. Any other 4xx is `InvalidRequestError`; every other status is `ServerError`."""
 
 REQUEST_IDS: Final = (
     "x-request-id",
@@ -55,9 +55,9 @@ REQUEST_IDS: Final = (
     "x-amzn-requestid",
     "cf-ray",
 )
-"""Where providers say the id of a request, the best place first."""
+"""Headers that may contain the id of a request, most specific first."""
 
-# A wait that is longer than this is a mistake, or a moment given where a duration was meant.
+# A longer wait is an error of the server, or a timestamp in place of a duration.
 LONGEST_WAIT: Final = 366 * 86_400.0
 
 _REMAINING: Final = "x-ratelimit-remaining"
@@ -65,25 +65,32 @@ _DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+\.?
 _UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 
 
-def class_of(status: int) -> type[ProviderError]:
-    """The class of an answer that is not 2xx, by its status alone."""
+def error_class_for_status(status: int) -> type[ProviderError]:
+    """Return the error class for a status that is not 2xx."""
     if (kind := STATUSES.get(status)) is not None:
         return kind
     return InvalidRequestError if 400 <= status < 500 else ServerError  # noqa: PLR2004 - RFC 9110, section 15.5
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the server asks to wait; `None` where it does not ask, or in words that nobody can follow.
+    """Return how many seconds the server asks to wait before a retry.
 
-    `retry-after-ms` is in milliseconds, `retry-after` in seconds or a date (RFC 9110, section 10.2.3).
+    `retry-after-ms` is in milliseconds. `retry-after` is in seconds, or a date (RFC 9110, section 10.2.3).
+
+    Args:
+        headers: The headers of the response, with lowercase or case-insensitive names.
+        now: The time from which a date is counted; the current time by default.
+
+    Returns:
+        The seconds to wait, or None if the headers contain no valid wait.
     """
     value = headers.get("retry-after-ms")
-    if value is not None and (seconds := _seconds(value, 0.001)):
+    if value is not None and (seconds := _parse_wait(value, 0.001)):
         return seconds
     value = headers.get("retry-after")
     if value is None:
         return None
-    if (seconds := _seconds(value, 1.0)) is not None:
+    if (seconds := _parse_wait(value, 1.0)) is not None:
         return seconds
     try:
         moment = parsedate_to_datetime(value)
@@ -95,7 +102,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return max(0.0, wait) if wait <= LONGEST_WAIT else None
 
 
-def _seconds(value: str, unit: float) -> float | None:
+def _parse_wait(value: str, unit: float) -> float | None:
     try:
         seconds = float(value) * unit
     except ValueError:
@@ -104,28 +111,35 @@ def _seconds(value: str, unit: float) -> float | None:
 
 
 def reset_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds until every limit that is used up is renewed; `None` where the headers do not tell.
+    """Return the seconds until all exhausted rate limits are reset.
 
-    Many providers send, for each of their limits, what remains of it and when it is renewed: `x-ratelimit-remaining`
-    and `x-ratelimit-reset`, or both with a suffix such as `-requests`. The moment is given in seconds, as a duration
-    (`6m0.5s`), as seconds or milliseconds since 1970, or as a date of RFC 3339. Where a provider also says how long to
-    wait, that is what counts.
+    Many providers report each limit as a pair of headers: `x-ratelimit-remaining` and `x-ratelimit-reset`, both with
+    the same suffix such as `-requests`, or with none. The reset is in seconds, a duration such as `6m0.5s`, a Unix
+    timestamp in seconds or milliseconds, or an RFC 3339 date. Prefer `retry_after()` if it returns a wait.
+
+    Args:
+        headers: The headers of the response.
+        now: The time from which a timestamp or date is counted; the current time by default.
+
+    Returns:
+        The longest wait, or None if the headers report no exhausted limit with a reset.
     """
     moment = now or datetime.now(UTC)
     waits = [
         wait
         for name, value in headers.items()
         if name.lower().startswith(_REMAINING)
-        and _number(value) == 0
-        and (wait := _until(headers.get(f"x-ratelimit-reset{name[len(_REMAINING) :]}", ""), moment)) is not None
+        and _parse_number(value) == 0
+        and (wait := _seconds_until_reset(headers.get(f"x-ratelimit-reset{name[len(_REMAINING) :]}", ""), moment))
+        is not None
     ]
     return max(waits, default=None)
 
 
-def _until(value: str, now: datetime) -> float | None:
-    """Seconds until a moment, or the length of a duration; `None` where it is over, or nothing that is known."""
+def _seconds_until_reset(value: str, now: datetime) -> float | None:
+    """Return the seconds until a reset time. Return None for a time in the past or an unknown format."""
     value = value.strip().lower()
-    seconds = _number(value)
+    seconds = _parse_number(value)
     if seconds is None and value and (parts := _DURATION.fullmatch(value)):
         seconds = sum([float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True)])
     elif seconds is None:
@@ -135,12 +149,12 @@ def _until(value: str, now: datetime) -> float | None:
             return None
         seconds = (date - now).total_seconds() if date.utcoffset() is not None else None
     elif seconds > LONGEST_WAIT:
-        # As long ago as 1970, or a thousand times as long.
+        # A Unix timestamp, in seconds or milliseconds.
         seconds = (seconds / 1000 if seconds > 1e11 else seconds) - now.timestamp()  # noqa: PLR2004 - the year 5138
     return seconds if seconds is not None and 0 <= seconds <= LONGEST_WAIT else None
 
 
-def _number(value: str) -> float | None:
+def _parse_number(value: str) -> float | None:
     try:
         number = float(value)
     except ValueError:
@@ -149,16 +163,16 @@ def _number(value: str) -> float | None:
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
-    """What the server itself says about trying again (`x-should-retry`); `None` where it says nothing."""
+    """Return whether the server asks for a retry (`x-should-retry`), or None without a valid header."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The id by which the provider's support finds the request."""
+    """Return the id that the provider's support needs to find the request, or None without one."""
     return next((headers[name] for name in REQUEST_IDS if headers.get(name)), None)
 
 
-def refused(
+def provider_error(
     kind: type[ProviderT],
     message: str,
     *,
@@ -167,7 +181,16 @@ def refused(
     body: bytes = b"",
     code: str | None = None,
 ) -> ProviderT:
-    """An error for an answer that is not what was asked for, with what its headers say."""
+    """Return an error for an error response, with the retry hints and the request id of its headers.
+
+    Args:
+        kind: The class of the error.
+        message: The message of the error.
+        status: The status of the response; None if the error came within a stream.
+        headers: The headers of the response; empty if they are unknown.
+        body: The body of the response, or its beginning.
+        code: The error code of the provider.
+    """
     return kind(
         message,
         status=status,
@@ -179,8 +202,13 @@ def refused(
     )
 
 
-def unreachable(error: TransportError, provider: str) -> ChatError:
-    """An error for a call that got no answer, or half of one. Use it for every kind but `status`."""
+def translate_transport_error(error: TransportError, provider: str) -> ChatError:
+    """Return the error of a run for a missing or incomplete response.
+
+    Args:
+        error: The error of the transport, of any kind except `status`.
+        provider: The name of the provider, for the message.
+    """
     msg = f"{provider}: {error}"
     if error.kind == "timeout":
         return RequestTimeoutError(msg)

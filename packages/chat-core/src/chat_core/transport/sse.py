@@ -1,15 +1,14 @@
-"""Server-sent events, from bytes.
+"""An incremental parser of server-sent events.
 
-The algorithm is that of https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream,
-arranged so that the common case is a handful of calls into C for a whole chunk:
+It implements https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream. The common case
+takes only a few calls of `bytes` methods for a whole chunk:
 
-- CR and CRLF become LF on the way in. A chunk that ends in CR has ended its line; an LF at the start of the next one
-  belongs to that CR and is dropped.
-- What follows the last empty line is an unfinished event. It is kept as the pieces in which it came, and joined once,
-  when the empty line that ends it has been seen. So every byte is looked at a fixed number of times, however the stream
-  is cut.
-- An unfinished event that reaches the limit is read line by line from there on, which tells data, that counts, from
-  comments, that do not.
+- CR and CRLF are replaced by LF first. If a chunk ends in CR, an LF at the start of the next chunk belongs to that CR
+  and is dropped.
+- The text after the last empty line is an incomplete event. Its pieces are buffered and joined once, when its empty
+  line arrives. The cost per byte is therefore constant, at any chunk size.
+- An incomplete event that exceeds the limit is parsed line by line from there on: only its data counts towards the
+  limit, and its comments do not.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from __future__ import annotations
 from typing import final
 
 from chat_core.errors import TransportError
-from chat_core.transport._event_data import MAX_EVENT_BYTES, as_utf8, is_utf8, too_long
+from chat_core.transport._event_data import MAX_EVENT_BYTES, event_too_long_error, is_utf8, replace_invalid_utf8
 from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"
-# As numbers: looking for a byte among bytes first tries, and fails, to read the other operand as one.
+# Integers: `in` is faster with an integer than with a `bytes` object of length one.
 _CR, _LF = b"\r\n"
 _FIELD_NAME = len(b"data: ")
 _MAX_RETRY_DIGITS = 18
@@ -30,11 +29,14 @@ _MAX_NAMES = 256
 
 @final
 class SseParser:
-    """Cuts a stream of bytes into events, as they become whole. It does no I/O; one parser reads one stream.
+    """Splits a body of server-sent events into events. It does no I/O. Each body needs a new parser.
+
+    Args:
+        max_event_bytes: The limit on the length of the data of an event, in bytes.
 
     Attributes:
-        last_event_id: the last id that the stream has set, or an empty string.
-        reconnection_time: milliseconds to wait before connecting again, where the stream has said so.
+        last_event_id: The last event id that the stream has set, or an empty string.
+        reconnection_time: Milliseconds to wait before reconnecting; `None` if the stream has not set it.
     """
 
     __slots__ = (
@@ -48,7 +50,7 @@ class SseParser:
         "_max",
         "_must_check",
         "_names",
-        "_possible_mark",
+        "_possible_bom",
         "_reading_lines",
         "_type",
         "last_event_id",
@@ -60,15 +62,15 @@ class SseParser:
         self.reconnection_time: int | None = None
         self._max = max_event_bytes
         self._failure: TransportError | None = None
-        # The first bytes, while they may still be a byte order mark; whether the last byte was a CR.
-        self._possible_mark: bytes | None = b""
+        # The first bytes, as long as they may be a byte order mark; then None.
+        self._possible_bom: bytes | None = b""
         self._after_cr = False
         self._must_check = True
-        # What came after the last empty line; when `_reading_lines` is set, after the last line.
+        # The text after the last empty line or, if `_reading_lines` is set, after the last line.
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._reading_lines = False
-        # The event whose lines are being read.
+        # The current event of the line parser.
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._type = ""
@@ -76,11 +78,11 @@ class SseParser:
         self._names: dict[bytes, str] = {}
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that this chunk completes.
+        """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: of kind `protocol`, an event is longer than the limit. What was complete before is returned
-                first, and the error raised by the next call.
+            TransportError: With kind `protocol`: an event exceeds the limit. If the chunk also completes events, they
+                are returned and the next call raises.
         """
         if self._must_check:
             chunk = self._strip_start(chunk)
@@ -110,37 +112,37 @@ class SseParser:
         return self._raise_failure_without_events(events) if self._must_check else events
 
     def _single_event(self, chunk: bytes, end: int) -> Event | None:
-        """Return the event of a chunk that holds exactly one, as most servers write it; `None` for any other chunk."""
+        """Return the event of a chunk that is exactly one event in the usual format; `None` for any other chunk."""
         if end < self._max and chunk.isascii():
             if chunk.startswith(b"data: "):
                 if end == chunk.find(b"\n"):
                     return Event("message", chunk[6:end], self.last_event_id)
-            elif chunk.startswith(b"event: ") and chunk.count(b"\n") == 3:  # noqa: PLR2004 - name, data, nothing
+            elif chunk.startswith(b"event: ") and chunk.count(b"\n") == 3:  # noqa: PLR2004 - name, data, empty line
                 name, found, value = chunk[7:end].partition(b"\ndata: ")
                 if found:
                     return Event(self._names.get(name) or self._decode_name(name), value, self.last_event_id)
         return None
 
     def end(self) -> list[Event]:
-        """The body has ended. An event without its empty line is no event, so there is never one more.
+        """Finish the body. An event without its empty line is incomplete, so the list is always empty.
 
         Raises:
-            TransportError: an event was longer than the limit, and no call has said so yet.
+            TransportError: An event exceeded the limit, and no call has raised the error yet.
         """
         if self._failure is not None:
             raise self._failure
         return []
 
     def _strip_start(self, chunk: bytes) -> bytes:
-        """Return the chunk without the mark at the start of the stream, or the LF of a CRLF that two chunks share."""
+        """Remove the byte order mark of the stream, or the LF of a CRLF that is split between two chunks."""
         if self._failure is not None:
             raise self._failure
-        if self._possible_mark is not None:
-            chunk = self._possible_mark + chunk
+        if self._possible_bom is not None:
+            chunk = self._possible_bom + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-                self._possible_mark = chunk
+                self._possible_bom = chunk
                 return b""
-            self._possible_mark = None
+            self._possible_bom = None
             chunk = chunk.removeprefix(_BOM)
         if chunk:
             if self._after_cr and chunk.startswith(b"\n"):
@@ -149,8 +151,8 @@ class SseParser:
         return chunk
 
     def _fail(self) -> None:
-        """Make every following call raise; this one raises if it has no events to return."""
-        self._failure = too_long(self._max)
+        """Record the error that this call raises if it has no events, and every later call in any case."""
+        self._failure = event_too_long_error(self._max)
         self._must_check = True
         self._held = []
         self._data = []
@@ -173,14 +175,14 @@ class SseParser:
                 return self._feed_lines(text)
         return []
 
-    # Whole events
+    # --- Complete events
 
     def _parse_events(self, text: bytes) -> list[Event]:
-        """Parse the events of a text that ended in an empty line, which has been removed."""
+        """Parse the events of a text whose final empty line has been removed."""
         if len(text) > self._max or not is_utf8(text):
             return self._parse_lines(text)
         last_id = self.last_event_id
-        # Where there are as many line ends as these shapes have, and no more, nothing else is in the text.
+        # If the number of line ends fits these patterns, the text contains nothing else.
         if text.startswith(b"data: "):
             values = text[6:].split(b"\n\ndata: ")
             if text.count(b"\n") == 2 * len(values) - 2:
@@ -192,7 +194,7 @@ class SseParser:
         return self._parse_mixed(text)
 
     def _parse_named(self, text: bytes, parts: list[bytes]) -> list[Event]:
-        """Parse a text with as many lines of data as names of events."""
+        """Parse a text that has one event line for each data line; `parts` are its events, split by the event lines."""
         events: list[Event] = []
         names, last_id = self._names, self.last_event_id
         for part in parts:
@@ -213,14 +215,14 @@ class SseParser:
         return events
 
     def _decode_name(self, name: bytes) -> str:
-        """Decode the type of an event and cache it: a stream repeats a few of them."""
+        """Decode an event type. The result is cached, because a stream uses few distinct types."""
         text = name.decode(errors="replace") or "message"
         if len(self._names) < _MAX_NAMES:
             self._names[name] = text
         return text
 
     def _parse_lines(self, text: bytes) -> list[Event]:
-        """Parse the events of a text line by line, whatever their fields."""
+        """Parse the events of a text line by line. This handles every field."""
         events: list[Event] = []
         for line in text.split(b"\n"):
             if line:
@@ -232,10 +234,10 @@ class SseParser:
         self._dispatch(events)
         return events
 
-    # Lines
+    # --- Lines
 
     def _feed_lines(self, chunk: bytes) -> list[Event]:
-        """Parse the lines of an event that is too long to be buffered, up to its empty line."""
+        """Parse the lines of an event that is too long to be buffered. Buffer again after its empty line."""
         held = self._held
         if _LF not in chunk:
             held.append(chunk)
@@ -266,13 +268,13 @@ class SseParser:
         return events + self._hold(text)
 
     def _parse_line(self, line: bytes) -> bool:
-        """Add one line to the current event; return false if that exceeds the limit."""
+        """Add one line to the current event. Return false if the event then exceeds the limit."""
         if len(line) > self._max + _FIELD_NAME:
             return False
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            value = as_utf8(value)
+            value = replace_invalid_utf8(value)
             self._data_bytes += len(value) + bool(self._data)
             if self._data_bytes > self._max:
                 return False
@@ -287,7 +289,7 @@ class SseParser:
         return True
 
     def _dispatch(self, events: list[Event]) -> None:
-        """Append the current event, which an empty line has completed."""
+        """Append the current event to `events`, after the empty line that completes it."""
         self.last_event_id = self._id
         if self._data:
             events.append(Event(self._type or "message", b"\n".join(self._data), self._id))

@@ -1,4 +1,4 @@
-"""TLS settings that all connections of a transport share."""
+"""The TLS context that all connections of a transport share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ DefaultT = TypeVar("DefaultT")
 
 @final
 class TlsContext(Generic[DefaultT]):
-    """The TLS context of a transport, made once: reading trusted authorities takes up to a tenth of a second.
+    """The TLS context of a transport, created on first use: loading CA certificates takes up to a tenth of a second.
+
+    It is safe to use from several threads.
 
     Args:
-        verify: a context, the path of a bundle of authorities, or whether to verify certificates.
-        make: makes the context if `verify` is a boolean, which is its argument.
+        verify: A context, the path of a CA bundle, or whether to verify certificates.
+        make: Creates the context from `verify` if that is a boolean.
     """
 
     __slots__ = ("_context", "_lock", "_make", "_verify")
@@ -32,7 +34,7 @@ class TlsContext(Generic[DefaultT]):
         self._lock = threading.Lock()
 
     def get(self) -> ssl.SSLContext | DefaultT:
-        """Return the context, made on the first call."""
+        """Return the context; the first call creates it."""
         with self._lock:
             if self._context is None:
                 self._context = self._create()

@@ -1,4 +1,4 @@
-"""What travels: requests, responses, events."""
+"""The values that a transport sends and returns: requests, responses and events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
 Framing: TypeAlias = Literal["sse", "json-lines", "json-array"]
-"""How a body is cut into events."""
+"""The format that splits a response body into events."""
 
 Scheme: TypeAlias = Literal["http", "https"]
 
@@ -15,7 +15,13 @@ Scheme: TypeAlias = Literal["http", "https"]
 @final
 @dataclass(slots=True)
 class Event:
-    """One event: its type (`message` where none was said), its data as bytes, and the last id that the stream set."""
+    """One event of a response stream.
+
+    Attributes:
+        type: The event type; `message` if the stream sets none.
+        data: The payload, as UTF-8.
+        id: The last event id that the stream has set; empty if it has set none.
+    """
 
     type: str
     data: bytes
@@ -24,7 +30,7 @@ class Event:
 
 @final
 class Headers(Mapping[str, str]):
-    """Header fields by name, whatever the case. Repeated fields are joined by a comma (RFC 9110, section 5.3)."""
+    """Header fields by name, case-insensitive. Repeated fields are joined by a comma (RFC 9110, section 5.3)."""
 
     __slots__ = ("_fields",)
 
@@ -47,41 +53,51 @@ class Headers(Mapping[str, str]):
         return f"Headers({redact(self._fields)!r})"
 
 
-_OPEN_HEADERS = frozenset(
+_HARMLESS_HEADERS = frozenset(
     {"accept", "accept-encoding", "content-type", "content-length", "user-agent", "retry-after", "date", "server"}
 )
 
 
 def redact(fields: Mapping[str, str]) -> dict[str, str]:
-    """Header fields fit for a log: the values of those that are not known to be harmless are hidden."""
-    return {name: value if name.lower() in _OPEN_HEADERS else "…" for name, value in fields.items()}
+    """Return header fields that are safe to log: only the values of known harmless headers are shown."""
+    return {name: value if name.lower() in _HARMLESS_HEADERS else "…" for name, value in fields.items()}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds; `None` waits for ever. `idle` is the longest silence, before the first byte and between any two."""
+    """The timeouts of a request.
+
+    Attributes:
+        connect: Seconds to establish a connection; `None` for no limit.
+        idle: Seconds without any received data, before the first byte or between two bytes; `None` for no limit.
+    """
 
     connect: float | None = 10.0
     idle: float | None = 300.0
 
 
 def never_last(_event: Event, /) -> bool:
-    """For protocols whose end is the end of the body."""
+    """Return false: the default `Request.is_last`, for responses that end with their body."""
     return False
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a provider asks a transport to deliver.
+    """A request that a provider sends over a transport.
 
     Attributes:
-        scheme, host, path: the parts of the URL. `host` has the port where it is not the scheme's own; `path` begins
-            with a slash and has the query. A transport may choose its own scheme (`wss` for `https`).
-        headers: in order, without those that belong to the connection. They may hold secrets: `repr` hides the values.
-        framing: how the body of a stream is cut into events.
-        is_last: whether an event ends the answer, for transports whose connection outlives it.
+        method: The HTTP method.
+        scheme: The scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
+        host: The host, with a port unless it is the default port of the scheme.
+        path: The path with the query; it begins with a slash.
+        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them.
+        body: The body; `repr` omits it.
+        timeouts: The timeouts of the connection and of its data.
+        framing: The format that splits a streamed body into events.
+        is_last: Returns whether an event is the last one of its response. Transports that keep the connection open
+            between responses need it.
     """
 
     method: str
@@ -96,14 +112,14 @@ class Request:
 
     @property
     def url(self) -> str:
-        """The whole URL."""
+        """The full URL."""
         return f"{self.scheme}://{self.host}{self.path}"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer, whatever its status."""
+    """A complete response, with any status."""
 
     status: int
     headers: Headers
@@ -112,10 +128,16 @@ class Response:
 
 @final
 class EventStream:
-    """An answer that arrives: status, headers, and events by batch (all that one read brought) or one by one.
+    """A response in progress: status, headers and an iterator over its events.
 
-    The iteration raises `TransportError` when the connection breaks. It ends when the body does, cleanly; whether the
-    answer was complete then is for the provider to say.
+    `batches()` yields the events of each read together; iterating the stream yields them one by one. Both consume the
+    same events. Iteration raises `TransportError` if the connection breaks. It stops when the body ends; the provider
+    decides whether the response is complete.
+
+    Args:
+        status: The status code.
+        headers: The response headers.
+        batches: The events, grouped by read.
     """
 
     __slots__ = ("_batches", "headers", "status")
@@ -126,16 +148,16 @@ class EventStream:
         self._batches = batches
 
     def batches(self) -> AsyncIterator[Sequence[Event]]:
-        """The events, as they came together."""
+        """Return the iterator over the events, grouped by the read that completed them."""
         return self._batches
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return _OneByOne(self._batches)
+        return _SingleEvents(self._batches)
 
 
 @final
-class _OneByOne:
-    """The events of batches. An object, not a generator: left early, it leaves nothing to be closed."""
+class _SingleEvents:
+    """Iterates over the single events of batches. Unlike a generator, it does not need to be closed."""
 
     __slots__ = ("_batches", "_events")
 

@@ -25,7 +25,7 @@ from chat_core.errors import (
     ServerError,
 )
 from chat_core.json import dumps, loads
-from chat_core.transport.provider_errors import class_of, refused, reset_after
+from chat_core.transport.provider_errors import error_class_for_status, provider_error, reset_after
 from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
 
@@ -79,7 +79,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
     reported = read_error_body(body)
     kind = _error_class(reported, status)
     msg = f"{provider} refused the request with status {status}: {reported.summary}"
-    error = refused(kind, msg, status=status, headers=headers, body=body, code=reported.code)
+    error = provider_error(kind, msg, status=status, headers=headers, body=body, code=reported.code)
     if kind is RateLimitedError and error.retry_after is None:
         error.retry_after = reset_after(headers)
     return error
@@ -90,7 +90,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
     reported = read_error(error)
     msg = f"{provider} failed while it answered: {reported.summary}"
     body = dumps(error).encode(errors="replace")
-    return refused(
+    return provider_error(
         _error_class(reported, reported.status), msg, status=reported.status, headers={}, body=body, code=reported.code
     )
 
@@ -117,7 +117,7 @@ def _error_class(reported: ErrorBody, status: int | None) -> type[ProviderError]
         return InvalidRequestError
     if kind not in (None, InvalidRequestError):
         return kind
-    place = kind or (None if status is None else class_of(status))
+    place = kind or (None if status is None else error_class_for_status(status))
     if status not in SPECIFIC_STATUSES:
         for words, better, places in WORDS:
             if place in places and words.search(reported.message):

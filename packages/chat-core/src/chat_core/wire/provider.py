@@ -11,7 +11,7 @@ from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Turn
 from chat_core.provider import ProviderMeta
 from chat_core.transport.protocol import Transport
-from chat_core.transport.provider_errors import unreachable
+from chat_core.transport.provider_errors import translate_transport_error
 from chat_core.transport.values import Request
 from chat_core.wire import errors
 from chat_core.wire.decoded import DecodedStream, Decoder
@@ -115,7 +115,7 @@ class TransportProvider:
         """
         if error.kind == "status" and error.status is not None:
             return self.response_error(error.status, error.headers, error.body)
-        return unreachable(error, self._metadata.name)
+        return translate_transport_error(error, self._metadata.name)
 
     async def aclose(self) -> None:
         """Close the transport if this provider owns it. Closing twice is allowed."""
