@@ -78,11 +78,11 @@ def p12_the_size_of_vectors_that_there_are_not() -> None:  # R: AttributeError: 
     vendor_builder(PERPLEXITY).with_embeddings(dimensions=3)  # E: attribute .?with_embeddings
 
 
-def p13_native_tools_on_the_wire_that_has_none() -> None:  # R: AttributeError: .* has no native tools
+def p13_native_tools_on_the_wire_that_has_none() -> None:  # R: AttributeError: native tools need the Responses API
     OpenAIBuilder().with_completions().with_native_tools(OpenAIWebSearch())  # E: attribute .?with_native_tools
 
 
-def p14_the_other_wire_after_native_tools() -> None:  # R: AttributeError: .* cannot change to the other wire
+def p14_the_other_wire_after_native_tools() -> None:  # R: AttributeError: .* with_completions\(\) is unavailable
     OpenAIBuilder().with_native_tools(OpenAIWebSearch()).with_completions()  # E: attribute .?with_completions
 
 

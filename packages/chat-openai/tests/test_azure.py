@@ -217,18 +217,22 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "no endpoint": (AzureBuilder, "build", "needs an endpoint"),
     "a deployment without an endpoint": (AzureBuilder, "with_deployment", "needs an endpoint"),
     "no deployment": (endpoint, "build", "needs a deployment"),
-    "a wire before the deployment": (endpoint, "with_completions", "comes after the deployment"),
-    "native tools before the deployment": (endpoint, "with_native_tools", "comes after the deployment"),
-    "a second deployment": (lambda: endpoint().with_model("mini"), "with_deployment", "it has its model, 'mini'"),
+    "a wire before the deployment": (endpoint, "with_completions", "needs a deployment"),
+    "native tools before the deployment": (endpoint, "with_native_tools", "needs a deployment"),
+    "a second deployment": (
+        lambda: endpoint().with_model("mini"),
+        "with_deployment",
+        "the model is already set to 'mini'",
+    ),
     "native tools on the other wire": (
         lambda: endpoint().with_model("mini").with_completions(),
         "with_native_tools",
-        "no native tools",
+        "native tools need the Responses API",
     ),
     "the other wire with native tools": (
         lambda: endpoint().with_model("mini").with_native_tools(CodeInterpreter()),
         "with_completions",
-        "cannot change to the other wire",
+        r"with_completions\(\) is unavailable",
     ),
     "nonsense": (AzureBuilder, "with_nonsense", "has no attribute 'with_nonsense'"),
     "nonsense at an endpoint": (endpoint, "with_nonsense", "has no attribute 'with_nonsense'"),
@@ -261,7 +265,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: AzureBuilder().with_endpoint(
             f"{URL}/openai/deployments/my%20mini/chat/completions?api-version=2025-01-01-preview"
         ),
-        r"call \.with_deployment\('my mini', api_version='2025-01-01-preview'\)",
+        r"with \.with_deployment\('my mini', api_version='2025-01-01-preview'\)",
     ),
     "the target URI of a deployment, in the environment": (
         lambda: azure("mini", endpoint=f"{URL}/openai/deployments/mini/responses?api-version=v"),

@@ -381,26 +381,26 @@ def test_a_builder_is_immutable() -> None:
 MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "no model": (OpenAIBuilder, "build", "needs a model"),
     "no model on the other wire": (lambda: OpenAIBuilder().with_completions(), "build", "needs a model"),
-    "a second model": (lambda: OpenAIBuilder().with_model("a"), "with_model", "it has its model, 'a'"),
+    "a second model": (lambda: OpenAIBuilder().with_model("a"), "with_model", "the model is already set to 'a'"),
     "native tools on the other wire": (
         lambda: OpenAIBuilder().with_completions(),
         "with_native_tools",
-        "leave out with_completions",
+        "remove with_completions",
     ),
     "storage on the other wire": (
         lambda: OpenAIBuilder().with_completions().with_model("a"),
         "with_store",
-        "leave out with_completions",
+        "remove with_completions",
     ),
     "previous responses on the other wire": (
         lambda: OpenAIBuilder().with_model("a").with_completions(),
         "with_previous_response",
-        "goes on from no response",
+        "continuing from a previous response",
     ),
     "the other wire with native tools": (
         lambda: OpenAIBuilder().with_native_tools(WebSearch()),
         "with_completions",
-        "cannot change to the other wire",
+        r"with_completions\(\) is unavailable",
     ),
     "another server with native tools": (
         lambda: OpenAIBuilder().with_model("a").with_native_tools(WebSearch()),
@@ -410,7 +410,7 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "a model for vectors that chats": (
         lambda: OpenAIBuilder().with_embeddings(model="a"),
         "with_model",
-        "it has its model, 'a'",
+        "the model is already set to 'a'",
     ),
     "nonsense": (OpenAIBuilder, "with_nonsense", "has no attribute 'with_nonsense'"),
     "what is private": (OpenAIBuilder, "_nonsense", "has no attribute '_nonsense'"),
@@ -435,7 +435,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a tool that is none": (
         lambda: OpenAIBuilder().with_native_tools("web_search"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        r"takes WebSearch\(…\)",
+        r"such as WebSearch\(…\)",
     ),
     "two servers of one label": (
         lambda: (
@@ -443,15 +443,15 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
             .with_native_tools(RemoteMcp(server_label="a", server_url="https://a.example.org"))
             .with_native_tools(RemoteMcp(server_label="a", server_url="https://b.example.org"))
         ),
-        "two have the same",
+        "needs a server_label of its own",
     ),
     "a chain without storage": (
         lambda: OpenAIBuilder().with_store(store=False).with_previous_response(),
-        "needs responses that are stored",
+        "needs stored responses",
     ),
     "storage off under a chain": (
         lambda: OpenAIBuilder().with_previous_response().with_store(store=False),
-        "leaves no response to go on from",
+        "conflicts with with_previous_response",
     ),
     "vectors of no length": (lambda: OpenAIBuilder().with_embeddings(model="a", dimensions=0), "dimensions must be"),
     "batches of nothing": (lambda: OpenAIBuilder().with_embeddings(model="a", max_batch=0), "max_batch must be"),

@@ -23,7 +23,7 @@ from chat_core.errors import StreamTruncatedError
 from chat_core.testing import MockTransport
 from chat_core.wire.shapes import Json
 from chat_openai import OpenAIBuilder, OpenAIProvider, WebSearch
-from chat_openai.client import over
+from chat_openai.client import merge_extras
 from chat_responses import ResponsesOptions
 
 pytestmark = pytest.mark.anyio
@@ -149,10 +149,10 @@ async def test_the_transport_that_a_provider_made_is_closed_with_it_and_a_given_
 def test_extras_of_a_run_join_those_of_the_builder() -> None:
     search: Json = {"type": "web_search"}
     usual = ResponsesOptions(tools=(search,), include=("a",), extra_body={"x": 1, "y": 1}, user="u", provider="p")
-    (joined,) = over((), usual)
+    (joined,) = merge_extras((), usual)
     assert joined is usual
     mine = ResponsesOptions(tools=({"type": "mcp"}, search), include=("a", "b"), extra_body={"y": 2}, truncation="auto")
-    (joined,) = over((mine,), usual)
+    (joined,) = merge_extras((mine,), usual)
     assert joined == ResponsesOptions(
         tools=(search, {"type": "mcp"}),
         include=("a", "b"),
@@ -161,7 +161,7 @@ def test_extras_of_a_run_join_those_of_the_builder() -> None:
         truncation="auto",
     )
     other = CompletionsOptions(user="v")
-    assert over((other,), usual) == (other, usual)
+    assert merge_extras((other,), usual) == (other, usual)
 
 
 async def test_a_builder_that_was_told_nothing_sends_options_as_they_came() -> None:

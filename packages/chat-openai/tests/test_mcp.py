@@ -194,10 +194,10 @@ def test_of_a_servers_url_a_repr_shows_what_is_no_secret() -> None:
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "no label": (lambda: RemoteMcp(server_label="", tunnel_id="tun_1"), "needs a server_label"),
-    "nowhere": (lambda: RemoteMcp(server_label="dice"), "needs one of server_url, connector_id and tunnel_id"),
+    "nowhere": (lambda: RemoteMcp(server_label="dice"), "needs exactly one of server_url, connector_id and tunnel_id"),
     "in two places": (
         lambda: RemoteMcp(server_label="dice", server_url="https://dice.example.org", tunnel_id="tun_1"),
-        "and no second",
+        "needs exactly one of",
     ),
     "one tool for several": (
         lambda: RemoteMcp(server_label="dice", tunnel_id="tun_1", allowed_tools="roll"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -205,18 +205,18 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no tools at all": (
         lambda: RemoteMcp(server_label="dice", tunnel_id="tun_1", allowed_tools=()),
-        "allows none of its tools",
+        "allows no tool",
     ),
-    "a place that is no URL": (lambda: RemoteMcp(server_label="dice", server_url="dice.example.org"), "is a URL"),
-    "a filter of nothing": (McpTools, "says nothing of tools"),
-    "approvals for nothing": (ApprovalFor, "says nothing of approvals"),
+    "a place that is no URL": (lambda: RemoteMcp(server_label="dice", server_url="dice.example.org"), "needs a scheme"),
+    "a filter of nothing": (McpTools, "needs a condition"),
+    "approvals for nothing": (ApprovalFor, "needs always"),
     "approvals for a tool that needs none": (
         lambda: ApprovalFor(always=McpTools(names=("throw", "roll")), never=McpTools(names=("roll",))),
         "always and never: roll",
     ),
     "a policy that is none": (
         lambda: McpApprovals("yes"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        "needs a function of a call and its McpRequest",
+        "needs a function that takes a call and its McpRequest",
     ),
     "a fallback that approves": (
         lambda: McpApprovals(asks, fallback=Execute()),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -113,14 +113,17 @@ MISTAKES: dict[str, tuple[Callable[[], NativeTool], str]] = {
     ),
     "no text": (
         lambda: CodeInterpreter(file_ids=(7,)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        "holds texts, not 7",
+        "needs non-empty strings, not 7",
     ),
     "nothing for a container": (lambda: CodeInterpreter(container=""), "needs the id of a container"),
     "a network that is none": (
         lambda: CodeInterpreter(offline=True, allowed_domains=("example.org",)),
-        "reaches no host",
+        "conflicts with allowed_domains",
     ),
-    "two containers, one of them offline": (lambda: CodeInterpreter(container="cntr_1", offline=True), "drop either"),
+    "two containers, one of them offline": (
+        lambda: CodeInterpreter(container="cntr_1", offline=True),
+        "configure a new container",
+    ),
     "partial images that move": (
         lambda: ImageGeneration(output_format="gif", partial_images=1),
         "gif.* partial_images",
@@ -131,15 +134,15 @@ MISTAKES: dict[str, tuple[Callable[[], NativeTool], str]] = {
         "gif.* output_compression",
     ),
     "frames of what does not move": (lambda: ImageGeneration(frame_count=2), "frame_count .* output_format='gif'"),
-    "no frames": (lambda: ImageGeneration(output_format="gif", frame_count=0), "frame_count is from 1"),
+    "no frames": (lambda: ImageGeneration(output_format="gif", frame_count=0), "frame_count must be at least 1"),
     "a draughtsman of what is painted": (lambda: ImageGeneration(svg_model="m"), "svg_model .* output_format='svg'"),
     "a transparent photograph": (
         lambda: ImageGeneration(output_format="jpeg", background="transparent"),
-        "jpeg has no transparent background",
+        "does not support a transparent background",
     ),
-    "two containers": (lambda: CodeInterpreter(container="cntr_1", file_ids=("file_1",)), "drop either"),
-    "too many partial images": (lambda: ImageGeneration(partial_images=4), "partial_images is from 0 to 3, not 4"),
-    "more than whole": (lambda: ImageGeneration(output_compression=101), "output_compression is from 0 to 100"),
+    "two containers": (lambda: CodeInterpreter(container="cntr_1", file_ids=("file_1",)), "configure a new container"),
+    "too many partial images": (lambda: ImageGeneration(partial_images=4), "partial_images must be from 0 to 3, not 4"),
+    "more than whole": (lambda: ImageGeneration(output_compression=101), "output_compression must be from 0 to 100"),
     "two masks": (
         lambda: ImageGeneration(mask=File("image/png", data=PNG), mask_file_id="file_1"),
         "not both",

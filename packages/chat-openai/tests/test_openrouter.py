@@ -219,14 +219,14 @@ def test_each_step_leads_to_a_state_of_its_own() -> None:
 MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "no model": (OpenRouterBuilder, "build", "needs a model"),
     "no model on the other wire": (lambda: OpenRouterBuilder().with_completions(), "build", "needs a model"),
-    "a second model": (lambda: OpenRouterBuilder().with_model("m"), "with_model", "it has its model, 'm'"),
+    "a second model": (lambda: OpenRouterBuilder().with_model("m"), "with_model", "the model is already set to 'm'"),
     "native tools": (lambda: OpenRouterBuilder().with_model("m"), "with_native_tools", "openrouter:web_search"),
-    "previous responses": (OpenRouterBuilder, "with_previous_response", "keeps no responses"),
-    "transforms on the first wire": (OpenRouterBuilder, "with_transforms", "of the Chat Completions wire"),
+    "previous responses": (OpenRouterBuilder, "with_previous_response", "does not store responses"),
+    "transforms on the first wire": (OpenRouterBuilder, "with_transforms", "need the Chat Completions API"),
     "storage on the other wire": (
         lambda: OpenRouterBuilder().with_model("m").with_completions(),
         "with_store",
-        "on the Responses wire",
+        "need the Responses API",
     ),
 }
 
@@ -243,23 +243,26 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Routing(order="anthropic"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         r"order=\('anthropic',\)",
     ),
-    "a price below nothing": (lambda: MaxPrice(prompt=-1), "prompt is from 0"),
+    "a price below nothing": (lambda: MaxPrice(prompt=-1), "prompt must be at least 0"),
     "routing that is none": (
         lambda: OpenRouterBuilder().with_routing({"order": ["a"]}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         "needs a Routing",
     ),
     "a plugin that is none": (
         lambda: OpenRouterBuilder().with_plugins({"id": "web"}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        r"with_plugins\(\) takes WebPlugin",
+        r"with_plugins\(\) takes plugins such as WebPlugin",
     ),
     "one domain for several": (
         lambda: WebPlugin(include_domains="knmi.nl"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         r"include_domains=\('knmi.nl',\)",
     ),
-    "no search at all": (lambda: WebPlugin(max_results=0), "max_results is from 1"),
-    "no model to fall back on": (lambda: OpenRouterBuilder().with_fallback_models(), "needs the name of a model"),
-    "a model without a name": (lambda: OpenRouterBuilder().with_fallback_models(""), "holds texts"),
-    "a session without a name": (lambda: OpenRouterBuilder().with_session(""), "needs a name"),
+    "no search at all": (lambda: WebPlugin(max_results=0), "max_results must be at least 1"),
+    "no model to fall back on": (
+        lambda: OpenRouterBuilder().with_fallback_models(),
+        "needs the name of at least one model",
+    ),
+    "a model without a name": (lambda: OpenRouterBuilder().with_fallback_models(""), "needs non-empty strings"),
+    "a session without a name": (lambda: OpenRouterBuilder().with_session(""), "needs the id of a session"),
     "an application without a name": (lambda: OpenRouterBuilder().with_app(""), "the name of an application"),
 }
 

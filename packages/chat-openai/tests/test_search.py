@@ -92,24 +92,24 @@ def test_a_location_can_be_made_and_read() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
-    "a country in words": (lambda: UserLocation(country="Netherlands"), "two letters, like 'NL'"),
+    "a country in words": (lambda: UserLocation(country="Netherlands"), "two letters, such as 'NL'"),
     "a preview that filters": (
         lambda: WebSearch(tool="web_search_preview", allowed_domains=("example.org",)),
         "use tool='web_search'",
     ),
-    "a preview that is not live": (lambda: WebSearch(tool="web_search_preview", live=False), "leave them out"),
+    "a preview that is not live": (lambda: WebSearch(tool="web_search_preview", live=False), "remove them"),
     "one site": (
         lambda: WebSearch(allowed_domains="example.org"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         r"allowed_domains=\('example.org',\)",
     ),
-    "no store": (lambda: FileSearch(vector_store_ids=()), "needs the id of a vector store"),
-    "no results": (lambda: FileSearch(vector_store_ids=("vs_1",), max_results=0), "max_results is from 1 to 50"),
-    "a score beyond one": (lambda: Ranking(score_threshold=2), "score_threshold is from 0 to 1"),
+    "no store": (lambda: FileSearch(vector_store_ids=()), "needs the id of at least one vector store"),
+    "no results": (lambda: FileSearch(vector_store_ids=("vs_1",), max_results=0), "max_results must be from 1 to 50"),
+    "a score beyond one": (lambda: Ranking(score_threshold=2), "score_threshold must be from 0 to 1"),
     "one weight": (lambda: Ranking(text_weight=1), "or neither"),
-    "one value for several": (lambda: Where("city", "in", "Ghent"), "'in' and 'nin' take a tuple"),
-    "several values for one": (lambda: Where("city", "eq", ("Ghent",)), "others a value"),
-    "all of nothing": (AllOf, "needs a condition"),
-    "any of nothing": (AnyOf, "needs a condition"),
+    "one value for several": (lambda: Where("city", "in", "Ghent"), "only 'in' and 'nin' take a tuple"),
+    "several values for one": (lambda: Where("city", "eq", ("Ghent",)), "only 'in' and 'nin' take a tuple"),
+    "all of nothing": (AllOf, "needs at least one condition"),
+    "any of nothing": (AnyOf, "needs at least one condition"),
     "a condition that is none": (
         lambda: AnyOf("city"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         "takes Where",

@@ -1,10 +1,11 @@
-"""The builders for Azure OpenAI, where a model is a deployment at an endpoint of the customer's own.
+"""Builders for Azure OpenAI, where a model is a deployment at the customer's own endpoint.
 
     AzureBuilder ── with_endpoint() ──> AzureEndpointBuilder ── with_model(), with_deployment() ──> ReadyAzureBuilder
 
-Azure has two APIs. The newer one, `/openai/v1`, needs no version and names the deployment in the request;
-`with_model()` asks it. The dated one has a version in every URL, and on the Chat Completions wire the deployment too;
-`with_deployment()` asks that. Once there is a deployment, wires are chosen as they are for OpenAI.
+Azure has two API generations. The v1 API (`/openai/v1`) needs no version and names the deployment in the request body;
+`with_model()` uses it. The dated API has a version in every URL. Its Chat Completions requests also name the deployment
+in the path; `with_deployment()` uses it. After the deployment, the Responses API or the Chat Completions API is chosen
+as for OpenAI.
 """
 
 from __future__ import annotations
@@ -33,48 +34,54 @@ from chat_openai.settings import Connectable, Settings, require_url
 ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"
 API_VERSION_VARIABLE: Final = "OPENAI_API_VERSION"
 API_PATHS: Final = ("/openai/v1", "/openai", "/models")
-"""The paths of Azure's APIs."""
+"""Paths of Azure's APIs that are removed from the end of an endpoint."""
 REQUEST_PATH: Final = re.compile(
     r"/openai/(?:v1|deployments|responses)(?![^/?])|/models/(?:chat|embeddings)(?![^/?])|[?]"
 )
-"""The start of a request's path behind an endpoint. A gateway may have a path of its own."""
+"""The start of a request path after the endpoint. The endpoint itself may have a path, such as that of a gateway."""
 DEPLOYMENT_PATH: Final = re.compile(r"/openai/deployments/([^/?]+)")
 VERSION_QUERY: Final = re.compile(r"[?&]api-version=([^&#]+)")
 INFERENCE_VERSION: Final = "2024-05-01-preview"
-"""The version of the API of Azure's model catalogue."""
+"""The default API version of Azure's model catalog."""
 
 
 class _Azure(Connectable):
-    """What can be said to every builder for Azure."""
+    """Methods of every builder for Azure OpenAI."""
 
     __slots__ = ()
 
     def with_bearer_token(self, token: str) -> Self:
-        """Send a token of Entra ID, and no key. It expires; a transport of your own can send a new one each time."""
+        """Authenticate with a Microsoft Entra ID token instead of an API key.
+
+        The token is not refreshed. To send a fresh token with each request, add it in a transport of your own.
+        """
         secret = require_secret("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
 
 @final
 class AzureBuilder(_Azure):
-    """Builds models of Azure OpenAI. The key is in `AZURE_OPENAI_API_KEY`. It needs an endpoint first."""
+    """A builder for models of Azure OpenAI. Call `with_endpoint()` first.
+
+    The default API key is read from `AZURE_OPENAI_API_KEY`.
+    """
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(AZURE))
+        super().__init__(settings or Settings.for_vendor(AZURE))
 
     def with_endpoint(self, url: str | None = None) -> AzureEndpointBuilder:
-        """Ask at `url`, such as `https://NAME.openai.azure.com`; without it, at `AZURE_OPENAI_ENDPOINT`.
+        """Set the endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
 
         Raises:
-            UsageError: It is no URL, or the URL of a request, or there is none.
+            UsageError: The endpoint is missing, has no scheme, or is the URL of a request.
         """
         url = read_environment(ENDPOINT_VARIABLE) if url is None else url
         if url is None:
-            msg = f"there is no endpoint: with_endpoint('https://NAME.openai.azure.com'), or set {ENDPOINT_VARIABLE}"
+            msg = f"the endpoint is missing: with_endpoint('https://NAME.openai.azure.com'), or set {ENDPOINT_VARIABLE}"
             raise UsageError(msg)
-        return AzureEndpointBuilder(self._settings.with_base_url(_root(require_url("with_endpoint", url))))
+        return AzureEndpointBuilder(self._settings.with_base_url(_endpoint_root(require_url("with_endpoint", url))))
 
     def _missing_method_hint(self, name: str) -> str | None:
         if name in {"build", "with_deployment", "with_model", "with_embeddings", "with_catalogue_model"}:
@@ -84,28 +91,39 @@ class AzureBuilder(_Azure):
 
 @final
 class AzureEndpointBuilder(_Azure):
-    """An `AzureBuilder` with an endpoint. It needs a deployment there."""
+    """An `AzureBuilder` with an endpoint. Choose a deployment or a model next."""
 
     __slots__ = ()
 
     def with_model(self, deployment: str) -> ReadyAzureBuilder:
-        """Ask the deployment of this name by Azure's newer API, which names it in the request and needs no version."""
-        return ReadyAzureBuilder(self._by_name("with_model", deployment))
+        """Use the deployment of this name on the v1 API, which needs no version."""
+        return ReadyAzureBuilder(self._v1_settings("with_model", deployment))
 
     def with_deployment(self, name: str, *, api_version: str | None = None) -> ReadyAzureBuilder:
-        """Ask the deployment of this name by the dated API.
+        """Use the deployment of this name on the dated API.
 
         Args:
-            name: of the deployment, which need not be the name of its model.
-            api_version: without it, the one in `OPENAI_API_VERSION`.
+            name: The name of the deployment, which may differ from the name of its model.
+            api_version: The API version, such as `2025-04-01-preview`. `None` reads `OPENAI_API_VERSION`.
+
+        Raises:
+            UsageError: `name` is empty, or the version is missing.
         """
-        return ReadyAzureBuilder(self._by_version("with_deployment", name, api_version))
+        return ReadyAzureBuilder(self._dated_settings("with_deployment", name, api_version))
 
     def with_catalogue_model(self, name: str, *, api_version: str = INFERENCE_VERSION) -> ReadyAzureCompletionsBuilder:
-        """Ask a model of Azure's catalogue by the API that all of them share, which is Chat Completions alone."""
+        """Use a model of Azure's model catalog, which supports only the Chat Completions API.
+
+        Args:
+            name: The name of the model.
+            api_version: The version of the catalog's inference API.
+
+        Raises:
+            UsageError: `name` is empty.
+        """
         settings = self._settings.for_model(name, "with_catalogue_model")
         settings = settings.with_base_url(f"{self._endpoint}/models?api-version={quote(api_version)}")
-        # That API knows the older name alone.
+        # The catalog's API accepts only the older field name.
         dialect = replace(settings.completions, max_tokens_field="max_tokens")
         return ReadyAzureCompletionsBuilder(replace(settings, completions=dialect))
 
@@ -117,60 +135,70 @@ class AzureEndpointBuilder(_Azure):
         max_batch: int | None = None,
         api_version: str | None = None,
     ) -> OpenAIEmbeddingsBuilder:
-        """Make vectors by a deployment, by the dated API where a version is given, and else by the newer one."""
+        """Return a builder for the deployment of an embedding model.
+
+        Args:
+            model: The name of the deployment.
+            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+            api_version: The version of the dated API. `None` uses the v1 API.
+
+        Raises:
+            UsageError: `model` is empty, or a number is less than 1.
+        """
         if api_version is None:
-            settings = self._by_name("with_embeddings", model)
+            settings = self._v1_settings("with_embeddings", model)
         else:
-            settings = self._by_version("with_embeddings", model, api_version)
-        return OpenAIEmbeddingsBuilder(settings.embedding(dimensions, max_batch))
+            settings = self._dated_settings("with_embeddings", model, api_version)
+        return OpenAIEmbeddingsBuilder(settings.for_embeddings(dimensions, max_batch))
 
     @property
     def _endpoint(self) -> str:
-        return self._settings.bases[0][1]
+        return self._settings.base_urls[0][1]
 
-    def _by_name(self, method: str, name: str) -> Settings:
+    def _v1_settings(self, method: str, name: str) -> Settings:
         return self._settings.for_model(name, method, "a deployment").with_base_url(f"{self._endpoint}/openai/v1")
 
-    def _by_version(self, method: str, name: str, api_version: str | None) -> Settings:
+    def _dated_settings(self, method: str, name: str, api_version: str | None) -> Settings:
         settings = self._settings.for_model(name, method, "a deployment")
         version = api_version or read_environment(API_VERSION_VARIABLE)
         if version is None:
             msg = (
-                f"{method}() needs a version of the API: {method}({name!r}, api_version='2025-04-01-preview'), or set "
-                f"{API_VERSION_VARIABLE}; with_model({name!r}) asks the newer API, which has none"
+                f"{method}() needs an API version: {method}({name!r}, api_version='2025-04-01-preview'), or set "
+                f"{API_VERSION_VARIABLE}; with_model({name!r}) uses the v1 API, which needs no version"
             )
             raise UsageError(msg)
         query = f"?api-version={quote(version)}"
         deployment = f"{self._endpoint}/openai/deployments/{quote(name, safe='')}{query}"
-        # On the Responses wire the deployment stands in the request, whatever the API.
+        # Requests of the Responses API name the deployment in their body, in both API generations.
         responses = f"{self._endpoint}/openai{query}"
         return replace(
-            settings, bases=(("responses", responses), ("completions", deployment), ("embeddings", deployment))
+            settings, base_urls=(("responses", responses), ("completions", deployment), ("embeddings", deployment))
         )
 
     def _missing_method_hint(self, name: str) -> str | None:
         if name == "build":
             return "build() needs a deployment: call .with_model('…') first"
         if name in {"with_completions", *RESPONSES_ONLY_HINTS}:
-            return f"{name}() comes after the deployment: call .with_model('…') first"
+            return f"{name}() needs a deployment: call .with_model('…') first"
         return super()._missing_method_hint(name)
 
 
 @final
 class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """An `AzureBuilder` with a deployment, on the Responses wire unless told otherwise."""
+    """An `AzureBuilder` with a deployment. The default API is the Responses API."""
 
     __slots__ = ()
 
     def with_completions(self) -> ReadyAzureCompletionsBuilder:
-        """Speak the Chat Completions wire."""
+        """Use the Chat Completions API."""
         return ReadyAzureCompletionsBuilder(self._settings)
 
     def build(self) -> OpenAIProvider:
-        """The provider, on the Responses wire.
+        """Return a provider of the Responses API.
 
         Raises:
-            UsageError: the endpoint is none, the key is missing, or there is no transport.
+            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
@@ -180,15 +208,15 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
 
 @final
 class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """A `ReadyAzureBuilder` that was told of what the Responses wire alone has."""
+    """A `ReadyAzureBuilder` with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
     def build(self) -> OpenAIProvider:
-        """The provider, on the Responses wire.
+        """Return a provider of the Responses API.
 
         Raises:
-            UsageError: the endpoint is none, the key is missing, or there is no transport.
+            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
@@ -201,15 +229,15 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
 
 @final
 class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
-    """A `ReadyAzureBuilder` on the Chat Completions wire."""
+    """A `ReadyAzureBuilder` for the Chat Completions API."""
 
     __slots__ = ()
 
     def build(self) -> OpenAICompletionsProvider:
-        """The provider, on the Chat Completions wire.
+        """Return a provider of the Chat Completions API.
 
         Raises:
-            UsageError: the endpoint is none, the key is missing, or there is no transport.
+            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
 
@@ -217,11 +245,11 @@ class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
         return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
-def _root(endpoint: str) -> str:
-    """Return the endpoint without the path of an API that was pasted with it.
+def _endpoint_root(endpoint: str) -> str:
+    """Return the endpoint without the path of an API at its end.
 
     Raises:
-        UsageError: It is the URL of a request, such as the target URI that Azure's portal shows for a deployment.
+        UsageError: `endpoint` is the URL of a request, such as the target URI that Azure's portal shows.
     """
     for path in API_PATHS:
         endpoint = endpoint.removesuffix(path)
@@ -230,8 +258,8 @@ def _root(endpoint: str) -> str:
         msg = f"with_endpoint() takes an endpoint such as {root.rpartition('@')[2]!r}, not the URL of a request"
         if (deployment := DEPLOYMENT_PATH.search(endpoint)) is not None:
             version = VERSION_QUERY.search(endpoint)
-            dated = f", api_version={version[1]!r}" if version else ""
-            msg += f"; call .with_deployment({unquote(deployment[1])!r}{dated}) for the rest of it"
+            version_argument = f", api_version={version[1]!r}" if version else ""
+            msg += f"; select its deployment with .with_deployment({unquote(deployment[1])!r}{version_argument})"
         raise UsageError(msg)
     return endpoint
 
@@ -239,13 +267,16 @@ def _root(endpoint: str) -> str:
 def azure(
     deployment: str, *, endpoint: str | None = None, api_key: str | None = None, api_version: str | None = None
 ) -> OpenAIProvider:
-    """Return a deployment of Azure OpenAI, on the Responses wire.
+    """Return a model deployed in Azure OpenAI, on the Responses API.
 
     Args:
-        deployment: Its name, which need not be the name of its model.
-        endpoint: Such as `https://NAME.openai.azure.com`; without it, `AZURE_OPENAI_ENDPOINT`.
-        api_key: Without it, `AZURE_OPENAI_API_KEY`.
-        api_version: The version of the dated API; without it, the newer API is used, which has none.
+        deployment: The name of the deployment, which may differ from the name of its model.
+        endpoint: The endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
+        api_key: The API key. `None` reads `AZURE_OPENAI_API_KEY`.
+        api_version: The version of the dated API. `None` uses the v1 API.
+
+    Raises:
+        UsageError: The endpoint or the API key is missing or invalid, or no transport is installed.
     """
     start = AzureBuilder().with_endpoint(endpoint)
     if api_version is None:

@@ -1,13 +1,14 @@
-"""The builders for OpenAI. What a builder has been told decides what it may be told next.
+"""Builders for OpenAI. The methods that a builder offers depend on the calls before.
 
-    OpenAIBuilder ── with_model() ──> ReadyOpenAIBuilder ── build() ──> OpenAIProvider, on the Responses wire
+    OpenAIBuilder ── with_model() ──> ReadyOpenAIBuilder ── build() ──> OpenAIProvider (Responses API)
       │    │  └─ with_embeddings(model=…) ──> OpenAIEmbeddingsBuilder ── build() ──> OpenAIEmbeddings
-      │    └──── with_completions() ──> …CompletionsBuilder: the other wire
-      └───────── with_native_tools(), with_store() … ────> …ResponsesBuilder: this wire, and not the other one
+      │    └──── with_completions() ──> …CompletionsBuilder (Chat Completions API)
+      └───────── with_native_tools(), with_store() … ────> …ResponsesBuilder (Responses API only)
 
-The model may be named before the wire is chosen or after it. What one wire alone has cannot be said where the other one
-was chosen, and a builder that was told of it offers no change of wires. All are immutable: every `with_…` returns a new
-one. What the types forbid fails at run time too, in words.
+The model may be set before or after the API is chosen. After `with_completions()`, methods of the Responses API are
+unavailable. After a method that only the Responses API supports, `with_completions()` is unavailable. Type checkers
+reject such calls, and at run time the error explains why. Builders are immutable: every `with_…` method returns a new
+builder.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ NextT = TypeVar("NextT")
 ORGANIZATION: Final = "openai-organization"
 PROJECT: Final = "openai-project"
 OPENAI_HEADERS: Final = frozenset({ORGANIZATION, PROJECT})
-"""Headers that mean something to OpenAI alone."""
+"""Headers that only OpenAI understands."""
 
-# --- What comes of it ----------------------------------------------------------------------------------
+# --- Providers ------------------------------------------------------------------------------------------
 
 
 def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOptions | None]:
-    """The Responses wire, and what goes with every request.
+    """Return a provider of the Responses API, and the options of every request or None.
 
     Raises:
-        UsageError: the URL is none, the key is missing, or there is no transport.
+        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
     """
     wire = ResponsesProvider(
         replace(settings.responses, model=settings.model),
@@ -70,28 +71,28 @@ def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOpt
 
 
 def build_completions(settings: Settings) -> tuple[CompletionsProvider, CompletionsOptions | None]:
-    """The Chat Completions wire, and what goes with every request.
+    """Return a provider of the Chat Completions API, and the options of every request or None.
 
     Raises:
-        UsageError: the URL is none, the key is missing, or there is no transport.
+        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
     """
-    wire = _completions(settings, "completions", replace(settings.completions, model=settings.model))
+    wire = _completions_provider(settings, "completions", replace(settings.completions, model=settings.model))
     if not settings.body:
         return wire, None
     return wire, CompletionsOptions(extra_body=dict(settings.body), provider=settings.completions.provider)
 
 
 def build_embeddings(settings: Settings) -> OpenAIEmbeddings:
-    """The model that makes vectors.
+    """Return the embedding provider that `settings` describe.
 
     Raises:
-        UsageError: the URL is none, the key is missing, or there is no transport.
+        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
     """
     dialect = replace(settings.completions, model=settings.model, dimensions=settings.dimensions)
-    return OpenAIEmbeddings(_completions(settings, "embeddings", dialect))
+    return OpenAIEmbeddings(_completions_provider(settings, "embeddings", dialect))
 
 
-def _completions(settings: Settings, wire: Wire, dialect: Dialect) -> CompletionsProvider:
+def _completions_provider(settings: Settings, wire: Wire, dialect: Dialect) -> CompletionsProvider:
     return CompletionsProvider(
         dialect,
         endpoint_for(settings, wire),
@@ -102,11 +103,11 @@ def _completions(settings: Settings, wire: Wire, dialect: Dialect) -> Completion
     )
 
 
-# --- What one wire alone has ---------------------------------------------------------------------------
+# --- Methods of one API ---------------------------------------------------------------------------------
 
 
 class OnResponses(Connectable, Generic[NextT]):
-    """What the Responses wire alone has. Whoever says it has chosen this wire."""
+    """Methods that only the Responses API supports. Each of them commits the builder to that API."""
 
     __slots__ = ()
 
@@ -115,62 +116,69 @@ class OnResponses(Connectable, Generic[NextT]):
 
     @abstractmethod
     def _choose_responses(self, settings: Settings) -> NextT:
-        """The state in which this wire is chosen."""
+        """Return the builder state that is committed to the Responses API."""
 
     def with_native_tools(self, *tools: NativeTool) -> NextT:
-        """Let the model use tools that the server runs itself, such as `WebSearch()`; they join those named before.
+        """Add tools that OpenAI runs, such as `WebSearch()`.
 
         Raises:
-            UsageError: something is none of them, or two remote servers have one label.
+            UsageError: An argument is not a `NativeTool`, or two remote MCP servers have the same label.
         """
         for tool in tools:
             if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"with_native_tools() takes WebSearch(…), FileSearch(…) and the like, not {tool!r}"
+                msg = f"with_native_tools() takes native tools such as WebSearch(…) and FileSearch(…), not {tool!r}"
                 raise UsageError(msg)
-        together = (*self._settings.tools, *tools)
-        labels = [said["server_label"] for tool in together if "server_label" in (said := tool.declaration())]
+        all_tools = (*self._settings.tools, *tools)
+        declarations = [tool.declaration() for tool in all_tools]
+        labels = [declaration["server_label"] for declaration in declarations if "server_label" in declaration]
         if len(set(labels)) < len(labels):
-            msg = f"remote servers are told apart by their labels, and two have the same: {', '.join(map(str, labels))}"
+            msg = f"each remote MCP server needs a server_label of its own, not {', '.join(map(str, labels))}"
             raise UsageError(msg)
-        return self._choose_responses(replace(self._settings, tools=together))
+        return self._choose_responses(replace(self._settings, tools=all_tools))
 
     def with_store(self, *, store: bool = True) -> NextT:
-        """Ask the server to keep its responses, or not to. Without a word it does as it likes, and mostly keeps them.
+        """Set whether the server stores its responses. If this is not set, the server decides.
 
-        Where nothing is kept, reasoning is asked for in encrypted form, and goes back so.
+        If responses are not stored, reasoning models return encrypted reasoning, which later requests send back.
+
+        Raises:
+            UsageError: `store` is false, but the builder continues from stored responses.
         """
         dialect = self._settings.responses
         if dialect.previous_response and not store:
-            msg = "with_store(store=False) leaves no response to go on from: leave out with_previous_response()"
+            msg = "with_store(store=False) conflicts with with_previous_response(), which needs stored responses"
             raise UsageError(msg)
         return self._choose_responses(replace(self._settings, responses=replace(dialect, store=store)))
 
     def with_previous_response(self) -> NextT:
-        """Go on from the last response where the server has it, instead of sending the conversation again.
+        """Continue from the previous response stored by the server instead of sending the whole conversation.
 
-        A history that was edited, or that comes from elsewhere, is sent whole.
+        A conversation that was edited, or that another provider produced, is sent completely.
+
+        Raises:
+            UsageError: The builder requests that responses are not stored.
         """
         dialect = self._settings.responses
         if dialect.store is False:
-            msg = "with_previous_response() needs responses that are stored: leave out with_store(store=False)"
+            msg = "with_previous_response() needs stored responses: remove with_store(store=False)"
             raise UsageError(msg)
         return self._choose_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
 
     def with_encrypted_reasoning(self) -> NextT:
-        """Have reasoning in encrypted form wherever there is some, so that it goes back although the server forgets it.
+        """Request encrypted reasoning, which later requests can send back even if the server has not stored it.
 
-        Where nothing is stored, models that reason are asked for it without this.
+        With `with_store(store=False)`, encrypted reasoning is requested from reasoning models without this method.
         """
         dialect = replace(self._settings.responses, encrypted_reasoning=True)
         return self._choose_responses(replace(self._settings, responses=dialect))
 
     def with_reasoning_summary(self, summary: Literal["auto", "concise", "detailed"] = "auto") -> NextT:
-        """Have a summary of what the model thinks, as `ReasoningDelta`s and `Reasoning` parts."""
+        """Request reasoning summaries of this detail, returned as `ReasoningDelta` events and `Reasoning` parts."""
         return self._choose_responses(replace(self._settings, summary=summary))
 
 
 class OnCompletions(Connectable):
-    """The settings that only the Chat Completions wire has."""
+    """Methods that only the Chat Completions API supports."""
 
     __slots__ = ()
 
@@ -184,12 +192,14 @@ class OnCompletions(Connectable):
         """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
 
         Args:
-            style: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also takes a budget.
+            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
+                a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
+                the vendor's style.
             replay: Whether reasoning is sent back to the model that produced it.
-            field: The field of reasoning that the caller wrote.
+            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
         """
-        usual = self._settings.vendor.preset.dialect
-        dialect = self._settings.completions.with_reasoning(usual, style=style, replay=replay, field=field)
+        default = self._settings.vendor.preset.dialect
+        dialect = self._settings.completions.with_reasoning(default, style=style, replay=replay, field=field)
         return self._with(replace(self._settings, completions=dialect))
 
     def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
@@ -198,22 +208,25 @@ class OnCompletions(Connectable):
         Args:
             output: Whether it enforces the schema of a structured output.
             tools: Whether it enforces the schemas of tools.
-            rewrite: Whether schemas are rewritten for it; without a value, as the vendor demands.
+            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
         """
-        usual = self._settings.vendor.preset.dialect
-        dialect = self._settings.completions.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
+        default = self._settings.vendor.preset.dialect
+        dialect = self._settings.completions.with_strict(default, output=output, tools=tools, rewrite=rewrite)
         return self._with(replace(self._settings, completions=dialect))
 
 
 class ThroughGateway(Connectable):
-    """The method that sends requests to a vendor through another host."""
+    """The method that sends requests to a vendor through a gateway."""
 
     __slots__ = ()
 
     def with_gateway(self, url: str) -> Self:
-        """Send requests through `url`, which forwards them with the key: a region's own host, or a proxy.
+        """Send requests and the API key to `url`, such as a regional host or a proxy of the vendor's API.
 
-        For another server that speaks the same wire, see `with_base_url()` of a builder without native tools.
+        For a server of another vendor with a compatible API, use `with_base_url()` of an OpenAI builder.
+
+        Raises:
+            UsageError: `url` has no scheme.
         """
         return type(self)(self._settings.with_base_url(require_url("with_gateway", url)))
 
@@ -222,73 +235,84 @@ class ThroughGateway(Connectable):
 
 
 class _OpenAI(ThroughGateway):
-    """What can be said to every builder for OpenAI."""
+    """Methods of every builder for OpenAI."""
 
     __slots__ = ()
 
     def with_organization(self, organization: str) -> Self:
-        """Ask as this organization."""
-        return self.with_headers({ORGANIZATION: require_text(organization, "with_organization", "its id")})
+        """Send requests on behalf of the organization with this id."""
+        return self.with_headers(
+            {ORGANIZATION: require_text(organization, "with_organization", "the id of an organization")}
+        )
 
     def with_project(self, project: str) -> Self:
-        """Ask as this project."""
-        return self.with_headers({PROJECT: require_text(project, "with_project", "its id")})
+        """Send requests on behalf of the project with this id."""
+        return self.with_headers({PROJECT: require_text(project, "with_project", "the id of a project")})
 
 
 RESPONSES_ONLY_HINTS: Final = {
-    "with_native_tools": "the Chat Completions wire has no native tools: leave out with_completions()",
-    "with_store": "responses are stored on the Responses wire: leave out with_completions()",
-    "with_previous_response": "the Chat Completions wire goes on from no response: leave out with_completions()",
-    "with_encrypted_reasoning": "reasoning is encrypted on the Responses wire: leave out with_completions()",
-    "with_reasoning_summary": "reasoning is summed up on the Responses wire: leave out with_completions()",
-    "with_completions": "it is on the Chat Completions wire already",
+    "with_native_tools": "native tools need the Responses API: remove with_completions()",
+    "with_store": "stored responses need the Responses API: remove with_completions()",
+    "with_previous_response": "continuing from a previous response needs the Responses API: remove with_completions()",
+    "with_encrypted_reasoning": "encrypted reasoning needs the Responses API: remove with_completions()",
+    "with_reasoning_summary": "reasoning summaries need the Responses API: remove with_completions()",
+    "with_completions": "this builder already uses the Chat Completions API",
 }
-"""Why a builder on the Chat Completions wire lacks what the Responses wire has."""
+"""Reasons why methods of the Responses API are unavailable in a builder for the Chat Completions API."""
 COMPLETIONS_ONLY_HINTS: Final = {
-    "with_reasoning": "with_reasoning() is of the Chat Completions wire: call with_completions() first",
-    "with_strict": "with_strict() is of the Chat Completions wire: call with_completions() first",
+    "with_reasoning": "with_reasoning() needs the Chat Completions API: call with_completions() first",
+    "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
 }
-"""Why a builder on the Responses wire lacks what the Chat Completions wire has."""
+"""Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
 RESPONSES_CHOSEN_HINTS: Final = {
-    "with_completions": "it was told of what the Responses wire alone has, so it cannot change to the other wire",
-    "with_base_url": "other servers lack what it was told of; with_gateway() is for OpenAI by way of somebody else",
+    "with_completions": "a setting of this builder needs the Responses API, so with_completions() is unavailable",
+    "with_base_url": "a setting of this builder needs OpenAI's server; with_gateway() reaches OpenAI through a proxy",
 }
-"""Why a builder that has chosen the Responses wire lacks what a builder with the choice has."""
+"""Reasons why methods are unavailable after a setting that only the Responses API of the vendor supports."""
 
 
 @final
 class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
-    """Builds models of OpenAI, on the Responses wire unless told otherwise. The key is in `OPENAI_API_KEY`.
+    """A builder for models of OpenAI. Call `with_model()` or `with_embeddings()` before `build()`.
 
-    It needs a model first: `.with_model("…")`.
+    The default API is the Responses API. The default API key is read from `OPENAI_API_KEY`.
     """
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(OPENAI))
+        super().__init__(settings or Settings.for_vendor(OPENAI))
 
     def with_model(self, model: str) -> ReadyOpenAIBuilder:
-        """Ask for `model`."""
+        """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAIBuilder(self._settings.for_model(model))
 
     def with_completions(self) -> OpenAICompletionsBuilder:
-        """Speak the Chat Completions wire."""
+        """Use the Chat Completions API."""
         return OpenAICompletionsBuilder(self._settings)
 
     def with_embeddings(
         self, *, model: str, dimensions: int | None = None, max_batch: int | None = None
     ) -> OpenAIEmbeddingsBuilder:
-        """Make vectors by `model`, of this length where it lets one choose, so many texts in one request."""
-        settings = self._settings.for_model(model, "with_embeddings").embedding(dimensions, max_batch)
+        """Return a builder for an embedding model.
+
+        Args:
+            model: The name of the embedding model.
+            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+
+        Raises:
+            UsageError: `model` is empty, or a number is less than 1.
+        """
+        settings = self._settings.for_model(model, "with_embeddings").for_embeddings(dimensions, max_batch)
         return OpenAIEmbeddingsBuilder(settings)
 
     def with_base_url(self, url: str) -> ResponsesBuilder:
-        """Ask another server that speaks the Responses wire: what is OpenAI's alone is not offered any more.
+        """Return a builder for another server with a Responses API, without the methods that only OpenAI supports.
 
-        The key in the environment is not sent there.
+        The API key in the environment is not sent to that server.
         """
-        return _responses_at(url, self._settings)
+        return _responses_builder(url, self._settings)
 
     def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
@@ -301,21 +325,21 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
     __slots__ = ()
 
     def with_completions(self) -> ReadyOpenAICompletionsBuilder:
-        """Speak the Chat Completions wire."""
+        """Use the Chat Completions API."""
         return ReadyOpenAICompletionsBuilder(self._settings)
 
     def with_base_url(self, url: str) -> ReadyResponsesBuilder:
-        """Ask another server that speaks the Responses wire: what is OpenAI's alone is not offered any more.
+        """Return a builder for another server with a Responses API, without the methods that only OpenAI supports.
 
-        The key in the environment is not sent there.
+        The API key in the environment is not sent to that server.
         """
-        return _responses_at(url, self._settings).with_model(self._settings.model)
+        return _responses_builder(url, self._settings).with_model(self._settings.model)
 
     def build(self) -> OpenAIProvider:
-        """The provider, on the Responses wire.
+        """Return a provider of the Responses API.
 
         Raises:
-            UsageError: the URL is none, the key is missing, or there is no transport.
+            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
@@ -325,12 +349,12 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
 
 @final
 class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
-    """An `OpenAIBuilder` that was told of what the Responses wire alone has."""
+    """An `OpenAIBuilder` with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyOpenAIResponsesBuilder:
-        """Ask for `model`."""
+        """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAIResponsesBuilder(self._settings.for_model(model))
 
     def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
@@ -347,10 +371,10 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
     __slots__ = ()
 
     def build(self) -> OpenAIProvider:
-        """The provider, on the Responses wire.
+        """Return a provider of the Responses API.
 
         Raises:
-            UsageError: the URL is none, the key is missing, or there is no transport.
+            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
@@ -363,17 +387,20 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
 
 @final
 class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
-    """An `OpenAIBuilder` on the Chat Completions wire."""
+    """An `OpenAIBuilder` for the Chat Completions API."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyOpenAICompletionsBuilder:
-        """Ask for `model`."""
+        """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAICompletionsBuilder(self._settings.for_model(model))
 
     def with_base_url(self, url: str) -> CompletionsBuilder:
-        """Ask another server that speaks this wire. The key in the environment is not sent there."""
-        return _completions_at(url, self._settings)
+        """Return a builder for another server with a Chat Completions API.
+
+        The API key in the environment is not sent to that server.
+        """
+        return _completions_builder(url, self._settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
         return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
@@ -386,14 +413,17 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
     __slots__ = ()
 
     def with_base_url(self, url: str) -> ReadyCompletionsBuilder:
-        """Ask another server that speaks this wire. The key in the environment is not sent there."""
-        return _completions_at(url, self._settings).with_model(self._settings.model)
+        """Return a builder for another server with a Chat Completions API.
+
+        The API key in the environment is not sent to that server.
+        """
+        return _completions_builder(url, self._settings).with_model(self._settings.model)
 
     def build(self) -> OpenAICompletionsProvider:
-        """The provider, on the Chat Completions wire.
+        """Return a provider of the Chat Completions API.
 
         Raises:
-            UsageError: the URL is none, the key is missing, or there is no transport.
+            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
 
@@ -403,42 +433,50 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
 
 @final
 class OpenAIEmbeddingsBuilder(Connectable):
-    """A builder of OpenAI, Azure or OpenRouter whose model makes vectors."""
+    """A builder for an embedding model of OpenAI, Azure OpenAI or OpenRouter."""
 
     __slots__ = ()
 
     def build(self) -> OpenAIEmbeddings:
-        """The provider.
+        """Return the embedding provider.
 
         Raises:
-            UsageError: the URL is none, the key is missing, or there is no transport.
+            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
         """
         return build_embeddings(self._settings)
 
 
-# --- Another server -------------------------------------------------------------------------------------
+# --- Other servers --------------------------------------------------------------------------------------
 
 BuilderT = TypeVar("BuilderT", ResponsesBuilder, CompletionsBuilder)
 
 
-def _responses_at(url: str, settings: Settings) -> ResponsesBuilder:
+def _responses_builder(url: str, settings: Settings) -> ResponsesBuilder:
     builder = ResponsesBuilder().with_base_url(require_url("with_base_url", url))
     return _copy_connection(builder.with_provider_name(RESPONSES, settings.description), settings)
 
 
-def _completions_at(url: str, settings: Settings) -> CompletionsBuilder:
+def _completions_builder(url: str, settings: Settings) -> CompletionsBuilder:
     builder = CompletionsBuilder().with_base_url(require_url("with_base_url", url))
     return _copy_connection(builder.with_provider_name(COMPLETIONS, settings.description), settings)
 
 
 def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
-    """The builder of a wire with what was said so far, but for what OpenAI alone is told."""
+    """Copy the transport and the headers of `settings` into `builder`, except headers that only OpenAI understands."""
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
     return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAI_HEADERS})
 
 
 def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
-    """A model of OpenAI on the Responses wire: short for `OpenAIBuilder().with_model(model).build()`."""
+    """Return a model of OpenAI on the Responses API, as `OpenAIBuilder().with_model(model).build()` does.
+
+    Args:
+        model: The name of the model, such as `gpt-5-mini`.
+        api_key: The API key. `None` reads `OPENAI_API_KEY`.
+
+    Raises:
+        UsageError: `model` is empty, the API key is missing, or no transport is installed.
+    """
     builder = OpenAIBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()

@@ -1,4 +1,4 @@
-"""The providers of this package: a wire, and what its builder was told besides."""
+"""Providers that wrap a wire provider and add the options configured in their builder to every request."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from chat_responses import ResponsesOptions, ResponsesProvider
 Extras: TypeAlias = ResponsesOptions | CompletionsOptions
 
 
-class _Provider:
-    """What all of them do."""
+class _WrappedProvider:
+    """Base of the providers of this package: forwards to a wire provider and closes its transport."""
 
     __slots__ = ("_wire",)
 
@@ -38,11 +38,11 @@ class _Provider:
 
     @property
     def metadata(self) -> ProviderMeta:
-        """What this provider is."""
+        """The provider's name, model, description and limits."""
         return self._wire.metadata
 
     async def aclose(self) -> None:
-        """Close the transport, if this provider made it. Closing twice is allowed."""
+        """Close the transport if this provider created it. Closing twice is allowed."""
         await self._wire.aclose()
 
     async def __aenter__(self) -> Self:
@@ -54,13 +54,13 @@ class _Provider:
         await self.aclose()
 
 
-class _Chats(_Provider):
-    """What those that chat do."""
+class _ChatProvider(_WrappedProvider):
+    """Base of the providers that answer conversations."""
 
     __slots__ = ("_extras",)
 
     def __init__(self, wire: ResponsesProvider | CompletionsProvider, extras: Extras | None = None) -> None:
-        """`extras` go with every request; those of a run go over them."""
+        """Wrap `wire` and merge `extras` into the options of every request. The options of a run take precedence."""
         super().__init__(wire)
         self._extras = extras
 
@@ -71,10 +71,10 @@ class _Chats(_Provider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn, its tools `Pending`.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: The request failed. The error carries the usage that the server reported.
         """
         return await self._wire.complete(messages, tools, self._with_extras(options), structured_output)
 
@@ -85,31 +85,34 @@ class _Chats(_Provider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Implement `StreamProvider.stream`: send one request and stream its response.
+
+        Exiting the context manager closes the connection, even before the end of the stream.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: On entry, if the request is rejected.
         """
         return self._wire.stream(messages, tools, self._with_extras(options), structured_output)
 
     def _with_extras(self, options: ChatOptions) -> ChatOptions:
         extras = self._extras
-        return options if extras is None else replace(options, extras=over(options.extras, extras))
+        return options if extras is None else replace(options, extras=merge_extras(options.extras, extras))
 
 
 @final
-class OpenAIProvider(_Chats):
-    """A model of OpenAI or Azure on the Responses wire: it completes, streams and counts. The builders make it.
+class OpenAIProvider(_ChatProvider):
+    """A model of OpenAI or Azure OpenAI on the Responses API, with completion, streaming and token counting.
 
-    Immutable and safe to share between tasks. As an async context manager it closes its transport on leaving, if it
-    made it; one that was passed in stays open.
+    Create it with `OpenAIBuilder`, `AzureBuilder`, `openai()` or `azure()`. It is immutable and safe to share between
+    tasks. As an async context manager it closes its transport on exit if it created the transport. A transport that
+    was passed to the builder stays open.
     """
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_responses",)
 
     def __init__(self, wire: ResponsesProvider, extras: ResponsesOptions | None = None) -> None:
         super().__init__(wire, extras)
-        self._counts = wire
+        self._responses = wire
 
     async def count_tokens(
         self,
@@ -118,77 +121,89 @@ class OpenAIProvider(_Chats):
         options: ChatOptions = ChatOptions(),  # noqa: B008 - immutable
         structured_output: OutputSchema | None = None,
     ) -> int:
-        """How many tokens the same request would have, native tools included; nothing is answered.
+        """Return the number of input tokens that a request would use, without running the model.
+
+        Args:
+            messages: The conversation.
+            tools: The tools of the request. The native tools of the builder are counted too.
+            options: The options of the request.
+            structured_output: The schema of the output, if the response is structured.
 
         Raises:
-            ChatError: the server does not say it.
+            ChatError: The server rejected the request or returned no count.
         """
-        return await self._counts.count_tokens(messages, tools, self._with_extras(options), structured_output)
+        return await self._responses.count_tokens(messages, tools, self._with_extras(options), structured_output)
 
 
 @final
-class OpenAICompletionsProvider(_Chats):
-    """A model of OpenAI or Azure on the Chat Completions wire: it completes and streams. The builders make it.
+class OpenAICompletionsProvider(_ChatProvider):
+    """A model of OpenAI or Azure OpenAI on the Chat Completions API, with completion and streaming.
 
-    Shared and closed as an `OpenAIProvider` is.
+    Create it with `OpenAIBuilder` or `AzureBuilder`. Sharing and closing work as for `OpenAIProvider`.
     """
 
     __slots__ = ()
 
 
 @final
-class OpenRouterProvider(_Chats):
-    """A model of OpenRouter, on either wire: it completes and streams. The builders make it.
+class OpenRouterProvider(_ChatProvider):
+    """A model of OpenRouter on either API, with completion and streaming.
 
-    Shared and closed as an `OpenAIProvider` is.
+    Create it with `OpenRouterBuilder` or `openrouter()`. Sharing and closing work as for `OpenAIProvider`.
     """
 
     __slots__ = ()
 
 
 @final
-class OpenAIEmbeddings(_Provider):
-    """A model of OpenAI, Azure or OpenRouter that turns texts into vectors, and does nothing else."""
+class OpenAIEmbeddings(_WrappedProvider):
+    """An embedding model of OpenAI, Azure OpenAI or OpenRouter. Create it with `with_embeddings()` of a builder."""
 
-    __slots__ = ("_texts",)
+    __slots__ = ("_completions",)
 
     def __init__(self, wire: CompletionsProvider) -> None:
         super().__init__(wire)
-        self._texts = wire
+        self._completions = wire
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """One request: n texts in, n vectors out, in order.
+        """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: The request failed. The error carries the usage that the server reported.
         """
-        return await self._texts.embed(texts, options)
+        return await self._completions.embed(texts, options)
 
 
-def over(given: Sequence[ProviderOptions], defaults: Extras) -> tuple[ProviderOptions, ...]:
-    """The extras of a run with `defaults` below those of the same class: lists join, and what is set wins."""
-    kind = type(defaults)
-    mine: ProviderOptions | None = None
+def merge_extras(run_extras: Sequence[ProviderOptions], defaults: Extras) -> tuple[ProviderOptions, ...]:
+    """Merge the default extras into the extras of a run.
+
+    Args:
+        run_extras: The extras of the run. At most one of them has the class of `defaults`.
+        defaults: The extras configured in the builder. A value of the run takes precedence; tuples and mappings are
+            merged.
+    """
+    options_class = type(defaults)
+    own_extras: ProviderOptions | None = None
     others: list[ProviderOptions] = []
-    for extra in given:
-        if isinstance(extra, kind):
-            mine = extra
+    for extra in run_extras:
+        if isinstance(extra, options_class):
+            own_extras = extra
         else:
             others.append(extra)
-    return (*others, defaults if mine is None else _joined(mine, defaults))
+    return (*others, defaults if own_extras is None else _merge_fields(own_extras, defaults))
 
 
-def _joined(mine: Any, defaults: Extras) -> Any:  # noqa: ANN401 - the class of the defaults
+def _merge_fields(own_extras: Any, defaults: Extras) -> Any:  # noqa: ANN401 - the class of the defaults
     changes: dict[str, object] = {}
     for item in fields(defaults):
-        usual: Any = getattr(defaults, item.name)
-        own: Any = getattr(mine, item.name)
-        if usual in (None, ()) or item.name == "provider":
+        default: Any = getattr(defaults, item.name)
+        own: Any = getattr(own_extras, item.name)
+        if default in (None, ()) or item.name == "provider":
             continue
         if own is None:
-            changes[item.name] = usual
-        elif isinstance(usual, tuple):
-            changes[item.name] = usual + tuple([entry for entry in own if entry not in usual])
-        elif is_mapping(usual):
-            changes[item.name] = {**usual, **own}
-    return replace(mine, **changes)
+            changes[item.name] = default
+        elif isinstance(default, tuple):
+            changes[item.name] = default + tuple([entry for entry in own if entry not in default])
+        elif is_mapping(default):
+            changes[item.name] = {**default, **own}
+    return replace(own_extras, **changes)

@@ -1,9 +1,9 @@
-"""Remote MCP servers, which OpenAI calls itself, and the policy or person that allows each call.
+"""Remote MCP servers, which OpenAI calls, and the approval of those calls by a policy or a user.
 
-Where a server's tool needs an approval, the model's answer holds a request in place of a result. It arrives as a call
-of the tool `mcp_approval`, whose outcome is the approval: completed is yes, and anything else is no. `McpApprovals` is
-the scope of that one tool, so the chat's type says whether it can pause for a person. Without it every request is
-refused, because no tool has that name.
+If a tool of a server needs approval, the response of the model contains an approval request instead of a result. The
+request appears as a call of the tool `mcp_approval`. A completed call approves the request, and any other outcome
+rejects it. `McpApprovals` is the tool scope of that one tool, so the type of the chat shows whether it can pause for a
+user. Without this scope every request is rejected, because no tool has that name.
 """
 
 from __future__ import annotations
@@ -36,22 +36,28 @@ from chat_openai.native import NativeTool, require_texts, without_none
 WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 
 APPROVAL: Final = "mcp_approval"
-"""The name of the tool whose calls are requests for approval."""
+"""The name of the tool whose calls are approval requests."""
 
-_EDITED = (
+_EDITED_REASON = (
     "its arguments were edited, and the remote server would be called with those that the model wrote: "
     "the model has to ask again"
 )
-_TWICE = "it says something twice, and the remote server may read it otherwise than who approves it: say it once"
+_DUPLICATE_KEYS_REASON = (
+    "it says something twice, and the remote server may read it otherwise than who approves it: say it once"
+)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpTools:
-    """Some of a server's tools: those of these names, or those that it declares to change nothing, or both at once.
+    """A filter that selects tools of a server. A tool must match every field that is set.
+
+    Attributes:
+        names: The names of the tools.
+        read_only: Whether the server annotates the tool as read-only.
 
     Raises:
-        UsageError: it says neither.
+        UsageError: Neither field is set, or a name is empty.
     """
 
     names: tuple[str, ...] = ()
@@ -60,21 +66,25 @@ class McpTools:
     def __post_init__(self) -> None:
         require_texts("McpTools", "names", self.names)
         if not self.names and self.read_only is None:
-            msg = "McpTools() says nothing of tools: name them, names=('search',), or say read_only=True"
+            msg = "McpTools() needs a condition: set names=('search',) or read_only=True"
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of them."""
+        """Return the filter as an object of the declaration."""
         return without_none({"tool_names": list(self.names) or None, "read_only": self.read_only})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFor:
-    """Which of a server's tools are approved call by call, and which never; the server decides about the rest.
+    """The tools of a server that need approval, and those that do not. OpenAI's default applies to other tools.
+
+    Attributes:
+        always: The tools whose every call needs approval.
+        never: The tools whose calls never need approval.
 
     Raises:
-        UsageError: it says neither, or both of one tool.
+        UsageError: Neither field is set, or both fields name the same tool.
     """
 
     always: McpTools | None = None
@@ -82,15 +92,17 @@ class ApprovalFor:
 
     def __post_init__(self) -> None:
         if self.always is None and self.never is None:
-            msg = "ApprovalFor() says nothing of approvals: leave it out, or say always=… or never=…"
+            msg = "ApprovalFor() needs always=… or never=…: set one of them, or omit require_approval"
             raise UsageError(msg)
         always, never = (tools.names if tools is not None else () for tools in (self.always, self.never))
-        if both := [name for name in always if name in never]:
-            msg = f"a tool is approved call by call or not at all, and these are in always and never: {', '.join(both)}"
+        if duplicates := [name for name in always if name in never]:
+            msg = (
+                f"tools are in both always and never: {', '.join(duplicates)}; remove each of them from one of the two"
+            )
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
+        """Return the value of `require_approval` in the declaration."""
         always, never = self.always, self.never
         return without_none({"always": always and always.request_fields(), "never": never and never.request_fields()})
 
@@ -98,21 +110,22 @@ class ApprovalFor:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteMcp(NativeTool):
-    """A remote MCP server, by its URL, or one of OpenAI's connectors, or a tunnel. OpenAI calls it, not this process.
+    """A remote MCP server, a connector of OpenAI, or a tunnel. OpenAI calls the server, not this process.
 
     Attributes:
-        server_label: what its calls are told apart by.
-        server_url, connector_id, tunnel_id: where it is; exactly one of them. `repr` shows a URL without its user and
-            query, which may be secrets. Connectors are for models from before September 2026.
-        server_description: what it is for, in words for the model.
-        allowed_tools: the names of the tools that the model is told of, or a filter; all of them if nothing is said.
-        require_approval: which calls are approved first. The API asks for every one if nothing is said.
-        headers: sent to the server, a secret. `repr` leaves them out.
-        authorization: an OAuth token for the server, a secret. `repr` leaves it out.
-        defer_loading: whether its tools are found by the tool search.
+        server_label: The name that identifies the server in calls. Each server needs a label of its own.
+        server_url: The URL of the server. `repr` omits its user and query, which may be secrets.
+        connector_id: The id of an OpenAI connector, for models released before September 2026.
+        tunnel_id: The id of a tunnel. Exactly one of `server_url`, `connector_id` and `tunnel_id` is set.
+        server_description: The purpose of the server, for the model.
+        allowed_tools: The tools that the model may call, as names or a filter. `None` allows all tools.
+        require_approval: The calls that need approval. `None` uses OpenAI's default: every call.
+        headers: The headers of requests to the server. They are secret, and `repr` omits them.
+        authorization: The OAuth access token for the server. It is secret, and `repr` omits it.
+        defer_loading: Whether the model loads the tools on demand through tool search.
 
     Raises:
-        UsageError: it has no label, not exactly one place, or no tool that is allowed.
+        UsageError: The label is missing, not exactly one address is set, or no tool is allowed.
     """
 
     server_label: str
@@ -128,21 +141,19 @@ class RemoteMcp(NativeTool):
 
     def __post_init__(self) -> None:
         if not self.server_label:
-            msg = "RemoteMcp() needs a server_label, by which its calls are told apart"
+            msg = "RemoteMcp() needs a server_label, which identifies the server in calls"
             raise UsageError(msg)
-        places = [self.server_url, self.connector_id, self.tunnel_id]
-        if sum([bool(place) for place in places]) != 1:
-            msg = f"RemoteMcp({self.server_label!r}) needs one of server_url, connector_id and tunnel_id, and no second"
+        addresses = [self.server_url, self.connector_id, self.tunnel_id]
+        if sum([bool(address) for address in addresses]) != 1:
+            msg = f"RemoteMcp({self.server_label!r}) needs exactly one of server_url, connector_id and tunnel_id"
             raise UsageError(msg)
         if self.server_url is not None and "://" not in self.server_url:
-            msg = f"RemoteMcp({self.server_label!r}): server_url is a URL, like 'https://host/mcp'"
+            msg = f"RemoteMcp({self.server_label!r}): server_url needs a scheme, as in 'https://host/mcp'"
             raise UsageError(msg)
         if not isinstance(self.allowed_tools, McpTools | None):
             require_texts("RemoteMcp", "allowed_tools", self.allowed_tools)
             if not self.allowed_tools:
-                msg = (
-                    f"RemoteMcp({self.server_label!r}) allows none of its tools: name some, or leave allowed_tools out"
-                )
+                msg = f"RemoteMcp({self.server_label!r}) allows no tool: name at least one, or omit allowed_tools"
                 raise UsageError(msg)
 
     def __repr__(self) -> str:
@@ -153,7 +164,7 @@ class RemoteMcp(NativeTool):
         return f"RemoteMcp({', '.join([f'{name}={value!r}' for name, value in shown.items()])})"
 
     def declaration(self) -> dict[str, object]:
-        """What a request says of it, with its secrets."""
+        """Return the entry of the request field `tools`, including secrets."""
         tools, approval = self.allowed_tools, self.require_approval
         settings = {
             "server_url": self.server_url,
@@ -172,7 +183,13 @@ class RemoteMcp(NativeTool):
 @final
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """What a model wants of a remote server: the server's label, the name of the tool, and its arguments."""
+    """A request of the model to call a tool of a remote MCP server.
+
+    Attributes:
+        server_label: The label of the server.
+        name: The name of the tool.
+        arguments: The arguments of the call.
+    """
 
     server_label: str
     name: str
@@ -180,7 +197,7 @@ class McpRequest:
 
     @classmethod
     def of(cls, call: FunctionCall, /) -> Self:
-        """What a call of `mcp_approval` asks for."""
+        """Return the request described by a call of `mcp_approval`."""
         arguments = call.arguments.get("arguments")
         return cls(
             str(call.arguments.get("server_label", "")),
@@ -190,70 +207,75 @@ class McpRequest:
 
 
 McpPolicy: TypeAlias = Strategy[McpRequest, WaitT_co]
-"""Decides about a request: it takes the call and what it asks for, and returns an action. It may be a coroutine."""
+"""A function or coroutine function that takes the call of `mcp_approval` and its request, and returns an action."""
 
 
 @final
 class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
-    """The scope of requests for approval: `chat.with_scoped_tools(McpApprovals(policy))`.
+    """The tool scope of approval requests: `chat.with_scoped_tools(McpApprovals(policy))`.
 
-    `Execute()` approves, `Reject()` refuses, and with `RequireApproval()` the chat pauses until a person does either.
-    How it can pause is read off what the policy returns, as with any scope. No model is told of its tool.
+    The policy approves with `Execute()` and rejects with `Reject()`. With `RequireApproval()` the chat pauses until a
+    user decides. The return type of the policy determines whether the chat can pause, as with any scope. The tool is
+    not declared to the model.
     """
 
     __slots__ = ("_definitions", "_scope")
 
     def __init__(self, policy: McpPolicy[WaitT_co], /, *, fallback: Withhold[WaitT_co] | None = None) -> None:
-        """`fallback` decides where the policy cannot, because it raised. Without one the request is refused.
+        """Create the scope.
+
+        Args:
+            policy: Decides each request.
+            fallback: The action if the policy raises. `None` rejects the request.
 
         Raises:
-            UsageError: `fallback` would execute, or one of the two is not what it should be.
+            UsageError: `policy` is not callable, or `fallback` is not an action that withholds the call.
         """
         if not callable(policy):
-            msg = f"McpApprovals() needs a function of a call and its McpRequest, not {policy!r}"
+            msg = f"McpApprovals() needs a function that takes a call and its McpRequest, not {policy!r}"
             raise UsageError(msg)
         tools = ToolCollection()
         tools.tool(name=APPROVAL, idempotent=True)(_approve)
 
         def decide(call: FunctionCall, _meta: None, /) -> Action[WaitT_co] | Awaitable[Action[WaitT_co]]:
             if dict(call.arguments) != dict(FunctionCall.parse(APPROVAL, call.text).arguments):
-                return cast("Action[WaitT_co]", Reject(_EDITED))
-            if _says_twice(call):
-                return cast("Action[WaitT_co]", Reject(_TWICE))
+                return cast("Action[WaitT_co]", Reject(_EDITED_REASON))
+            if _has_duplicate_keys(call):
+                return cast("Action[WaitT_co]", Reject(_DUPLICATE_KEYS_REASON))
             return policy(call, McpRequest.of(call))
 
         self._scope = ScopedCollection(tools, decide, fallback=fallback)
-        self._definitions = tuple([_untold(definition) for definition in self._scope.definitions()])
+        self._definitions = tuple([_hide_from_model(definition) for definition in self._scope.definitions()])
 
     def __repr__(self) -> str:
         return "McpApprovals()"
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """The one tool, `mcp_approval`."""
+        """Return the definition of the tool `mcp_approval`."""
         return self._definitions
 
     async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
-        """What the policy says of a request. Where it raises, the fallback decides; without one it is refused."""
+        """Return the decision of the policy, or of the fallback if the policy raises."""
         return await self._scope.decide(call)
 
 
-def _says_twice(call: FunctionCall) -> bool:
-    """Whether an object in the arguments, as the model wrote them, has two values of one name."""
+def _has_duplicate_keys(call: FunctionCall) -> bool:
+    """Return whether an object in the raw JSON arguments has a duplicate key."""
     item = None if call.opaque is None else call.opaque.data.get("item")
-    written = mapping(item).get("arguments")
+    raw_arguments = mapping(item).get("arguments")
     try:
-        if isinstance(written, str) and written.strip():
-            json.loads(written, object_pairs_hook=_once)
+        if isinstance(raw_arguments, str) and raw_arguments.strip():
+            json.loads(raw_arguments, object_pairs_hook=_reject_duplicate_keys)
     except ValueError:
         return True
     return False
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError
-    return found
+    return members
 
 
 async def _approve(server_label: str, name: str, arguments: dict[str, Any] | Literal[""] | None = None) -> str:
@@ -261,6 +283,6 @@ async def _approve(server_label: str, name: str, arguments: dict[str, Any] | Lit
     return f"{name} of {server_label} may be called{' as it was asked for' if arguments else ''}"
 
 
-def _untold(definition: ToolDefinition) -> ToolDefinition:
-    assert isinstance(definition, FunctionTool)  # noqa: S101 - it is made of a function, above
+def _hide_from_model(definition: ToolDefinition) -> ToolDefinition:
+    assert isinstance(definition, FunctionTool)  # noqa: S101 - the collection above holds only function tools
     return replace(definition, declaration=replace(definition.declaration, told=False))

@@ -1,7 +1,8 @@
-"""The tools that OpenAI runs itself, with their settings: what a request declares, and no more.
+"""Native tools, which OpenAI runs, with typed settings.
 
-Each says its declaration in the words of the API, and which further parts of its items an answer is asked for.
-`None` and an empty tuple leave a choice to the server. The searches are in `search.py`, remote servers in `mcp.py`.
+A native tool produces its declaration in the request, and the names of additional output to include in the response. A
+setting that is `None` or an empty tuple is left to the server. Search tools are in `search.py`, and remote MCP servers
+are in `mcp.py`.
 """
 
 from __future__ import annotations
@@ -15,41 +16,41 @@ from typing import Literal, final
 from chat_core.errors import UsageError
 from chat_core.messages import File
 
-_MOST_PARTIAL_IMAGES = 3
-_PERCENT = 100
-_OF_ONE_FORMAT = {"frame_count": "gif", "frame_duration_ms": "gif", "svg_model": "svg", "svg_reasoning": "svg"}
-_NOT_OF_GIF = ("partial_images", "mask", "mask_file_id", "output_compression")
+_MAX_PARTIAL_IMAGES = 3
+_MAX_COMPRESSION = 100
+_REQUIRED_FORMATS = {"frame_count": "gif", "frame_duration_ms": "gif", "svg_model": "svg", "svg_reasoning": "svg"}
+_UNSUPPORTED_BY_GIF = ("partial_images", "mask", "mask_file_id", "output_compression")
 
 
 class NativeTool(ABC):
-    """A tool that the server runs. Closed: the five of this package are all there are."""
+    """A tool that the server runs. The subclasses of this package are the only ones."""
 
     __slots__ = ()
 
     @abstractmethod
     def declaration(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `tools`."""
 
     def includes(self) -> tuple[str, ...]:
-        """Which parts of its items the answer holds besides, by the API's names for them."""
+        """Return the entries of the request field `include`, which request additional output of the tool."""
         return ()
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeInterpreter(NativeTool):
-    """Runs Python code in a container, one of yours or a new one.
+    """A tool that runs Python code in a container, which already exists or is created for the request.
 
     Attributes:
-        container: the id of a container of yours; without one, the server makes one.
-        file_ids: files that a new container holds, by their ids.
-        memory_limit: how much memory a new container has.
-        allowed_domains: the hosts that code in a new container may reach; without any, the server decides.
-        offline: whether it may reach none at all, whatever the server would decide.
-        with_outputs: whether answers hold what the code has printed, and the images that it drew.
+        container: The id of an existing container. `None` creates a new container.
+        file_ids: The ids of uploaded files that are copied into a new container.
+        memory_limit: The memory of a new container.
+        allowed_domains: The hosts that code in a new container may access. If empty, the server decides.
+        offline: Whether network access of a new container is disabled.
+        with_outputs: Whether responses include the printed output and the images of the code.
 
     Raises:
-        UsageError: settings of a new container stand beside a container of yours, or hosts beside `offline`.
+        UsageError: Settings of a new container are combined with `container`, or `allowed_domains` with `offline`.
     """
 
     container: str | None = None
@@ -63,62 +64,67 @@ class CodeInterpreter(NativeTool):
         require_texts("CodeInterpreter", "file_ids", self.file_ids)
         require_texts("CodeInterpreter", "allowed_domains", self.allowed_domains)
         if self.offline and self.allowed_domains:
-            msg = f"code that is offline reaches no host, not even {self.allowed_domains[0]!r}: drop either"
+            msg = f"offline=True conflicts with allowed_domains={self.allowed_domains!r}: remove one of them"
             raise UsageError(msg)
         if self.container is None:
             return
         if not self.container:
-            msg = "CodeInterpreter(container=…) needs the id of a container; leave it out to have a new one"
+            msg = "CodeInterpreter(container=…) needs the id of a container, not ''; omit it to create a new container"
             raise UsageError(msg)
         if self.file_ids or self.memory_limit or self.allowed_domains or self.offline:
             msg = (
-                "file_ids, memory_limit, allowed_domains and offline are of a new container, and "
-                f"CodeInterpreter(container={self.container!r}) has one: drop either"
+                "file_ids, memory_limit, allowed_domains and offline configure a new container: remove them, or remove "
+                f"container={self.container!r}"
             )
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """What a request says of it."""
-        return {"type": "code_interpreter", "container": self.container or self._new()}
+        """Return the entry of the request field `tools`."""
+        return {"type": "code_interpreter", "container": self.container or self._new_container()}
 
-    def _new(self) -> dict[str, object]:
-        reach: dict[str, object] | None = {"type": "disabled"} if self.offline else None
+    def _new_container(self) -> dict[str, object]:
+        network_policy: dict[str, object] | None = {"type": "disabled"} if self.offline else None
         if self.allowed_domains:
-            reach = {"type": "allowlist", "allowed_domains": list(self.allowed_domains)}
+            network_policy = {"type": "allowlist", "allowed_domains": list(self.allowed_domains)}
         settings = {
             "file_ids": list(self.file_ids) or None,
             "memory_limit": self.memory_limit,
-            "network_policy": reach,
+            "network_policy": network_policy,
         }
         return {"type": "auto", **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
-        """What the code printed and drew, where it is wanted."""
+        """Return the entry for the output of the code if `with_outputs` is set."""
         return ("code_interpreter_call.outputs",) if self.with_outputs else ()
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageGeneration(NativeTool):
-    """Makes and edits images, which come as `File` parts of the answer.
+    """A tool that generates and edits images. The images are `File` parts of the response.
 
     Attributes:
-        size: like `"1024x1536"`, or `"auto"`.
-        quality, background, moderation: as the API names them.
-        output_format: what the images are encoded as; `png` where nothing is said.
-        output_compression: 0 to 100, for formats that compress.
-        partial_images: how many unfinished images a stream shows of each, 0 to 3; each is a `FilePart` event.
-        model: the model that makes the images.
-        action: whether an image is made, edited, or whichever fits.
-        input_fidelity: how closely faces and styles of given images are kept.
-        mask: where an image may be edited: its bytes or a URL.
-        mask_file_id: the same, as a file of yours.
-        complexity: how much is thought about an image before it is made.
-        frame_count, frame_duration_ms: of a GIF: how many frames it has, and how long each is shown.
-        svg_model, svg_reasoning: of an SVG: the model that writes it, and how hard it thinks.
+        size: The size in pixels, such as `"1024x1536"`, or `"auto"`.
+        quality: The quality of the images.
+        background: The kind of background.
+        output_format: The file format of the images. `None` leaves the choice to the server, which uses `png`.
+        output_compression: The compression level, from 0 to 100, for formats that support it.
+        partial_images: The number of unfinished previews of each image in a stream, from 0 to 3. Each preview is a
+            `FilePart` event.
+        moderation: The strictness of content moderation.
+        model: The name of the image model.
+        action: Whether to generate or edit an image; `"auto"` leaves the choice to the model.
+        input_fidelity: How closely the images preserve faces and styles of the input images.
+        mask: An image with `data` or `url` that marks the area to edit.
+        mask_file_id: The id of an uploaded mask, instead of `mask`.
+        complexity: The amount of planning before an image is generated.
+        frame_count: The number of frames of a GIF.
+        frame_duration_ms: The display time of each frame of a GIF, in milliseconds.
+        svg_model: The model that writes an SVG.
+        svg_reasoning: The reasoning effort of the model that writes an SVG.
 
     Raises:
-        UsageError: a number is out of its range, there are two masks, or the format does not have what is asked for.
+        UsageError: A number is out of range, both masks are set, or the output format does not support a setting.
     """
 
     size: str | None = None
@@ -140,35 +146,37 @@ class ImageGeneration(NativeTool):
     svg_reasoning: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
 
     def __post_init__(self) -> None:
-        require_range("partial_images", self.partial_images, 0, _MOST_PARTIAL_IMAGES)
-        require_range("output_compression", self.output_compression, 0, _PERCENT)
+        require_range("partial_images", self.partial_images, 0, _MAX_PARTIAL_IMAGES)
+        require_range("output_compression", self.output_compression, 0, _MAX_COMPRESSION)
         require_range("frame_count", self.frame_count, 1, float("inf"))
         require_range("frame_duration_ms", self.frame_duration_ms, 1, float("inf"))
         self._require_format()
         if self.mask is not None and self.mask_file_id is not None:
-            msg = "ImageGeneration() takes a mask or a mask_file_id, not both: drop one of them"
+            msg = "ImageGeneration() accepts mask or mask_file_id, not both: remove one of them"
             raise UsageError(msg)
         if self.mask is not None and self.mask.data is None and self.mask.url is None:
-            msg = "ImageGeneration(mask=…) needs its bytes or a URL; pass the id of a file as mask_file_id"
+            msg = (
+                "ImageGeneration(mask=…) needs a File with data or url; pass the id of an uploaded file as mask_file_id"
+            )
             raise UsageError(msg)
 
     def _require_format(self) -> None:
-        """Check that the format has what is asked for."""
-        for name, only in _OF_ONE_FORMAT.items():
-            if getattr(self, name) is not None and self.output_format != only:
-                msg = f"{name} needs output_format={only!r}, not {self.output_format!r}"
+        """Raise UsageError if the output format does not support a setting."""
+        for name, required_format in _REQUIRED_FORMATS.items():
+            if getattr(self, name) is not None and self.output_format != required_format:
+                msg = f"{name} needs output_format={required_format!r}, not {self.output_format!r}"
                 raise UsageError(msg)
         if self.output_format == "gif":
-            lacks = next((name for name in _NOT_OF_GIF if getattr(self, name)), None)
-            if lacks is not None:
-                msg = f"output_format='gif' has no {lacks}: leave it out, or choose another format"
+            unsupported = next((name for name in _UNSUPPORTED_BY_GIF if getattr(self, name)), None)
+            if unsupported is not None:
+                msg = f"output_format='gif' does not support {unsupported}: remove it, or choose another format"
                 raise UsageError(msg)
         if self.output_format == "jpeg" and self.background == "transparent":
-            msg = "jpeg has no transparent background: choose output_format='png' or 'webp'"
+            msg = "output_format='jpeg' does not support a transparent background: choose 'png' or 'webp'"
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `tools`."""
         names = (
             "size",
             "quality",
@@ -187,10 +195,10 @@ class ImageGeneration(NativeTool):
         settings: dict[str, object] = {name: getattr(self, name) for name in names}
         effort = None if self.svg_reasoning is None else {"effort": self.svg_reasoning}
         svg = without_none({"model": self.svg_model, "reasoning": effort})
-        settings |= {"input_image_mask": self._mask(), "svg": svg or None}
+        settings |= {"input_image_mask": self._mask_fields(), "svg": svg or None}
         return {"type": "image_generation", **without_none(settings)}
 
-    def _mask(self) -> dict[str, object] | None:
+    def _mask_fields(self) -> dict[str, object] | None:
         if self.mask_file_id is not None:
             return {"file_id": self.mask_file_id}
         mask = self.mask
@@ -202,31 +210,43 @@ class ImageGeneration(NativeTool):
 
 
 def without_none(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return `settings` without those that are None."""
+    """Return a copy of `settings` without the items whose value is None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def require_texts(tool: str, name: str, texts: object) -> None:
-    """Check that `texts` are several, and not one by mistake.
+    """Raise if `texts` is not an iterable of non-empty strings.
+
+    Args:
+        tool: The name of the class or method that received `texts`, for the error message.
+        name: The name of the parameter, for the error message.
+        texts: The argument to check. A single string is rejected.
 
     Raises:
-        UsageError: they are one text, or hold what is none.
+        UsageError: `texts` is a string or not iterable, or an item is not a non-empty string.
     """
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        msg = f"{tool}({name}=…) is a tuple of texts, not {texts!r}: {name}=({texts!r},)"
+        msg = f"{tool}({name}=…) needs a tuple of strings, not {texts!r}: {name}=({texts!r},)"
         raise UsageError(msg)
-    for text in texts:  # pyright: ignore[reportUnknownVariableType] - it is looked at
+    for text in texts:  # pyright: ignore[reportUnknownVariableType] - checked below
         if not isinstance(text, str) or not text:
-            msg = f"{tool}({name}=…) holds texts, not {text!r}"
+            msg = f"{tool}({name}=…) needs non-empty strings, not {text!r}"
             raise UsageError(msg)
 
 
-def require_range(name: str, value: float | None, least: float, most: float) -> None:
-    """Check that a number is in its range.
+def require_range(name: str, value: float | None, minimum: float, maximum: float) -> None:
+    """Raise if `value` is out of range.
+
+    Args:
+        name: The name of the parameter, for the error message.
+        value: The argument to check. `None` is always accepted.
+        minimum: The smallest accepted value.
+        maximum: The largest accepted value, or infinity.
 
     Raises:
-        UsageError: it is not.
+        UsageError: `value` is less than `minimum` or greater than `maximum`.
     """
-    if value is not None and not least <= value <= most:
-        msg = f"{name} is from {least:g} to {most:g}, not {value!r}"
+    if value is not None and not minimum <= value <= maximum:
+        allowed = f"at least {minimum:g}" if maximum == float("inf") else f"from {minimum:g} to {maximum:g}"
+        msg = f"{name} must be {allowed}, not {value!r}"
         raise UsageError(msg)

@@ -1,7 +1,8 @@
-"""The builders for OpenRouter, which lets one of many providers serve a model; who that is, can be said here.
+"""Builders for OpenRouter, which routes each request to one of many providers that serve a model.
 
-Both wires reach it. It keeps no responses, so there is none to go on from. What it runs itself are plugins,
-and tools of its own (`openrouter:web_search`), which a run declares by the `tools=…` of the wire's options.
+OpenRouter supports the Responses API and the Chat Completions API. It stores no responses. Its own features are plugins
+and server tools such as `openrouter:web_search`, which a run declares with `tools=…` of `ResponsesOptions` or
+`CompletionsOptions`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,25 @@ from chat_openai.native import require_range, require_texts, without_none
 from chat_openai.presets import OPENROUTER
 from chat_openai.settings import Settings, require_text
 
-_SEVERAL: Final = ("order", "only", "ignore", "quantizations")
-"""What `Routing` has several of."""
+_TUPLE_FIELDS: Final = ("order", "only", "ignore", "quantizations")
+"""The fields of `Routing` that hold a tuple of strings."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPrice:
-    """The most that an answer may cost, in US dollars: for a million tokens, or for a request or an image."""
+    """The highest prices that a provider may charge, in US dollars. `None` sets no limit.
+
+    Attributes:
+        prompt: The price of one million input tokens.
+        completion: The price of one million output tokens.
+        request: The price of one request.
+        image: The price of one image.
+        audio: The price of audio, in the unit of OpenRouter's price list.
+
+    Raises:
+        UsageError: A price is negative.
+    """
 
     prompt: float | None = None
     completion: float | None = None
@@ -49,24 +61,25 @@ class MaxPrice:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Which providers may serve a model, and which are preferred. `None` and an empty tuple say nothing.
+    """The providers that may serve a model, and their order. OpenRouter decides where a field is `None` or empty.
 
     Attributes:
-        order: providers by their names, the first one first.
-        allow_fallbacks: whether others may serve it where those cannot.
-        only, ignore: the providers that may serve it, and those that may not.
-        require_parameters: whether a provider must know every option of the request.
-        data_collection: whether providers may keep what is said.
-        zdr: only endpoints that retain nothing.
-        enforce_distillable_text: only models whose answers may be learned from.
-        quantizations: the precisions that are good enough.
-        sort: what is best, where there is no order.
-        max_price: the most that it may cost.
-        preferred_min_throughput: in tokens a second.
-        preferred_max_latency: in seconds.
+        order: The names of providers in the order in which they are tried.
+        allow_fallbacks: Whether other providers may serve the model if those in `order` cannot.
+        only: The names of the only providers that may serve the model.
+        ignore: The names of providers that may not serve the model.
+        require_parameters: Whether a provider must support every option of the request.
+        data_collection: Whether providers may store the conversation.
+        zdr: Whether only endpoints with zero data retention are used.
+        enforce_distillable_text: Whether only models are used whose license allows training on their output.
+        quantizations: The allowed quantizations of the model's weights, such as `fp8`.
+        sort: The property by which providers are sorted if `order` is empty.
+        max_price: The highest prices that a provider may charge.
+        preferred_min_throughput: The preferred throughput, in tokens per second.
+        preferred_max_latency: The preferred latency, in seconds.
 
     Raises:
-        UsageError: one text stands where several may.
+        UsageError: A field that takes a tuple holds a single string, or a tuple holds a value that is not a string.
     """
 
     order: tuple[str, ...] = ()
@@ -84,36 +97,38 @@ class Routing:
     preferred_max_latency: float | None = None
 
     def __post_init__(self) -> None:
-        for name in _SEVERAL:
+        for name in _TUPLE_FIELDS:
             require_texts("Routing", name, getattr(self, name))
 
     def request_fields(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the value of the request field `provider`."""
         settings: dict[str, object] = {}
         for item in fields(self):
             value: Any = getattr(self, item.name)
             if isinstance(value, MaxPrice):
                 settings[item.name] = without_none({price.name: getattr(value, price.name) for price in fields(value)})
             elif value is not None and value != ():
-                settings[item.name] = list(value) if item.name in _SEVERAL else value
+                settings[item.name] = list(value) if item.name in _TUPLE_FIELDS else value
         return settings
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPlugin:
-    """Searches the web before the model answers, whatever the model. Newer is its tool `openrouter:web_search`.
+    """A web search that OpenRouter runs before the model, for any model. The server tool is a newer alternative.
+
+    The server tool is declared as `{"type": "openrouter:web_search"}` in the `tools` of a run's options.
 
     Attributes:
-        engine: who searches; without it, the model's own provider where that can.
-        max_results: at most so many.
-        search_prompt: what introduces the results to the model.
-        include_domains, exclude_domains: search these sites and no others, or all but these; `*.example.org` and
-            `example.org/blog` are such sites too.
-        max_uses: how often a model's own provider may search, where it lets one say so.
+        engine: The search engine. `None` uses the search of the model's provider if it has one.
+        max_results: The largest number of results.
+        search_prompt: The text that introduces the results to the model.
+        include_domains: The only sites to search. `*.example.org` and `example.org/blog` are allowed forms.
+        exclude_domains: The sites to exclude, in the same forms.
+        max_uses: The largest number of searches by the model's own provider, if that provider supports a limit.
 
     Raises:
-        UsageError: a number is less than 1, or one text stands where several may.
+        UsageError: A number is less than 1, or a field that takes a tuple holds a single string.
     """
 
     engine: Literal["native", "exa", "firecrawl", "parallel", "perplexity"] | None = None
@@ -130,7 +145,7 @@ class WebPlugin:
             require_texts("WebPlugin", name, getattr(self, name))
 
     def request_fields(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `plugins`."""
         settings = {
             "engine": self.engine,
             "max_results": self.max_results,
@@ -145,37 +160,41 @@ class WebPlugin:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileParserPlugin:
-    """Reads PDF files for models that cannot. `pdf_engine` is the API's name for how."""
+    """A parser of PDF files for models that do not support them.
+
+    Attributes:
+        pdf_engine: The name of the parser engine in OpenRouter's API. `None` leaves the choice to OpenRouter.
+    """
 
     pdf_engine: str | None = None
 
     def request_fields(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `plugins`."""
         return {"id": "file-parser", **without_none({"pdf": self.pdf_engine and {"engine": self.pdf_engine}})}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHealingPlugin:
-    """Mends structured answers that are almost JSON."""
+    """A repair step for structured output that is not quite valid JSON."""
 
     def request_fields(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `plugins`."""
         return {"id": "response-healing"}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompressionPlugin:
-    """Shortens a conversation that is too long for the model, from its middle outwards."""
+    """Compression of a conversation that exceeds the model's context: messages in the middle are removed first."""
 
     def request_fields(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `plugins`."""
         return {"id": "context-compression"}
 
 
 Plugin: TypeAlias = WebPlugin | FileParserPlugin | ResponseHealingPlugin | ContextCompressionPlugin
-"""What OpenRouter does to a request or an answer."""
+"""A plugin that changes a request or a response."""
 _PLUGINS: Final = (WebPlugin, FileParserPlugin, ResponseHealingPlugin, ContextCompressionPlugin)
 
 
@@ -183,88 +202,121 @@ _PLUGINS: Final = (WebPlugin, FileParserPlugin, ResponseHealingPlugin, ContextCo
 
 
 class _OpenRouter(ThroughGateway):
-    """What can be said to every builder for OpenRouter."""
+    """Methods of every builder for OpenRouter."""
 
     __slots__ = ()
 
     def with_app(self, title: str, url: str | None = None) -> Self:
-        """Name the application that asks, and its page, for OpenRouter's statistics."""
+        """Identify your application in OpenRouter's statistics.
+
+        Args:
+            title: The name of the application.
+            url: The address of its website.
+
+        Raises:
+            UsageError: `title` is empty.
+        """
         headers = {"x-openrouter-title": require_text(title, "with_app", "the name of an application")}
         return self.with_headers(headers if url is None else {**headers, "http-referer": url})
 
 
-class _Routed(_OpenRouter):
-    """What can be said of chats, on either wire."""
+class _OpenRouterChat(_OpenRouter):
+    """Methods of the builders for chat models, on either API."""
 
     __slots__ = ()
 
     def with_routing(self, routing: Routing) -> Self:
-        """Say which providers may serve the model."""
+        """Set the providers that may serve the model."""
         if not isinstance(routing, Routing):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"with_routing() needs a Routing, such as Routing(order=('anthropic',)), not {routing!r}"
             raise UsageError(msg)
         return self._with_body({"provider": routing.request_fields()})
 
     def with_fallback_models(self, *models: str) -> Self:
-        """Let these models answer, the first one first, where the model cannot."""
+        """Set the models that are tried in this order if the model fails.
+
+        Raises:
+            UsageError: There is no name, or a name is empty.
+        """
         require_texts("with_fallback_models", "models", models)
         if not models:
-            msg = "with_fallback_models() needs the name of a model that may answer"
+            msg = "with_fallback_models() needs the name of at least one model"
             raise UsageError(msg)
         return self._with_body({"models": list(models)})
 
     def with_plugins(self, *plugins: Plugin) -> Self:
-        """Let OpenRouter do more than route, such as `WebPlugin()`."""
+        """Set the plugins that OpenRouter runs, such as `WebPlugin()`. They replace plugins set before.
+
+        Raises:
+            UsageError: An argument is not a plugin.
+        """
         for plugin in plugins:
             if not isinstance(plugin, _PLUGINS):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"with_plugins() takes WebPlugin(…), FileParserPlugin(…) and the like, not {plugin!r}"
+                msg = f"with_plugins() takes plugins such as WebPlugin(…) and FileParserPlugin(…), not {plugin!r}"
                 raise UsageError(msg)
         return self._with_body({"plugins": [plugin.request_fields() for plugin in plugins]})
 
     def with_session(self, session: str) -> Self:
-        """Group requests: those of one session go to one provider, whose cache they find."""
-        return self._with_body({"session_id": require_text(session, "with_session", "a name")})
+        """Set the session id. Requests of one session are routed to the same provider, to benefit from its cache.
+
+        Raises:
+            UsageError: `session` is empty.
+        """
+        return self._with_body({"session_id": require_text(session, "with_session", "the id of a session")})
 
     def _with_body(self, changes: Mapping[str, object]) -> Self:
         return self._with(replace(self._settings, body=tuple({**dict(self._settings.body), **changes}.items())))
 
 
-class _Transformed(_Routed, OnCompletions):
-    """What the Chat Completions wire has besides."""
+class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
+    """Methods that only the Chat Completions API supports."""
 
     __slots__ = ()
 
     def with_transforms(self, *transforms: str) -> Self:
-        """Transform what is sent, such as by `middle-out`; without any, nothing is, whatever the model's usual ones."""
+        """Set the transforms of the messages, such as `middle-out`. Without arguments, no transform is applied.
+
+        Raises:
+            UsageError: A name is empty or not a string.
+        """
         require_texts("with_transforms", "transforms", transforms)
         return self._with_body({"transforms": list(transforms)})
 
 
 @final
-class OpenRouterBuilder(_Routed):
-    """Builds models that are served through OpenRouter, on the Responses wire unless told otherwise.
+class OpenRouterBuilder(_OpenRouterChat):
+    """A builder for models served through OpenRouter. Call `with_model()` or `with_embeddings()` before `build()`.
 
-    The key is in `OPENROUTER_API_KEY`. It needs a model first: `.with_model("openai/gpt-5-mini")`.
+    The default API is the Responses API. The default API key is read from `OPENROUTER_API_KEY`.
     """
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(OPENROUTER))
+        super().__init__(settings or Settings.for_vendor(OPENROUTER))
 
     def with_model(self, model: str) -> ReadyOpenRouterBuilder:
-        """Ask for `model`, such as `openai/gpt-5-mini`."""
+        """Set the model, such as `openai/gpt-5-mini`."""
         return ReadyOpenRouterBuilder(self._settings.for_model(model))
 
     def with_completions(self) -> OpenRouterCompletionsBuilder:
-        """Speak the Chat Completions wire."""
+        """Use the Chat Completions API."""
         return OpenRouterCompletionsBuilder(self._settings)
 
     def with_embeddings(
         self, *, model: str, dimensions: int | None = None, max_batch: int | None = None
     ) -> OpenAIEmbeddingsBuilder:
-        """Make vectors by `model`, of this length where it lets one choose, so many texts in one request."""
-        settings = self._settings.for_model(model, "with_embeddings").embedding(dimensions, max_batch)
+        """Return a builder for an embedding model.
+
+        Args:
+            model: The name of the embedding model.
+            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+
+        Raises:
+            UsageError: `model` is empty, or a number is less than 1.
+        """
+        settings = self._settings.for_model(model, "with_embeddings").for_embeddings(dimensions, max_batch)
         return OpenAIEmbeddingsBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -272,20 +324,20 @@ class OpenRouterBuilder(_Routed):
 
 
 @final
-class ReadyOpenRouterBuilder(_Routed):
+class ReadyOpenRouterBuilder(_OpenRouterChat):
     """An `OpenRouterBuilder` with a model."""
 
     __slots__ = ()
 
     def with_completions(self) -> ReadyOpenRouterCompletionsBuilder:
-        """Speak the Chat Completions wire."""
+        """Use the Chat Completions API."""
         return ReadyOpenRouterCompletionsBuilder(self._settings)
 
     def build(self) -> OpenRouterProvider:
-        """The provider, on the Responses wire.
+        """Return a provider of the Responses API.
 
         Raises:
-            UsageError: the key is missing, or there is no transport.
+            UsageError: The API key is missing, or no transport is installed.
         """
         return OpenRouterProvider(*build_responses(self._settings))
 
@@ -294,13 +346,13 @@ class ReadyOpenRouterBuilder(_Routed):
 
 
 @final
-class OpenRouterCompletionsBuilder(_Transformed):
-    """An `OpenRouterBuilder` on the Chat Completions wire."""
+class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
+    """An `OpenRouterBuilder` for the Chat Completions API."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyOpenRouterCompletionsBuilder:
-        """Ask for `model`, such as `openai/gpt-5-mini`."""
+        """Set the model, such as `openai/gpt-5-mini`."""
         return ReadyOpenRouterCompletionsBuilder(self._settings.for_model(model))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -308,16 +360,16 @@ class OpenRouterCompletionsBuilder(_Transformed):
 
 
 @final
-class ReadyOpenRouterCompletionsBuilder(_Transformed):
+class ReadyOpenRouterCompletionsBuilder(_OpenRouterCompletions):
     """An `OpenRouterCompletionsBuilder` with a model."""
 
     __slots__ = ()
 
     def build(self) -> OpenRouterProvider:
-        """The provider, on the Chat Completions wire.
+        """Return a provider of the Chat Completions API.
 
         Raises:
-            UsageError: the key is missing, or there is no transport.
+            UsageError: The API key is missing, or no transport is installed.
         """
         return OpenRouterProvider(*build_completions(self._settings))
 
@@ -327,16 +379,24 @@ class ReadyOpenRouterCompletionsBuilder(_Transformed):
 
 _MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
     "with_native_tools": (
-        "OpenRouter does not run OpenAI's native tools, but has plugins, with_plugins(), and tools of its own, which a "
-        "run declares in their words: ResponsesOptions(tools=({'type': 'openrouter:web_search'},))"
+        "OpenRouter does not run OpenAI's native tools: use plugins, with_plugins(), or OpenRouter's server tools, "
+        "which a run declares: ResponsesOptions(tools=({'type': 'openrouter:web_search'},))"
     ),
-    "with_store": "OpenRouter keeps no responses",
-    "with_previous_response": "OpenRouter keeps no responses, so there is none to go on from",
-    "with_transforms": "transforms are of the Chat Completions wire: call with_completions() first",
+    "with_store": "OpenRouter does not store responses",
+    "with_previous_response": "OpenRouter does not store responses, so a request cannot continue from one",
+    "with_transforms": "transforms need the Chat Completions API: call with_completions() first",
 }
 
 
 def openrouter(model: str, *, api_key: str | None = None) -> OpenRouterProvider:
-    """A model of OpenRouter on the Responses wire: short for `OpenRouterBuilder().with_model(model).build()`."""
+    """Return a model of OpenRouter on the Responses API, as `OpenRouterBuilder().with_model(model).build()` does.
+
+    Args:
+        model: The name of the model, such as `openai/gpt-5-mini`.
+        api_key: The API key. `None` reads `OPENROUTER_API_KEY`.
+
+    Raises:
+        UsageError: `model` is empty, the API key is missing, or no transport is installed.
+    """
     builder = OpenRouterBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()

@@ -1,4 +1,4 @@
-"""The vendors of this package as data, each on both wires, with the sources of their facts."""
+"""Presets of OpenAI, Azure OpenAI and OpenRouter for both of their APIs, with a source for each fact."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CHECKED: Final = date(2026, 11, 22)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A vendor that is reached on either wire.
+    """A vendor that offers both the Responses API and the Chat Completions API.
 
     Attributes:
-        preset: Its address and key, on both wires, and its dialect of the Chat Completions wire.
-        responses: Its dialect of the Responses wire. The provider name differs from the preset's, because opaque
-            data of one wire means nothing to the other.
+        preset: The base URL and API key settings of both APIs, and the dialect of the Chat Completions API.
+        responses: The dialect of the Responses API. Its provider name differs from the preset's, because opaque data
+            of one API is meaningless to the other.
     """
 
     preset: Preset[SizedEmbeddings]
@@ -58,7 +58,7 @@ AZURE: Final = Vendor(
         key_header="api-key",
         embeddings=SizedEmbeddings(),
         own_builder="AzureBuilder",
-        notes=("the dated API has the deployment in the path and a version in every URL; the newer one has neither",),
+        notes=("the dated API needs a version in every URL and the deployment in the path; the v1 API needs neither",),
         sources=(
             Source(
                 "Azure OpenAI Service REST API reference",
@@ -85,7 +85,7 @@ OPENROUTER: Final = Vendor(
         key_variables=("OPENROUTER_API_KEY",),
         embeddings=SizedEmbeddings(),
         own_builder="OpenRouterBuilder",
-        notes=("an application names itself in headers: `.with_app(…)`",),
+        notes=("`.with_app(…)` sends headers that identify your application",),
         sources=(
             Source(
                 "OpenAI SDK",

@@ -1,4 +1,4 @@
-"""The two searches that OpenAI runs itself: of the web, and of files that were uploaded to it."""
+"""The search tools that OpenAI runs: web search, and search in uploaded files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from chat_core.errors import UsageError
 
 from chat_openai.native import NativeTool, require_range, require_texts, without_none
 
-_COUNTRY = 2
-_MOST_RESULTS = 50
+_COUNTRY_CODE_LENGTH = 2
+_MAX_RESULTS = 50
 
 ContextSize: TypeAlias = Literal["low", "medium", "high"]
 Comparison: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
@@ -19,15 +19,16 @@ Comparison: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLocation:
-    """About where the user is. One that says nothing keeps the server from assuming a place.
+    """The approximate location of the user. Without any field it prevents the server from assuming a location.
 
     Attributes:
-        country: two letters, like `"NL"`.
-        region, city: in any words.
-        timezone: like `"Europe/Amsterdam"`.
+        country: The ISO 3166-1 country code of two letters, such as `"NL"`.
+        region: The region or state, as free text.
+        city: The city, as free text.
+        timezone: The IANA time zone, such as `"Europe/Amsterdam"`.
 
     Raises:
-        UsageError: the country is not two letters.
+        UsageError: `country` does not consist of two letters.
     """
 
     country: str | None = None
@@ -36,31 +37,31 @@ class UserLocation:
     timezone: str | None = None
 
     def __post_init__(self) -> None:
-        if self.country is not None and not (len(self.country) == _COUNTRY and self.country.isalpha()):
-            msg = f"UserLocation(country=…) is two letters, like 'NL' (ISO 3166-1), not {self.country!r}"
+        if self.country is not None and not (len(self.country) == _COUNTRY_CODE_LENGTH and self.country.isalpha()):
+            msg = f"UserLocation(country=…) needs an ISO 3166-1 code of two letters, such as 'NL', not {self.country!r}"
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
-        place = {"country": self.country, "region": self.region, "city": self.city, "timezone": self.timezone}
-        return {"type": "approximate", **without_none(place)}
+        """Return the value of `user_location` in the declaration."""
+        location = {"country": self.country, "region": self.region, "city": self.city, "timezone": self.timezone}
+        return {"type": "approximate", **without_none(location)}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearch(NativeTool):
-    """Searches the web. What it finds is cited in the answer's text.
+    """A web search. The text of the response cites the results.
 
     Attributes:
-        search_context_size: how much of what was found the model reads.
-        user_location: about where the user is.
-        allowed_domains: search these sites and what is below them, and no others.
-        live: `False` searches only what the server has stored.
-        with_sources: whether answers hold all that was consulted, and not only what is cited.
-        tool: which of the API's versions of it. Only the plain one takes `allowed_domains` and `live`.
+        search_context_size: The amount of search results that the model reads.
+        user_location: The approximate location of the user.
+        allowed_domains: The only domains to search, including their subdomains.
+        live: Whether pages may be fetched live. `False` restricts the search to the server's cache.
+        with_sources: Whether responses include all consulted sources, not only the cited ones.
+        tool: The version of the tool. Preview versions do not support `allowed_domains` and `live`.
 
     Raises:
-        UsageError: a preview of the tool is asked for what it does not have.
+        UsageError: `allowed_domains` or `live` is set for a preview version.
     """
 
     search_context_size: ContextSize | None = None
@@ -75,11 +76,11 @@ class WebSearch(NativeTool):
     def __post_init__(self) -> None:
         require_texts("WebSearch", "allowed_domains", self.allowed_domains)
         if "preview" in self.tool and (self.allowed_domains or self.live is not None):
-            msg = f"{self.tool!r} knows neither allowed_domains nor live: leave them out, or use tool='web_search'"
+            msg = f"{self.tool!r} does not support allowed_domains and live: remove them, or use tool='web_search'"
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `tools`."""
         settings = {
             "search_context_size": self.search_context_size,
             "user_location": None if self.user_location is None else self.user_location.request_fields(),
@@ -89,7 +90,7 @@ class WebSearch(NativeTool):
         return {"type": self.tool, **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
-        """What was consulted, where it is wanted."""
+        """Return the entry for consulted sources if `with_sources` is set."""
         return ("web_search_call.action.sources",) if self.with_sources else ()
 
 
@@ -98,8 +99,13 @@ class WebSearch(NativeTool):
 class Where:
     """A condition on an attribute of files: `Where("year", "gte", 2024)`.
 
+    Attributes:
+        key: The name of the attribute.
+        comparison: The comparison operator.
+        value: The value to compare with. `in` and `nin` need a tuple of values.
+
     Raises:
-        UsageError: `in` and `nin` have no tuple, or another comparison has one.
+        UsageError: `in` or `nin` has a single value, or another operator has a tuple.
     """
 
     key: str
@@ -108,11 +114,11 @@ class Where:
 
     def __post_init__(self) -> None:
         if isinstance(self.value, tuple) != (self.comparison in {"in", "nin"}):
-            msg = f"{self.comparison!r} cannot compare with {self.value!r}: 'in' and 'nin' take a tuple, others a value"
+            msg = f"{self.comparison!r} does not accept {self.value!r}: only 'in' and 'nin' take a tuple"
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
+        """Return the value of `filters` in the declaration."""
         value = list(self.value) if isinstance(self.value, tuple) else self.value
         return {"type": self.comparison, "key": self.key, "value": value}
 
@@ -120,40 +126,40 @@ class Where:
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class AllOf:
-    """All of these conditions hold: `AllOf(Where(…), AnyOf(…))`."""
+    """A condition that holds if all of its filters hold: `AllOf(Where(…), AnyOf(…))`."""
 
     filters: tuple[Filter, ...]
 
     def __init__(self, *filters: Filter) -> None:
-        object.__setattr__(self, "filters", _several("AllOf", filters))
+        object.__setattr__(self, "filters", _require_filters("AllOf", filters))
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
+        """Return the value of `filters` in the declaration."""
         return {"type": "and", "filters": [inner.request_fields() for inner in self.filters]}
 
 
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class AnyOf:
-    """One of these conditions holds, or more: `AnyOf(Where(…), Where(…))`."""
+    """A condition that holds if at least one of its filters holds: `AnyOf(Where(…), Where(…))`."""
 
     filters: tuple[Filter, ...]
 
     def __init__(self, *filters: Filter) -> None:
-        object.__setattr__(self, "filters", _several("AnyOf", filters))
+        object.__setattr__(self, "filters", _require_filters("AnyOf", filters))
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
+        """Return the value of `filters` in the declaration."""
         return {"type": "or", "filters": [inner.request_fields() for inner in self.filters]}
 
 
 Filter: TypeAlias = Where | AllOf | AnyOf
-"""Which files are searched, by their attributes."""
+"""A filter that selects files by their attributes."""
 
 
-def _several(name: str, filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
+def _require_filters(name: str, filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
     if not filters:
-        msg = f"{name}() needs a condition, like {name}(Where('year', 'gte', 2024))"
+        msg = f"{name}() needs at least one condition, such as {name}(Where('year', 'gte', 2024))"
         raise UsageError(msg)
     for inner in filters:
         if not isinstance(inner, Where | AllOf | AnyOf):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -165,15 +171,16 @@ def _several(name: str, filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """How what was found in files is ranked.
+    """The ranking of file search results.
 
     Attributes:
-        ranker: the API's name for who ranks.
-        score_threshold: from 0 to 1; what scores less is left out.
-        embedding_weight, text_weight: how much meaning counts against words; both are said, or neither.
+        ranker: The name of the ranker in OpenAI's API.
+        score_threshold: The lowest score of a result, from 0 to 1.
+        embedding_weight: The weight of semantic similarity in hybrid search. Needs `text_weight`.
+        text_weight: The weight of keyword matches in hybrid search. Needs `embedding_weight`.
 
     Raises:
-        UsageError: the threshold is out of its range, or one weight stands alone.
+        UsageError: The threshold is out of range, or only one weight is set.
     """
 
     ranker: str | None = None
@@ -184,11 +191,11 @@ class Ranking:
     def __post_init__(self) -> None:
         require_range("score_threshold", self.score_threshold, 0, 1)
         if (self.embedding_weight is None) != (self.text_weight is None):
-            msg = "Ranking() needs embedding_weight and text_weight, or neither: one is weighed against the other"
+            msg = "Ranking() needs both embedding_weight and text_weight, or neither of them: set the other weight too"
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """What a declaration says of it."""
+        """Return the value of `ranking_options` in the declaration."""
         weights = {"embedding_weight": self.embedding_weight, "text_weight": self.text_weight}
         settings = {
             "ranker": self.ranker,
@@ -201,17 +208,17 @@ class Ranking:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch(NativeTool):
-    """Searches files in vector stores. What it finds is cited in the answer's text.
+    """A search of files in vector stores. The text of the response cites the results.
 
     Attributes:
-        vector_store_ids: where to search.
-        max_results: at most so many, 1 to 50.
-        ranking: how they are ranked.
-        filters: which files are searched, by their attributes.
-        with_results: whether answers hold what was found, and not only what is cited.
+        vector_store_ids: The ids of the vector stores to search.
+        max_results: The largest number of results, from 1 to 50.
+        ranking: The ranking of the results.
+        filters: The filter that selects the files to search by their attributes.
+        with_results: Whether responses include all results, not only the cited ones.
 
     Raises:
-        UsageError: there is no vector store, or a number is out of its range.
+        UsageError: There is no vector store, or `max_results` is out of range.
     """
 
     vector_store_ids: tuple[str, ...]
@@ -223,12 +230,12 @@ class FileSearch(NativeTool):
     def __post_init__(self) -> None:
         require_texts("FileSearch", "vector_store_ids", self.vector_store_ids)
         if not self.vector_store_ids:
-            msg = "FileSearch() needs the id of a vector store to search: vector_store_ids=('vs_…',)"
+            msg = "FileSearch() needs the id of at least one vector store: vector_store_ids=('vs_…',)"
             raise UsageError(msg)
-        require_range("max_results", self.max_results, 1, _MOST_RESULTS)
+        require_range("max_results", self.max_results, 1, _MAX_RESULTS)
 
     def declaration(self) -> dict[str, object]:
-        """What a request says of it."""
+        """Return the entry of the request field `tools`."""
         settings = {
             "max_num_results": self.max_results,
             "ranking_options": None if self.ranking is None else self.ranking.request_fields(),
@@ -237,5 +244,5 @@ class FileSearch(NativeTool):
         return {"type": "file_search", "vector_store_ids": list(self.vector_store_ids), **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
-        """What was found, where it is wanted."""
+        """Return the entry for search results if `with_results` is set."""
         return ("file_search_call.results",) if self.with_results else ()

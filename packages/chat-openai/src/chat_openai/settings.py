@@ -1,4 +1,4 @@
-"""The settings and methods that the builders of this package share, and the endpoint they lead to."""
+"""Settings and methods shared by the builders of this package, and the endpoint that they produce."""
 
 from __future__ import annotations
 
@@ -24,17 +24,24 @@ class Settings(Connection):
     """The settings of a builder.
 
     Attributes:
-        bases: the URLs to ask at, by wire, where they are not the vendor's own.
-        tools: what the server runs itself.
-        body: further fields of every request.
-        summary: how much of its reasoning a model tells.
+        vendor: The vendor, whose preset supplies the defaults.
+        responses: The dialect of the Responses API.
+        completions: The dialect of the Chat Completions API.
+        model: The model or deployment; empty until the builder has one.
+        base_urls: The base URL of each wire that does not use the vendor's own base URL.
+        description: The description of the provider for routers and logs.
+        tools: The native tools of every request, which the server runs.
+        body: Additional fields of the JSON body of every request, as pairs.
+        summary: The detail of reasoning summaries; `None` requests no summary.
+        dimensions: The length of embedding vectors; `None` uses the default of the model.
+        max_embedding_batch: The largest number of texts in one embedding request.
     """
 
     vendor: Vendor
     responses: ResponsesDialect
     completions: Dialect
     model: str = ""
-    bases: tuple[tuple[Wire, str], ...] = ()
+    base_urls: tuple[tuple[Wire, str], ...] = ()
     description: str = ""
     tools: tuple[NativeTool, ...] = ()
     body: tuple[tuple[str, object], ...] = ()
@@ -48,28 +55,37 @@ class Settings(Connection):
         return self.vendor.preset.key_header
 
     @classmethod
-    def of(cls, vendor: Vendor) -> Self:
-        """The settings that a vendor's builder begins with."""
+    def for_vendor(cls, vendor: Vendor) -> Self:
+        """Return the initial settings of a vendor's builder."""
         preset = vendor.preset
         return cls(vendor, vendor.responses, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
-    def for_model(self, model: str, method: str = "with_model", what: str = "a model") -> Settings:
-        """The same for a model.
+    def for_model(self, model: str, method: str = "with_model", noun: str = "a model") -> Settings:
+        """Return these settings with a model.
+
+        Args:
+            model: The name of the model or deployment.
+            method: The name of the public method that was called, for the error message.
+            noun: The kind of thing that `model` names, for the error message.
 
         Raises:
-            UsageError: it has no name.
+            UsageError: `model` is empty.
         """
-        return replace(self, model=require_text(model, method, f"the name of {what}"))
+        return replace(self, model=require_text(model, method, f"the name of {noun}"))
 
     def with_base_url(self, url: str) -> Settings:
-        """The same, asked at one URL on every wire."""
-        return replace(self, bases=(("responses", url), ("completions", url), ("embeddings", url)))
+        """Return these settings with one base URL for every wire."""
+        return replace(self, base_urls=(("responses", url), ("completions", url), ("embeddings", url)))
 
-    def embedding(self, dimensions: int | None, max_batch: int | None) -> Settings:
-        """The same for vectors of this length, so many at once.
+    def for_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
+        """Return these settings with limits for embeddings.
+
+        Args:
+            dimensions: The length of the vectors; `None` uses the default of the model.
+            max_batch: The largest number of texts in one request; `None` uses the limit of the vendor.
 
         Raises:
-            UsageError: one of them is less than 1.
+            UsageError: A number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
             if value is not None and value < 1:
@@ -80,7 +96,7 @@ class Settings(Connection):
 
 
 class Connectable(ConnectionBuilder[Settings]):
-    """A builder of this package, in any state."""
+    """Base of the builders of this package, in any state."""
 
     __slots__ = ()
 
@@ -88,47 +104,60 @@ class Connectable(ConnectionBuilder[Settings]):
         return f"{type(self).__name__}({self._settings.vendor.preset.title}, model={self._settings.model!r})"
 
     def with_description(self, description: str) -> Self:
-        """Describe the provider in words of your own, for a router or a log."""
+        """Set the description of the provider that routers and logs show."""
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
         """Return why `name` is unavailable in this state, or None if no state has it."""
-        begins = type(self).__name__
+        initial_class = type(self).__name__
         if name == "build":
-            return f"build() needs a model: call {begins}().with_model('…') first"
+            return f"build() needs a model: call {initial_class}().with_model('…') first"
         if name in {"with_model", "with_deployment"}:
-            return f"it has its model, {self._settings.model!r}: begin anew for another one"
+            return f"the model is already set to {self._settings.model!r}: create a new builder for another one"
         return None
 
 
-def require_text(value: str, method: str, what: str) -> str:
-    """A text as a caller gave it.
+def require_text(value: str, method: str, noun: str) -> str:
+    """Return `value` if it is a string that is not blank.
+
+    Args:
+        value: The argument of a public method.
+        method: The name of that method, for the error message.
+        noun: The expected value, such as "the name of a model", for the error message.
 
     Raises:
-        UsageError: it is none, or empty.
+        UsageError: `value` is not a string, or it is blank.
     """
     if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{method}() needs {what}; it got {value!r}"
+        msg = f"{method}() needs {noun}, not {value!r}"
         raise UsageError(msg)
     return value
 
 
 def require_url(method: str, url: str) -> str:
-    """Return a URL that a caller passed, without the slash at its end.
+    """Return `url` without trailing slashes.
+
+    Args:
+        method: The name of the public method that received `url`, for the error message.
+        url: A base URL with its scheme.
 
     Raises:
-        UsageError: it has no scheme, or is not text.
+        UsageError: `url` is not a string, or it has no scheme.
     """
     return connection.require_url(method, url, "https://example.org/v1").rstrip("/")
 
 
 def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
-    """Where the requests go, with the key.
+    """Return the base URL and headers of requests, including the API key.
+
+    Args:
+        settings: The settings of the builder.
+        wire: The API that the requests use.
 
     Raises:
-        UsageError: the URL is none, or the key is missing.
+        UsageError: The base URL is invalid, or the API key is missing.
     """
-    return Endpoint(dict(settings.bases).get(wire, settings.vendor.preset.base_url or ""), _headers(settings))
+    return Endpoint(dict(settings.base_urls).get(wire, settings.vendor.preset.base_url or ""), _headers(settings))
 
 
 def _headers(settings: Settings) -> dict[str, str]:
@@ -138,6 +167,6 @@ def _headers(settings: Settings) -> dict[str, str]:
     if (key := read_environment(*variables)) is not None:
         return {settings.key_header: credentials_for(settings.key_header, key)} | headers
     if settings.transport is None:
-        msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(variables)}"
+        msg = f"the API key is missing: call .with_api_key('…'), or set {' or '.join(variables)}"
         raise UsageError(msg)
     return headers
