@@ -139,7 +139,7 @@ async def test_native_tools_and_servers_of_tools_go_with_every_request(transport
 def test_a_builder_is_immutable() -> None:
     builder = ClaudeBuilder()
     builder.with_api_key("k")
-    with pytest.raises(UsageError, match="no key"):
+    with pytest.raises(UsageError, match="missing API key"):
         builder.with_model("m").build()
 
 
@@ -155,11 +155,11 @@ def test_without_a_model_nothing_is_built() -> None:
 
 def test_what_a_configuration_cannot_have_is_told_in_words() -> None:
     ready = ClaudeBuilder().with_model("m")
-    with pytest.raises(AttributeError, match="it has its model, 'm'"):
+    with pytest.raises(AttributeError, match="already has the model 'm'"):
         cast("Any", ready).with_model("n")
-    with pytest.raises(AttributeError, match="for the API itself; for https://h"):
+    with pytest.raises(AttributeError, match="only available for the Anthropic API: for https://h"):
         cast("Any", ready.with_base_url("https://h")).with_native_tools(WebSearch())
-    with pytest.raises(AttributeError, match="another server has others"):
+    with pytest.raises(AttributeError, match="must be called before server-side tools"):
         cast("Any", ready.with_native_tools(WebSearch())).with_base_url("https://h")
     with pytest.raises(AttributeError, match="no attribute 'other'"):
         cast("Any", ready).other()
@@ -173,7 +173,7 @@ MISTAKES: list[tuple[str, Callable[[Any], object]]] = [
     ("needs a Transport", lambda builder: builder.with_transport(None)),
     ("needs a name", lambda builder: builder.with_provider_name("")),
     ("at least 1", lambda builder: builder.with_max_tokens(0)),
-    ("names of beta features", lambda builder: builder.with_betas()),
+    ("at least one beta feature", lambda builder: builder.with_betas()),
     (r"WebSearch\(\)", lambda builder: builder.with_model("m").with_native_tools({"type": "web_search"})),
     ("McpServer", lambda builder: builder.with_model("m").with_mcp_servers("https://h")),
     ("base URL", lambda builder: builder.with_base_url("ftp://h").with_model("m").with_api_key("k").build()),
@@ -198,6 +198,6 @@ def test_a_mistake_tells_no_secret() -> None:
         ready.with_mcp_servers({"name": "s", "authorization_token": "s3cret"})
     assert "s3cret" not in str(error.value)
     gateway: Any = ready.with_base_url("https://user:s3cret@h/x?key=s3cret")
-    with pytest.raises(AttributeError, match="for h/x name them") as odd:
+    with pytest.raises(AttributeError, match="for h/x use") as odd:
         gateway.with_native_tools()
     assert "s3cret" not in str(odd.value)

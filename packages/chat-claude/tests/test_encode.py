@@ -91,7 +91,7 @@ def test_a_turn_that_says_nothing_to_claude_is_left_out() -> None:
 
 
 def test_a_conversation_without_a_message_is_refused() -> None:
-    with pytest.raises(UsageError, match="wants a message"):
+    with pytest.raises(UsageError, match="at least one user message"):
         sent(Messages.from_system("Be kind."))
 
 
@@ -208,7 +208,7 @@ def test_the_token_of_a_server_is_in_no_repr() -> None:
 
 
 def test_a_name_that_the_api_refuses_is_refused_first() -> None:
-    with pytest.raises(UnsupportedOptionError, match=r"rename 'a\.b'"):
+    with pytest.raises(UnsupportedOptionError, match=r"tool name 'a\.b'"):
         sent(Messages.from_user("Hi"), declared("a.b"))
 
 

@@ -41,7 +41,7 @@ def test_a_cache_point_is_put_on_a_part() -> None:
 
 
 def test_a_part_of_another_provider_is_not_added_to() -> None:
-    with pytest.raises(UsageError, match="belongs to gemini"):
+    with pytest.raises(UsageError, match="opaque data of gemini"):
         cached(Text("x", Opaque("gemini", {"a": 1})))
 
 
@@ -53,5 +53,5 @@ def test_a_search_result_of_the_application_can_be_cited() -> None:
         {"type": "text", "text": "So is the Rhône."},
     ]
     assert part.data["citations"] == {"enabled": True}
-    with pytest.raises(UsageError, match="needs a text"):
+    with pytest.raises(UsageError, match="has no text"):
         search_result("Rivers", "https://a.b")

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from chat_claude.parts import file_block, mark, model_blocks, said_blocks, text_block, wire_ids
+from chat_claude.parts import add_cache_point, file_block, input_blocks, model_blocks, text_block, wire_ids
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Completed,
@@ -45,15 +45,15 @@ def result(status: Any, **fields: Any) -> dict[str, Any]:
 
 def test_words_and_files_stand_in_the_order_in_which_they_were_said() -> None:
     turn = Turn([Text("Look:"), File("image/png", data=b"png"), Text("Well?")])
-    assert [block["type"] for block in said_blocks(turn, P, "user")] == ["text", "image", "text"]
+    assert [block["type"] for block in input_blocks(turn, P, "user")] == ["text", "image", "text"]
 
 
 def test_what_says_nothing_is_not_sent_and_is_refused_where_it_is_all() -> None:
     assert text_block(Text(" \n"), P) is None
-    assert len(said_blocks(Turn([Text(""), Text("x")]), P, "user")) == 1
-    with pytest.raises(UnsupportedPartError, match="is empty"):
-        said_blocks(Turn([Text(" ")]), P, "user")
-    assert said_blocks(Turn([Text("")]), P, "system") == []
+    assert len(input_blocks(Turn([Text(""), Text("x")]), P, "user")) == 1
+    with pytest.raises(UnsupportedPartError, match="empty user message"):
+        input_blocks(Turn([Text(" ")]), P, "user")
+    assert input_blocks(Turn([Text("")]), P, "system") == []
 
 
 def test_further_fields_of_a_text_are_its_own_alone() -> None:
@@ -71,27 +71,27 @@ def test_a_citation_goes_back_without_the_file_that_the_api_refuses_to_be_told()
 
 def test_a_block_of_another_provider_stays_home() -> None:
     turn = Turn([ProviderPart("gemini", "a", {"type": "a"}), ProviderPart(P, "b", {"type": "b"})])
-    assert said_blocks(turn, P, "user") == [{"type": "b"}]
+    assert input_blocks(turn, P, "user") == [{"type": "b"}]
     assert model(*turn.parts) == [{"type": "b"}]
-    assert said_blocks(Turn(turn.parts[:1]), P, "user") == []
+    assert input_blocks(Turn(turn.parts[:1]), P, "user") == []
 
 
 def test_a_structured_value_is_its_json() -> None:
-    assert said_blocks(Turn([Structured({"a": 1})]), P, "user") == [{"type": "text", "text": '{"a":1}'}]
+    assert input_blocks(Turn([Structured({"a": 1})]), P, "user") == [{"type": "text", "text": '{"a":1}'}]
     assert model(Structured([1])) == [{"type": "text", "text": "[1]"}]
 
 
 @pytest.mark.parametrize("part", [Embedding((0.5,)), Reasoning("hm")])
 def test_what_a_user_cannot_say_is_refused_by_name(part: Part) -> None:
     with pytest.raises(UnsupportedPartError, match=r"Embedding of 1 numbers|Reasoning"):
-        said_blocks(Turn([part]), P, "user")
+        input_blocks(Turn([part]), P, "user")
 
 
 def test_a_file_has_no_place_in_the_system_text_nor_in_the_model_s_own_words() -> None:
     file = File("image/png", data=b"png")
-    with pytest.raises(UnsupportedPartError, match="system messages have no place"):
-        said_blocks(Turn([file]), P, "system")
-    with pytest.raises(UnsupportedPartError, match="give it to the user's"):
+    with pytest.raises(UnsupportedPartError, match="system messages cannot contain"):
+        input_blocks(Turn([file]), P, "system")
+    with pytest.raises(UnsupportedPartError, match="put it into a user message"):
         model(file)
 
 
@@ -139,15 +139,15 @@ def test_a_file_is_the_block_that_its_mime_type_wants(file: File, block: dict[st
 @pytest.mark.parametrize(
     ("file", "why"),
     [
-        (File("image/tiff", data=b"tiff"), r"mime='image/tiff'.*convert it"),
-        (File("image/svg+xml", url="https://a/b.svg"), r"by URL.*convert it"),
+        (File("image/tiff", data=b"tiff"), r"mime='image/tiff'.*convert the file"),
+        (File("image/svg+xml", url="https://a/b.svg"), r"by URL.*convert the file"),
         (File("audio/wav", data=b"RIFF"), r"mime='audio/wav'.*images, PDF and text"),
         (File("video/mp4", url="https://a/b.mp4"), "images, PDF and text"),
-        (File("text/plain", url="https://a/b.txt"), "fetch the text"),
-        (File("text/plain", data=b"\xff\xfe"), "no UTF-8"),
+        (File("text/plain", url="https://a/b.txt"), "download the text"),
+        (File("text/plain", data=b"\xff\xfe"), "not valid UTF-8"),
         (File("text/plain", data=b" "), "it is empty"),
-        (File("image/png", data=b""), "holds no bytes"),
-        (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "known to another provider"),
+        (File("image/png", data=b""), "has no bytes"),
+        (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "only another provider"),
     ],
 )
 def test_a_file_that_cannot_be_sent_is_refused_by_name_and_says_what_to_do(file: File, why: str) -> None:
@@ -281,20 +281,20 @@ def test_a_result_may_hold_words_beside_what_may_be_cited() -> None:
 
 def test_a_cache_point_is_put_on_the_last_block_that_can_be_one() -> None:
     blocks: list[dict[str, Any]] = [{"type": "text"}, {"type": "thinking"}, {"type": "redacted_thinking"}]
-    assert mark(blocks, "1h")
+    assert add_cache_point(blocks, "1h")
     assert blocks[0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert blocks[1].keys() == blocks[2].keys() == {"type"}
-    assert not mark(blocks[1:], "5m")
+    assert not add_cache_point(blocks[1:], "5m")
 
 
 @pytest.mark.parametrize("kind", ["thinking", "redacted_thinking", "fallback", "mcp_tool_listing"])
 def test_a_cache_point_is_put_on_no_block_that_the_api_takes_none_on(kind: str) -> None:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": "x"}, {"type": kind}]
-    assert mark(blocks, "5m")
+    assert add_cache_point(blocks, "5m")
     assert ["cache_control" in block for block in blocks] == [True, False]
 
 
 def test_a_cache_point_that_is_there_stays() -> None:
     blocks: list[dict[str, Any]] = [{"type": "text", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
-    assert mark(blocks, "5m")
+    assert add_cache_point(blocks, "5m")
     assert blocks[0]["cache_control"]["ttl"] == "1h"

@@ -75,7 +75,7 @@ def test_the_options_of_every_provider_are_said_in_claude_s_words() -> None:
 def test_options_that_claude_does_not_know_are_refused() -> None:
     with pytest.raises(UnsupportedOptionError, match="seed"):
         body(seed=1)
-    with pytest.raises(UnsupportedOptionError, match="0 to 1"):
+    with pytest.raises(UnsupportedOptionError, match="between 0 and 1"):
         body(temperature=1.5)
 
 
@@ -101,13 +101,13 @@ def test_the_least_effort_is_low_and_none_is_no_thinking() -> None:
 
 
 def test_a_model_that_cannot_think_so_is_told_of() -> None:
-    with pytest.raises(UnsupportedOptionError, match="does not think"):
+    with pytest.raises(UnsupportedOptionError, match="not support thinking"):
         body(NONE, reasoning="high")
-    with pytest.raises(UnsupportedOptionError, match="takes an effort"):
+    with pytest.raises(UnsupportedOptionError, match="use an effort"):
         body(NEW, reasoning=4096)
-    with pytest.raises(UnsupportedOptionError, match="within a budget"):
+    with pytest.raises(UnsupportedOptionError, match="not support a thinking budget"):
         body(NEW, extras=ClaudeOptions(thinking=BudgetThinking(4096)))
-    with pytest.raises(UnsupportedOptionError, match="adaptively"):
+    with pytest.raises(UnsupportedOptionError, match="adaptive thinking"):
         body(OLD, extras=ClaudeOptions(thinking=AdaptiveThinking()))
 
 
@@ -141,7 +141,7 @@ def test_thinking_goes_with_no_other_temperature_and_with_no_forced_call() -> No
         body(OLD, reasoning=2000, temperature=0.2)
     assert body(OLD, reasoning=2000, temperature=1.0)["temperature"] == 1.0
     for choice in ("required", NamedTool("f")):
-        with pytest.raises(UsageError, match="while it thinks"):
+        with pytest.raises(UsageError, match="with a thinking budget"):
             body(OLD, reasoning=2000, tools=TOOLS, tool_choice=choice)
     assert body(NEW, reasoning="high", tools=TOOLS, tool_choice="required")["tool_choice"] == {"type": "any"}
 
@@ -167,7 +167,7 @@ def test_the_choice_of_a_tool_and_of_parallel_calls_is_one_object(choice: Any, p
 
 def test_a_choice_without_tools_says_nothing_or_is_refused() -> None:
     assert "tool_choice" not in body(tool_choice="auto", parallel_tool_calls=False)
-    with pytest.raises(UnsupportedOptionError, match="needs tools"):
+    with pytest.raises(UnsupportedOptionError, match="requires tools"):
         body(tool_choice="required")
     native = ClaudeOptions(tools=(WebSearch(),))
     assert body(tool_choice="required", extras=native)["tool_choice"] == {"type": "any"}

@@ -1,4 +1,4 @@
-"""Claude over the Anthropic Messages wire, over any transport."""
+"""Chat provider for Claude: the Anthropic Messages API over any `Transport`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The builder of a provider, by states: what a state cannot have, it does not offer.
+"""Builder of Claude providers, with one class per configuration state.
 
-Without a model nothing is built, and elsewhere than at the API there are no tools that the API runs. All states are
-immutable: every `with_…` returns a new builder. What the types forbid fails at run time too, in words.
+A state only has the methods that are valid in it: `build()` needs a model, and server-side tools need the API itself.
+States are immutable: every `with_…` method returns a new builder. Calling a method that a state lacks raises
+`AttributeError` with the missing step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from chat_claude.settings import Settings, dialect_for, endpoint_for
 
 
 class _Configurable(ConnectionBuilder[Settings]):
-    """The methods of every state."""
+    """Methods shared by all builder states."""
 
     __slots__ = ()
 
@@ -33,38 +34,46 @@ class _Configurable(ConnectionBuilder[Settings]):
         super().__init__(settings or Settings())
 
     def with_bearer_token(self, token: str) -> Self:
-        """Send `token` as a bearer token, in place of a key: for OAuth, and for gateways."""
+        """Send `token` as a bearer token instead of an API key, for OAuth and gateways."""
         secret = require_secret("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_betas(self, *betas: str) -> Self:
-        """Ask for beta features with every request, by the values of the `anthropic-beta` header."""
+        """Enable beta features for every request. `betas` are values of the `anthropic-beta` header."""
         if not betas or not all(betas):
-            msg = "with_betas() needs the names of beta features, as in with_betas('files-api-2025-04-14')"
+            msg = "with_betas() needs at least one beta feature, such as with_betas('files-api-2025-04-14')"
             raise UsageError(msg)
         return self._with(replace(self._settings, betas=(*self._settings.betas, *betas)))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
-        """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
+        """Set the provider's name.
+
+        Args:
+            name: used in errors and metadata, and recorded as the owner of opaque data in the history.
+            description: free text for `ProviderMeta.description`.
+        """
         return self._with(replace(self._settings, provider=require_provider_name(name), description=description))
 
     def with_max_tokens(self, limit: int) -> Self:
-        """How long an answer may be where a call does not say it. Without it, the model's name decides (16,000)."""
+        """Set `max_tokens` for requests without `ChatOptions.max_tokens`. Default: 16,000, less for older models."""
         if limit < 1:
             msg = f"with_max_tokens() needs at least 1, not {limit!r}"
             raise UsageError(msg)
         return self._with(replace(self._settings, max_tokens=limit))
 
     def with_strict_tools(self) -> Self:
-        """Hold the model to the parameters of tools, where they have a form that the API can enforce."""
+        """Make the API enforce the parameter schemas of tools. Schemas without a strict form are sent as they are."""
         return self._with(replace(self._settings, strict_tools=True))
 
     def with_structured_output_by_tool(self) -> Self:
-        """Ask for structured answers as the arguments of a tool, for servers that do not enforce schemas otherwise."""
+        """Request structured output as the arguments of a tool, for servers that cannot enforce an output schema."""
         return self._with(replace(self._settings, native_schemas=False))
 
     def with_system_in_place(self) -> Self:
-        """Send system messages of mid-conversation where they stand: for models that take them there."""
+        """Send system messages at their position in the conversation, for models that accept them there.
+
+        By default every system message is sent in the `system` field of the request.
+        """
         return self._with(replace(self._settings, system_in_place=True))
 
 
@@ -81,10 +90,10 @@ class _Ready(_Configurable):
     __slots__ = ()
 
     def build(self) -> ClaudeProvider:
-        """The provider.
+        """Return the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         settings = self._settings
         return ClaudeProvider(
@@ -97,101 +106,113 @@ class _Ready(_Configurable):
 
     def _missing_method_hint(self, name: str) -> str | None:
         if name == "with_model":
-            return f"it has its model, {self._settings.model!r}: begin with ClaudeBuilder() for another one"
+            return (
+                f"the builder already has the model {self._settings.model!r}: use a new ClaudeBuilder() for another one"
+            )
         if name in {"with_native_tools", "with_mcp_servers"}:
-            server = (self._settings.base_url or "").partition("?")[0].rpartition("@")[2]  # the rest may be secret
-            return f"{name}() is for the API itself; for {server} name them in ClaudeOptions(tools=…)"
+            # The query and the user information of the URL may be secret.
+            server = (self._settings.base_url or "").partition("?")[0].rpartition("@")[2]
+            return f"{name}() is only available for the Anthropic API: for {server} use ClaudeOptions(tools=…)"
         if name == "with_base_url":
-            return "with_base_url() comes before tools that the API itself runs: another server has others"
+            return "with_base_url() must be called before server-side tools: only the Anthropic API runs them"
         return None
 
 
 @final
 class ClaudeBuilder(_WithoutModel):
-    """Builds a provider for Claude. It needs a model first: `.with_model("…")`.
+    """Builder of a provider for Claude. `build()` is available after `with_model()`.
 
-    The key is read from `ANTHROPIC_API_KEY`, or a bearer token from `ANTHROPIC_AUTH_TOKEN`.
+    Unless credentials are set, the API key is read from the environment variable `ANTHROPIC_API_KEY`, or a bearer token
+    from `ANTHROPIC_AUTH_TOKEN`.
     """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyClaudeBuilder:
-        """Ask for `model`, by the API's name for it."""
+        """Set the model by the API's name, such as `claude-sonnet-4-5`."""
         return ReadyClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
     def with_base_url(self, url: str) -> GatewayClaudeBuilder:
-        """Ask the server at `url`, the part before `/v1/messages`; a query in it goes with every request."""
+        """Send requests to the server at `url`, without `/v1/messages`. A query in it is sent with every request."""
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
 
 @final
 class GatewayClaudeBuilder(_WithoutModel):
-    """A `ClaudeBuilder` for another server than the API."""
+    """State of a `ClaudeBuilder` with the base URL of another server and no model yet."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyGatewayClaudeBuilder:
-        """Ask for `model`, by the server's name for it."""
+        """Set the model by the server's name."""
         return ReadyGatewayClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
 
 @final
 class ReadyGatewayClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` with a model of another server."""
+    """State of a `ClaudeBuilder` with a model and the base URL of another server."""
 
     __slots__ = ()
 
 
 @final
 class ReadyClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` with a model."""
+    """State of a `ClaudeBuilder` with a model of the Anthropic API."""
 
     __slots__ = ()
 
     def with_base_url(self, url: str) -> ReadyGatewayClaudeBuilder:
-        """Ask the server at `url`, the part before `/v1/messages`; a query in it goes with every request."""
+        """Send requests to the server at `url`, without `/v1/messages`. A query in it is sent with every request."""
         return ReadyGatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
     def with_native_tools(self, *tools: NativeTool) -> NativeClaudeBuilder:
-        """Offer tools that the API runs, or whose form it knows, with every request."""
+        """Declare server-side tools, or tools with a schema built into the API, in every request."""
         return NativeClaudeBuilder(self._settings).with_native_tools(*tools)
 
     def with_mcp_servers(self, *servers: McpServer) -> NativeClaudeBuilder:
-        """Offer the tools of MCP servers, to which the API itself connects, with every request."""
+        """Declare MCP servers in every request. The API itself connects to them."""
         return NativeClaudeBuilder(self._settings).with_mcp_servers(*servers)
 
 
 @final
 class NativeClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` with a model, and with tools that the API runs."""
+    """State of a `ClaudeBuilder` with a model and server-side tools or MCP servers."""
 
     __slots__ = ()
 
     def with_native_tools(self, *tools: NativeTool) -> Self:
-        """Offer tools that the API runs, or whose form it knows, with every request."""
+        """Declare server-side tools, or tools with a schema built into the API, in every request."""
         for tool in tools:
             if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"with_native_tools() needs tools such as WebSearch(), not {tool!r}"
+                msg = f"with_native_tools() accepts tools such as WebSearch(), not {tool!r}"
                 raise UsageError(msg)
         return self._with(replace(self._settings, tools=(*self._settings.tools, *tools)))
 
     def with_mcp_servers(self, *servers: McpServer) -> Self:
-        """Offer the tools of MCP servers, to which the API itself connects, with every request."""
+        """Declare MCP servers in every request. The API itself connects to them."""
         for server in servers:
             if not isinstance(server, McpServer):  # pyright: ignore[reportUnnecessaryIsInstance]
-                # What it is, and not what it holds: that may be a token.
-                msg = f"with_mcp_servers() needs McpServer(name='…', url='…'), not a {type(server).__name__}"
+                # The value may contain a token, so the message names only its type.
+                msg = f"with_mcp_servers() accepts McpServer(name='…', url='…'), not a {type(server).__name__}"
                 raise UsageError(msg)
         return self._with(replace(self._settings, mcp_servers=(*self._settings.mcp_servers, *servers)))
 
 
 def claude(model: str, *, api_key: str | None = None) -> ClaudeProvider:
-    """Claude in one call, its key from the environment where none is given: the short form of the builder."""
+    """Return a provider for Claude: the short form of `ClaudeBuilder`.
+
+    Args:
+        model: the API's name of the model.
+        api_key: API key. Default: read from the environment, as in `ClaudeBuilder`.
+
+    Raises:
+        UsageError: the API key is missing, or no transport is installed.
+    """
     builder = ClaudeBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def _base_url(url: str) -> str:
-    head, mark, query = require_url("with_base_url", url, "https://gateway.example/anthropic").partition("?")
-    # The version is part of the path of this wire; a base URL that has it already means the same.
-    return f"{head.rstrip('/').removesuffix('/v1')}{mark}{query}"
+    address, separator, query = require_url("with_base_url", url, "https://gateway.example/anthropic").partition("?")
+    # The paths of this API begin with the version, so a base URL may end with or without it.
+    return f"{address.rstrip('/').removesuffix('/v1')}{separator}{query}"

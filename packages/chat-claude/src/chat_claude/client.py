@@ -1,4 +1,4 @@
-"""Claude behind the Messages wire, over any transport."""
+"""Chat provider that sends requests to the Messages API over a `Transport`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NO_OPTIONS: Final = ChatOptions()
 
 @final
 class ClaudeProvider(TransportProvider):
-    """Claude: it completes, streams and counts tokens. Made by `ClaudeBuilder`.
+    """Chat provider for Claude with `complete()`, `stream()` and `count_tokens()`. Created by `ClaudeBuilder`.
 
-    Immutable and safe to share between tasks. As an async context manager it closes its transport on leaving, if it
-    made it; one that was passed in stays open.
+    Instances are immutable and safe to share between tasks. Leaving `async with` closes the default transport. A
+    transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect",)
@@ -55,10 +55,10 @@ class ClaudeProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed. The error has the usage that was reported, if any.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         body = await self.fetch(self._request(MESSAGES, encoded, options))
@@ -72,10 +72,12 @@ class ClaudeProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[DecodedStream, None]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Implement `StreamProvider.stream`: send one request and yield its stream.
+
+        Leaving the block early, or cancellation, closes the connection at once.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: the request failed; raised on entering the block.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self._request(MESSAGES, encoded, options, stream=True)
@@ -90,16 +92,22 @@ class ClaudeProvider(TransportProvider):
         options: ChatOptions = NO_OPTIONS,
         structured_output: OutputSchema | None = None,
     ) -> int:
-        """How many tokens of input the same call of `complete()` would cost. Nothing is answered.
+        """Return the number of input tokens that `complete()` would use with the same arguments.
+
+        Args:
+            messages: the conversation.
+            tools: declared tools.
+            options: options of the request.
+            structured_output: schema of the requested output.
 
         Raises:
-            ChatError: the request is refused.
+            ChatError: the request failed.
         """
         encoded = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
         return decode_count(await self.fetch(self._request(COUNT, encoded, options)), self._dialect.provider)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx."""
+        """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx."""
         return error_from_response(status, headers, body, self._dialect.provider)
 
     def _request(self, path: str, encoded: Encoded, options: ChatOptions, *, stream: bool = False) -> Request:

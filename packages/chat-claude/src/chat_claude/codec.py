@@ -1,8 +1,8 @@
-"""The Messages wire, without input or output: bodies to send, answers to read.
+"""Encoder and decoder of the Messages API, without I/O.
 
-What a request says is in `encode.py`, `request.py`, `parts.py` and `schema.py`; what an answer says in `decode.py`,
-`answer.py` and `usage.py`. On Vertex AI and Bedrock the same bodies travel with other URLs and signatures:
-`on_vertex()` and `on_bedrock()` make the dialect, and whoever sends them brings the rest.
+Requests are encoded in `encode.py`, `request.py`, `parts.py` and `schema.py`. Responses are decoded in `decode.py`,
+`answer.py` and `usage.py`. Vertex AI and Bedrock use the same bodies with other URLs and signatures. `on_vertex()` and
+`on_bedrock()` return the dialect; the caller builds the URL, signs the request and sends it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,22 @@ __all__ = [
 
 
 def on_vertex(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
-    """The dialect of `rawPredict` and `streamRawPredict`, whose URL names the model."""
+    """Return the dialect for Vertex AI (`rawPredict` and `streamRawPredict`), whose URL contains the model.
+
+    Args:
+        model: name of the model on Vertex AI, such as `claude-sonnet-4-5@20250929`.
+        provider: provider name in errors, metadata and opaque data.
+    """
     return replace(Dialect.of(model, provider=provider), anthropic_version=VERTEX_VERSION, model_in_body=False)
 
 
 def on_bedrock(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
-    """The dialect of `InvokeModel`, whose URL names the model and says whether a stream is wanted."""
+    """Return the dialect for Bedrock (`InvokeModel`), whose URL contains the model and selects streaming.
+
+    Args:
+        model: id of the model on Bedrock, such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
+        provider: provider name in errors, metadata and opaque data.
+    """
     return replace(
         Dialect.of(model, provider=provider),
         anthropic_version=BEDROCK_VERSION,
@@ -50,20 +60,24 @@ def on_bedrock(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """The number of tokens in an answer about them.
+    """Return the number of input tokens in the response of the token count endpoint.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
 
     Raises:
-        InvalidResponseError: it tells none.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: the body is not JSON or has no `input_tokens`.
+        ProviderError: the body contains an error object.
     """
     try:
-        answer = loads(body)
+        response = loads(body)
     except ValueError as error:
-        msg = f"{provider}: the server's words are not JSON"
+        msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := find_error(answer, "")) is not None:
-        raise error_from_object(said, provider)
-    count = mapping(answer).get("input_tokens")
+    if (error_object := find_error(response, "")) is not None:
+        raise error_from_object(error_object, provider)
+    count = mapping(response).get("input_tokens")
     if not isinstance(count, int):
         msg = f"{provider}: `input_tokens` must be a number, not {count!r}"
         raise InvalidResponseError(msg, path="input_tokens", raw=body)

@@ -1,8 +1,9 @@
-"""From a conversation to the body of a request.
+"""Encoder of request bodies.
 
-The body is joined from pieces of bytes: one for each turn, kept with the turn once it can no longer change, one for the
-tools, kept with them, and one for everything that is new in this request. A long history costs a join. A cache point
-that moves is put on the last turn alone, outside of what is kept, so that all that stands before it stays the same.
+The body is joined from pieces of bytes: one per turn, one for the tools, and one for the fields of this request. The
+piece of a turn is cached with the turn as soon as the turn is final, and the piece of the tools with the tools, so a
+long history costs one join. A cache point that moves with the conversation is added to the last turn only, outside
+the cached pieces, so that the bytes before it do not change.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from chat_core.wire.shapes import Json
 
 from chat_claude.options import Cache, ClaudeOptions, Dialect, McpServer, NativeTool
 from chat_claude.parts import ID as NAME
-from chat_claude.parts import cache_point, mark, model_blocks, said_blocks
-from chat_claude.request import Settings, settings
+from chat_claude.parts import add_cache_point, cache_point, input_blocks, model_blocks
+from chat_claude.request import Settings, resolve_settings
 from chat_claude.schema import input_schema, strict_schema
 
 NO_CACHE: Final = Cache()
@@ -29,26 +30,26 @@ NO_CACHE: Final = Cache()
 URL_SOURCE: Final = b'"type":"url"'
 FILE_ID: Final = b'"file_id":"'
 FILES_BETA: Final = "files-api-2025-04-14"
-"""What the API wants to be told where a file is named by its id. No text holds these bytes: it escapes its quotes."""
+"""Beta feature required by requests with `FILE_ID`. JSON strings cannot contain these bytes, as quotes are escaped."""
 
-COUNTED: Final = frozenset(
+COUNT_FIELDS: Final = frozenset(
     {"tool_choice", "thinking", "output_config", "cache_control", "mcp_servers", "context_management", "speed"}
 )
-"""What counting tokens takes of a request, beside the model and what is said."""
+"""Request fields that the token count endpoint accepts, in addition to model, system, tools and messages."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A request.
+    """An encoded request.
 
     Attributes:
-        body: its body.
-        betas: the beta features that it needs.
-        output_tool: the tool whose arguments are the structured answer, where one is asked for in that way.
+        body: JSON body.
+        betas: values of the `anthropic-beta` header.
+        output_tool: name of the tool whose arguments are the structured output, if it is requested that way.
     """
 
-    body: bytes = field(repr=False)  # it may hold the token of an MCP server
+    body: bytes = field(repr=False)  # may contain the token of an MCP server
     betas: tuple[str, ...] = ()
     output_tool: str | None = None
 
@@ -62,19 +63,27 @@ def encode(
     dialect: Dialect,
     stream: bool,
 ) -> Encoded:
-    """A request for an answer.
+    """Encode a completion request.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools of the chat.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: model and platform.
+        stream: whether to request a stream.
 
     Raises:
-        PendingToolsError: a call in the history is not resolved.
-        UnsupportedPartError: this wire has no place for a part of the history.
-        UnsupportedOptionError: Claude, or this model, does not know an option.
-        UsageError: options contradict each other, or nothing was said.
+        PendingToolsError: a tool call in the history is not resolved.
+        UnsupportedPartError: the Messages API cannot represent a part of the history.
+        UnsupportedOptionError: Claude, or this model, does not support an option.
+        UsageError: options contradict each other, or there is no message to send.
     """
-    chosen = settings(messages, tools, options, structured_output, dialect)
-    fields = dict(chosen.fields)
+    settings = resolve_settings(messages, tools, options, structured_output, dialect)
+    fields = dict(settings.fields)
     if dialect.stream_in_body and stream:
         fields["stream"] = True
-    return _encoded(messages, tools, chosen, fields, dialect)
+    return _assemble(messages, tools, settings, fields, dialect)
 
 
 def encode_count(
@@ -85,97 +94,114 @@ def encode_count(
     *,
     dialect: Dialect,
 ) -> Encoded:
-    """A request that asks how many tokens of input `encode()` would send. Raises as that does."""
-    chosen = settings(messages, tools, options, structured_output, dialect)
-    fields = {name: value for name, value in chosen.fields.items() if name in COUNTED}
-    return _encoded(messages, tools, chosen, fields, dialect)
+    """Encode a request for the number of input tokens. Raises the errors of `encode()`.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools of the chat.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: model and platform.
+    """
+    settings = resolve_settings(messages, tools, options, structured_output, dialect)
+    fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}
+    return _assemble(messages, tools, settings, fields, dialect)
 
 
-def _encoded(messages: Messages, tools: ToolDeclarations, chosen: Settings, fields: Json, dialect: Dialect) -> Encoded:
-    extras = chosen.extras
+def _assemble(
+    messages: Messages, tools: ToolDeclarations, settings: Settings, fields: Json, dialect: Dialect
+) -> Encoded:
+    extras = settings.extras
     cache = extras.cache or NO_CACHE if extras is not None else NO_CACHE
-    system, said = encode_turns(messages, dialect, cache)
-    if not dialect.urls and URL_SOURCE in said:
-        _refuse_urls(messages, dialect)
-    declared = _declared(tools, chosen, dialect, cache)
-    head: Json = {"model": dialect.model} if dialect.model_in_body else {}
+    system, conversation = encode_turns(messages, dialect, cache)
+    if not dialect.urls and URL_SOURCE in conversation:
+        _reject_urls(messages, dialect)
+    declarations = _encode_tools(tools, settings, dialect, cache)
+    platform: Json = {"model": dialect.model} if dialect.model_in_body else {}
     if dialect.anthropic_version is not None:
-        head["anthropic_version"] = dialect.anthropic_version
-    if chosen.betas and dialect.betas_in_body:
-        head["anthropic_beta"] = list(chosen.betas)
-    pieces = [dump_bytes(head | fields)[:-1], b"," if head or fields else b""]
+        platform["anthropic_version"] = dialect.anthropic_version
+    if settings.betas and dialect.betas_in_body:
+        platform["anthropic_beta"] = list(settings.betas)
+    pieces = [dump_bytes(platform | fields)[:-1], b"," if platform or fields else b""]
     if system:
         pieces += [b'"system":[', system, b"],"]
-    if declared:
-        pieces += [b'"tools":[', declared, b"],"]
-    pieces += [b'"messages":[', said, b"]}"]
-    betas = () if dialect.betas_in_body else chosen.betas
-    if FILE_ID in said and FILES_BETA not in betas and not dialect.betas_in_body:
+    if declarations:
+        pieces += [b'"tools":[', declarations, b"],"]
+    pieces += [b'"messages":[', conversation, b"]}"]
+    betas = () if dialect.betas_in_body else settings.betas
+    if FILE_ID in conversation and FILES_BETA not in betas and not dialect.betas_in_body:
         betas = (*betas, FILES_BETA)
-    return Encoded(b"".join(pieces), betas, chosen.output_tool)
+    return Encoded(b"".join(pieces), betas, settings.output_tool)
 
 
-def _refuse_urls(messages: Messages, dialect: Dialect) -> None:
+def _reject_urls(messages: Messages, dialect: Dialect) -> None:
     parts = [part for content in messages for part in content.parts]
     files = [file for part in parts if isinstance(part, Tool) for file in part.result_files]
     for file in [*[part for part in parts if isinstance(part, File)], *files]:
         if file.url is not None:
-            msg = f"{dialect.provider} takes no File(mime={file.mime!r}) by URL on this platform: attach its bytes"
+            msg = (
+                f"{dialect.provider} does not accept File(mime={file.mime!r}) by URL on this platform: attach its bytes"
+            )
             raise UnsupportedPartError(msg)
 
 
-# --- What was said --------------------------------------------------------------------------------------------
+# --- Messages -------------------------------------------------------------------------------------------------
 
 
 def encode_turns(messages: Messages, dialect: Dialect, cache: Cache = NO_CACHE) -> tuple[bytes, bytes]:
-    """The system blocks and the messages of the wire, each joined by commas.
+    """Return the system blocks and the messages as JSON, each list joined by commas, without brackets.
+
+    Args:
+        messages: the conversation.
+        dialect: model and platform.
+        cache: cache points to set. Default: none.
 
     Raises:
-        PendingToolsError: a call is not resolved.
-        UnsupportedPartError: this wire has no place for a part.
-        UsageError: there is no message.
+        PendingToolsError: a tool call is not resolved.
+        UnsupportedPartError: the Messages API cannot represent a part.
+        UsageError: there is no message to send.
     """
-    system, said = _sorted(messages, dialect)
-    above = _joined(system, cache.system)
-    below = _joined(said, cache.messages)
-    if not below:
-        msg = f"{dialect.provider} wants a message of the user's: push one with messages.user('…')"
+    system_turns, message_turns = _split_system(messages, dialect)
+    system = _join_turns(system_turns, cache.system)
+    conversation = _join_turns(message_turns, cache.messages)
+    if not conversation:
+        msg = f"{dialect.provider} needs at least one user message: add one with messages.user('…')"
         raise UsageError(msg)
-    return above, below
+    return system, conversation
 
 
-def _sorted(messages: Messages, dialect: Dialect) -> tuple[Turns, Turns]:
-    """The turns for the top of the request, and those for its messages, each with what encodes it there."""
-    above: Turns = []
-    below: Turns = []
+def _split_system(messages: Messages, dialect: Dialect) -> tuple[Turns, Turns]:
+    """Return the turns for the `system` field and those for the messages, each with its encoder."""
+    system_turns: Turns = []
+    message_turns: Turns = []
     system, message = _Encoder("system", dialect), _Encoder("system message", dialect)
     encoders = {"user": _Encoder("user", dialect), "model": _Encoder("model", dialect)}
     for content in messages:
         if content.role != "system":
             encoder = encoders[content.role]
-            below += [(encoder, turn) for turn in content.turns]
-        elif dialect.system_in_place and below:
-            below += [(message, turn) for turn in content.turns]
+            message_turns += [(encoder, turn) for turn in content.turns]
+        elif dialect.system_in_place and message_turns:
+            message_turns += [(message, turn) for turn in content.turns]
         else:
-            above += [(system, turn) for turn in content.turns]
-    return above, below
+            system_turns += [(system, turn) for turn in content.turns]
+    return system_turns, message_turns
 
 
-def _joined(turns: Turns, ttl: str | None) -> bytes:
-    marked, closed = b"", len(turns)
-    # The point moves on with the next turn: what it marks, the last one that says anything, is encoded for this request
-    # alone.
-    while ttl is not None and closed and not marked:
-        closed -= 1
-        encoder, turn = turns[closed]
-        marked = encoder.marked(turn, ttl)
-    pieces = [turn.encoded(encoder.key, encoder) for encoder, turn in turns[:closed]]
+def _join_turns(turns: Turns, ttl: str | None) -> bytes:
+    marked, cached_count = b"", len(turns)
+    # The next request has its cache point on a later turn. The marked turn, the last one that is not empty, is
+    # therefore encoded for this request only and not cached.
+    while ttl is not None and cached_count and not marked:
+        cached_count -= 1
+        encoder, turn = turns[cached_count]
+        marked = encoder.encode_marked(turn, ttl)
+    pieces = [turn.encoded(encoder.key, encoder) for encoder, turn in turns[:cached_count]]
     return b",".join([piece for piece in [*pieces, marked] if piece])
 
 
 @final
 class _Encoder:
-    """Encodes the turns of one form."""
+    """Callable that encodes turns of one form: `user`, `model`, `system` (field) or `system message`."""
 
     __slots__ = ("_dialect", "_form", "key")
 
@@ -187,77 +213,77 @@ class _Encoder:
     def __call__(self, turn: Turn) -> bytes:
         return self._encode(turn, None)
 
-    def marked(self, turn: Turn, ttl: str) -> bytes:
-        """The turn with a cache point on its last block."""
+    def encode_marked(self, turn: Turn, ttl: str) -> bytes:
+        """Encode `turn` with a cache point on its last block."""
         return self._encode(turn, ttl)
 
     def _encode(self, turn: Turn, ttl: str | None) -> bytes:
         provider = self._dialect.provider
         if self._form == "model":
-            return _model(turn, provider, ttl)
-        blocks = said_blocks(turn, provider, "user" if self._form == "user" else "system")
+            return _encode_model_turn(turn, provider, ttl)
+        blocks = input_blocks(turn, provider, "user" if self._form == "user" else "system")
         if ttl is not None:
-            mark(blocks, ttl)
+            add_cache_point(blocks, ttl)
         if self._form == "system":
             return b",".join([dump_bytes(block) for block in blocks])
-        return _message("user" if self._form == "user" else "system", blocks)
+        return _encode_message("user" if self._form == "user" else "system", blocks)
 
 
 Turns: TypeAlias = list[tuple[_Encoder, Turn]]
 
 
-def _message(role: str, blocks: list[Json]) -> bytes:
-    """A message; nothing where it would say nothing, which the API refuses."""
+def _encode_message(role: str, blocks: list[Json]) -> bytes:
+    """Return a message; empty bytes without blocks, since the API rejects an empty message."""
     return dump_bytes({"role": role, "content": blocks}) if blocks else b""
 
 
-def _model(turn: Turn, provider: str, ttl: str | None) -> bytes:
+def _encode_model_turn(turn: Turn, provider: str, ttl: str | None) -> bytes:
     waiting = [tool.id for tool in turn.tools if not tool.resolved]
     if waiting:
-        msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
+        msg = f"cannot send a request with unresolved tool calls ({', '.join(waiting)}): decide or cancel them first"
         raise PendingToolsError(msg, waiting)
     blocks, results = model_blocks(turn, provider)
     if ttl is not None:
-        mark(results or blocks, ttl)
-    messages = [_message("assistant", blocks), _message("user", results)]
+        add_cache_point(results or blocks, ttl)
+    messages = [_encode_message("assistant", blocks), _encode_message("user", results)]
     return b",".join([message for message in messages if message])
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _declared(tools: ToolDeclarations, chosen: Settings, dialect: Dialect, cache: Cache) -> bytes:
-    """The tools, joined by commas: the chat's own, then those that the API knows, then the one for the answer."""
-    extras = chosen.extras
-    others = _others(chosen, dialect, extras)
-    known = frozenset([name for tool in others if isinstance(name := tool.get("name"), str)])
+def _encode_tools(tools: ToolDeclarations, settings: Settings, dialect: Dialect, cache: Cache) -> bytes:
+    """Return the declarations joined by commas: the chat's tools, native tools, MCP toolsets, then the output tool."""
+    extras = settings.extras
+    others = _other_declarations(settings, dialect, extras)
+    other_names = frozenset([name for tool in others if isinstance(name := tool.get("name"), str)])
     fields = (extras.tool_fields if extras is not None else None) or {}
     ttl = cache.tools if cache.tools is not None else ""
     if ttl and others:
         others[-1] = {"cache_control": cache_point(ttl), **others[-1]}
     own = tools.encoded(
-        (dialect.tools_key, known, dumps(_plain(fields)), "" if others else ttl),
-        _Tools(dialect, known, fields, "" if others else ttl),
+        (dialect.tools_key, other_names, dumps(_to_dicts(fields)), "" if others else ttl),
+        _ToolEncoder(dialect, other_names, fields, "" if others else ttl),
     )
     pieces = [own] if own else []
     return b",".join([*pieces, *[dump_bytes(tool) for tool in others]])
 
 
-def _plain(fields: Mapping[str, Mapping[str, object]]) -> Json:
+def _to_dicts(fields: Mapping[str, Mapping[str, object]]) -> Json:
     return {name: dict(value) for name, value in fields.items()}
 
 
-def _others(chosen: Settings, dialect: Dialect, extras: ClaudeOptions | None) -> list[Json]:
+def _other_declarations(settings: Settings, dialect: Dialect, extras: ClaudeOptions | None) -> list[Json]:
     native: list[NativeTool | Mapping[str, object]] = [*dialect.tools]
     servers: list[McpServer] = [*dialect.mcp_servers]
     if extras is not None:
         native += extras.tools
         servers += extras.mcp_servers
-    found: list[Json] = [dict(tool) if isinstance(tool, Mapping) else tool.to_wire() for tool in native]
-    found += [_toolset(server) for server in servers if not server.legacy]
-    if chosen.output_declaration is not None:
-        found.append(chosen.output_declaration)
-    return found
+    declarations: list[Json] = [dict(tool) if isinstance(tool, Mapping) else tool.to_wire() for tool in native]
+    declarations += [_toolset(server) for server in servers if not server.legacy]
+    if settings.output_declaration is not None:
+        declarations.append(settings.output_declaration)
+    return declarations
 
 
 def _toolset(server: McpServer) -> Json:
@@ -270,28 +296,30 @@ def _toolset(server: McpServer) -> Json:
 
 
 @final
-class _Tools:
-    """Encodes the chat's own tools, but those that are declared in another form."""
+class _ToolEncoder:
+    """Callable that encodes the chat's tools, except those with a native declaration of the same name."""
 
-    __slots__ = ("_dialect", "_fields", "_known", "_ttl")
+    __slots__ = ("_dialect", "_excluded", "_fields", "_ttl")
 
     def __init__(
-        self, dialect: Dialect, known: frozenset[str], fields: Mapping[str, Mapping[str, object]], ttl: str
+        self, dialect: Dialect, excluded: frozenset[str], fields: Mapping[str, Mapping[str, object]], ttl: str
     ) -> None:
         self._dialect = dialect
-        self._known = known
+        self._excluded = excluded
         self._fields = fields
         self._ttl = ttl
 
     def __call__(self, items: Sequence[ToolDeclaration]) -> bytes:
-        tools = [self._tool(item) for item in items if item.name not in self._known]
+        tools = [self._declaration(item) for item in items if item.name not in self._excluded]
         if self._ttl and tools:
             tools[-1].setdefault("cache_control", cache_point(self._ttl))
         return b",".join([dump_bytes(tool) for tool in tools])
 
-    def _tool(self, item: ToolDeclaration) -> Json:
+    def _declaration(self, item: ToolDeclaration) -> Json:
         if not NAME.fullmatch(item.name):
-            msg = f"Claude takes names of tools of letters, digits, `_` and `-`, at most 128: rename {item.name!r}"
+            msg = (
+                f"invalid tool name {item.name!r}: Claude allows 1 to 128 letters, digits, `_` and `-`; rename the tool"
+            )
             raise UnsupportedOptionError(msg)
         tool: Json = {"name": item.name}
         if item.description:

@@ -1,7 +1,7 @@
-"""What Claude's servers say of errors, beside what is read of them on every wire (`chat_core.wire.errors`).
+"""Conversion of the Messages API's error objects to exceptions, in addition to `chat_core.wire.errors`.
 
-An error is `{"type": "error", "error": {"type", "message"}, "request_id"}`, with a status or as an event of a stream.
-The platforms of other vendors say `{"message"}`, and name it in a header or in the type of the event.
+An error object is `{"type": "error", "error": {"type", "message"}, "request_id"}`. It is the body of a response or an
+event of a stream. Other vendors' platforms send `{"message"}`, with the type in a header or in the event type.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from chat_core.wire.errors import as_error_class
 from chat_core.wire.shapes import is_object, mapping
 
 CREDIT: Final = re.compile(r"credit balance is too low|reached your specified (?:api )?usage limits", re.IGNORECASE)
-"""A 400 that is about money."""
+"""Messages of status 400 that mean an exhausted balance or spending limit."""
 
 FILTERED: Final = re.compile(r"\bblocked by (?:our )?content filter", re.IGNORECASE)
-"""A 400 that is about what was said, or would have been answered."""
+"""Messages of status 400 that mean a blocked prompt or response."""
 
-LIMIT: Final = "anthropic-ratelimit-"
+LIMIT_PREFIX: Final = "anthropic-ratelimit-"
 
-NAMED: Final[Mapping[str | None, type[ProviderError]]] = {
+CODE_CLASSES: Final[Mapping[str | None, type[ProviderError]]] = {
     "billing_error": QuotaExceededError,
     "request_too_large": InvalidRequestError,
 }
-"""Names of errors that say nothing on other wires, for where there is no status to tell them."""
+"""Error classes by error type, for types that only this API uses. Needed inside streams, where there is no status."""
 
-EXCEPTIONS: Final[Mapping[str, type[ProviderError]]] = {
+BEDROCK_CLASSES: Final[Mapping[str, type[ProviderError]]] = {
     "throttlingexception": RateLimitedError,
     "servicequotaexceededexception": RateLimitedError,
     "serviceunavailableexception": OverloadedError,
@@ -49,14 +49,21 @@ EXCEPTIONS: Final[Mapping[str, type[ProviderError]]] = {
     "modeltimeoutexception": ServerError,
     "validationexception": InvalidRequestError,
 }
-"""The events by which Bedrock ends a stream that fails."""
+"""Error classes by the type of the event with which Bedrock ends a failed stream."""
 
 
 def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """Return the error for a response whose status is not 2xx."""
+    """Return the error for a response whose status is not 2xx.
+
+    Args:
+        status: HTTP status.
+        headers: headers of the response.
+        body: body of the response.
+        provider: provider name for the message.
+    """
     error = errors.error_from_response(status, headers, body, provider)
-    if (better := _class_by_message(error)) is not None:
-        error = as_error_class(better, error)
+    if (error_class := _class_by_message(error)) is not None:
+        error = as_error_class(error_class, error)
     if error.request_id is None:
         error.request_id = _find_request_id(_parse(body))
     if isinstance(error, RateLimitedError) and error.retry_after is None:
@@ -64,26 +71,36 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
     return error
 
 
-def error_from_object(said: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
-    error = errors.error_from_object(said, provider)
-    kind = _exception_class(said) or NAMED.get(error.code) or _class_by_message(error)
-    if kind is not None and type(error) is not kind:
-        error = as_error_class(kind, error)
-    error.request_id = error.request_id or _find_request_id(said)
+def error_from_object(error_object: object, provider: str) -> ProviderError:
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+
+    Args:
+        error_object: the parsed object, as returned by `find_error()`.
+        provider: provider name for the message.
+    """
+    error = errors.error_from_object(error_object, provider)
+    error_class = _class_by_event(error_object) or CODE_CLASSES.get(error.code) or _class_by_message(error)
+    if error_class is not None and type(error) is not error_class:
+        error = as_error_class(error_class, error)
+    error.request_id = error.request_id or _find_request_id(error_object)
     return error
 
 
-def find_error(answer: object, event: str) -> object:
-    """Return the error object in a response, or in an event of an unknown type; `None` if there is none."""
-    if not is_object(answer):
+def find_error(data: object, event: str) -> object:
+    """Return the error object in a response or event; `None` if there is none.
+
+    Args:
+        data: parsed JSON of the response or event.
+        event: event type of the stream; empty for a complete response.
+    """
+    if not is_object(data):
         return None
-    if event.lower() in EXCEPTIONS:
-        return {**answer, "type": event}
-    if event == "error" or answer.get("type") == "error" or _describes_error(answer.get("error")):
-        return answer
-    if any(key.lower() in EXCEPTIONS for key in answer):
-        return next({**mapping(value), "type": key} for key, value in answer.items() if key.lower() in EXCEPTIONS)
+    if event.lower() in BEDROCK_CLASSES:
+        return {**data, "type": event}
+    if event == "error" or data.get("type") == "error" or _describes_error(data.get("error")):
+        return data
+    if any(key.lower() in BEDROCK_CLASSES for key in data):
+        return next({**mapping(value), "type": key} for key, value in data.items() if key.lower() in BEDROCK_CLASSES)
     return None
 
 
@@ -95,23 +112,23 @@ def _class_by_message(error: ProviderError) -> type[ProviderError] | None:
     """Return the class for a 400 whose message names a reason other than the request; `None` for any other error."""
     if type(error) is not InvalidRequestError:
         return None
-    words = str(error)
-    return QuotaExceededError if CREDIT.search(words) else ContentFilteredError if FILTERED.search(words) else None
+    message = str(error)
+    return QuotaExceededError if CREDIT.search(message) else ContentFilteredError if FILTERED.search(message) else None
 
 
-def _exception_class(said: object) -> type[ProviderError] | None:
-    return EXCEPTIONS.get(str(mapping(said).get("type", "")).lower())
+def _class_by_event(error_object: object) -> type[ProviderError] | None:
+    return BEDROCK_CLASSES.get(str(mapping(error_object).get("type", "")).lower())
 
 
 def _common_limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The limits in the names that most vendors give them: `anthropic-ratelimit-requests-remaining` and `-reset`."""
-    found: dict[str, str] = {}
+    """Rename `anthropic-ratelimit-requests-reset` and similar headers to the common `x-ratelimit-reset-requests`."""
+    renamed: dict[str, str] = {}
     for name, value in headers.items():
         lower = name.lower()
-        if lower.startswith(LIMIT):
-            limit, _, what = lower.removeprefix(LIMIT).rpartition("-")
-            found[f"x-ratelimit-{what}-{limit}"] = value
-    return found
+        if lower.startswith(LIMIT_PREFIX):
+            limit, _, field = lower.removeprefix(LIMIT_PREFIX).rpartition("-")
+            renamed[f"x-ratelimit-{field}-{limit}"] = value
+    return renamed
 
 
 def _parse(body: bytes) -> object:
@@ -121,6 +138,6 @@ def _parse(body: bytes) -> object:
         return None
 
 
-def _find_request_id(said: object) -> str | None:
-    found = mapping(said).get("request_id")
-    return found if isinstance(found, str) else None
+def _find_request_id(error_object: object) -> str | None:
+    request_id = mapping(error_object).get("request_id")
+    return request_id if isinstance(request_id, str) else None

@@ -1,4 +1,4 @@
-"""Parts with what only Claude knows of them: uploaded files, documents that can be cited, and cache points."""
+"""Parts with fields that only Claude supports: uploaded files, citable documents and cache points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ PartT = TypeVar("PartT", Text, File)
 
 
 def uploaded(file_id: str, mime: str, *, name: str | None = None, provider: str = DEFAULT_PROVIDER) -> File:
-    """A file that was uploaded, by its id. Images, PDF and text are read; any other one goes to the container."""
+    """Return a file that was uploaded to the Files API.
+
+    Images, PDF and plain text are sent as image and document blocks. Files of other types are put into the container
+    of the code execution tool.
+
+    Args:
+        file_id: the id of the upload.
+        mime: mime type of the file.
+        name: title of a document.
+        provider: provider name of the model that receives the file, if it is not the default one.
+    """
     return File(mime, name=name, opaque=Opaque(provider, {"file_id": file_id}))
 
 
@@ -28,38 +38,53 @@ def document(
     citations: bool = True,
     provider: str = DEFAULT_PROVIDER,
 ) -> File:
-    """A document that the answer may cite: the citations are in the opaque data of its texts.
+    """Return `file` as a document that the model may cite. Citations are in `Text.opaque` of the response.
 
     Args:
-        file: a PDF or a text.
-        title: what the document is called.
-        context: what the model is told of it, and cannot cite.
-        citations: whether it may be cited.
-        provider: the name of the provider, where it is not the default one.
+        file: a PDF or text file.
+        title: title of the document.
+        context: information about the document that the model reads but cannot cite.
+        citations: whether the model may cite the document.
+        provider: provider name of the model that receives the file, if it is not the default one.
     """
     fields: Json = {"citations": {"enabled": citations}}
     if title is not None:
         fields["title"] = title
     if context is not None:
         fields["context"] = context
-    return _with(file, fields, provider)
+    return _with_fields(file, fields, provider)
 
 
 def cached(part: PartT, ttl: CacheTtl = "5m", *, provider: str = DEFAULT_PROVIDER) -> PartT:
-    """A part behind which the prompt is cached. The API takes four such points in a request, counting every kind."""
-    return _with(part, {"cache_control": cache_point(ttl)}, provider)
+    """Return a copy of `part` with a cache point: the prompt up to and including the part is cached.
+
+    The API accepts at most four cache points per request, including those of `Cache`.
+
+    Args:
+        part: a text or file.
+        ttl: lifetime of the cache entry, `"5m"` or `"1h"`.
+        provider: provider name of the model that receives the part, if it is not the default one.
+    """
+    return _with_fields(part, {"cache_control": cache_point(ttl)}, provider)
 
 
 def search_result(
     title: str, source: str, *texts: str, citations: bool = True, provider: str = DEFAULT_PROVIDER
 ) -> ProviderPart:
-    """A search result of the application's own that the answer may cite.
+    """Return a search result of the application that the model may cite.
+
+    Args:
+        title: title of the result.
+        source: URL or other name of the source.
+        *texts: the text of the result, in pieces that are cited separately.
+        citations: whether the model may cite the result.
+        provider: provider name of the model that receives the result, if it is not the default one.
 
     Raises:
-        UsageError: it has no text.
+        UsageError: `texts` is empty.
     """
     if not texts:
-        msg = f"the search result {title!r} needs a text at least: search_result(title, source, 'what was found')"
+        msg = f"the search result {title!r} has no text: call search_result(title, source, 'text of the result')"
         raise UsageError(msg)
     block: Json = {
         "type": "search_result",
@@ -71,11 +96,12 @@ def search_result(
     return ProviderPart(provider, "search_result", block)
 
 
-def _with(part: PartT, fields: Json, provider: str) -> PartT:
+def _with_fields(part: PartT, fields: Json, provider: str) -> PartT:
     opaque = part.opaque
     if opaque is not None and opaque.provider != provider:
         msg = (
-            f"this {type(part).__name__} belongs to {opaque.provider}, and {provider} cannot add to it: make a new one"
+            f"this {type(part).__name__} already has opaque data of {opaque.provider}, and {provider} cannot add "
+            "fields to it: create a new part"
         )
         raise UsageError(msg)
     known: Json = dict(opaque.data) if opaque is not None else {}

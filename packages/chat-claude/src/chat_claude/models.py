@@ -1,8 +1,8 @@
-"""What is known of the models by their names.
+"""Capabilities of Claude models, derived from their names.
 
-The vendors' names differ (`claude-sonnet-4-5-20250929`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`,
-`claude-sonnet-4-5@20250929`, `anthropic/claude-sonnet-4.5`), the family and the version in them do not. A name that
-says neither is taken for a model of today that can think in either way.
+Vendors name a model differently (`claude-sonnet-4-5-20250929`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`,
+`claude-sonnet-4-5@20250929`, `anthropic/claude-sonnet-4.5`), but every name contains family and version. A name without
+a version is treated as a current model that supports both thinking modes.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ import re
 from dataclasses import dataclass
 from typing import Final, final
 
-_NEW: Final = re.compile(r"claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
-_OLD: Final = re.compile(r"claude-(\d)(?:[-.](\d{1,2}))?-[a-z]+|claude-(?:v?[12]\b|instant)")
+_FAMILY_FIRST: Final = re.compile(r"claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_VERSION_FIRST: Final = re.compile(r"claude-(\d)(?:[-.](\d{1,2}))?-[a-z]+|claude-(?:v?[12]\b|instant)")
 
 ADAPTIVE_SINCE: Final = (4, 6)
-ADAPTIVE_ALONE_SINCE: Final = (4, 7)
+NO_BUDGET_SINCE: Final = (4, 7)
 SCHEMAS_SINCE: Final = (4, 5)
 THINKING_SINCE: Final = (3, 7)
-FORCED_SINCE: Final = (4, 8)
-SMALL_BEFORE: Final = (3, 5)
+FORCED_TOOL_SINCE: Final = (4, 8)
+LIMIT_8K_SINCE: Final = (3, 5)
 
 DEFAULT_MAX_TOKENS: Final = 16_000
-"""Room for a long answer, and little enough that it comes whole before a connection without a stream grows stale."""
+"""Default limit of output tokens: enough for long responses, and few enough for requests without a stream.
+
+Longer responses could exceed the idle timeouts of connections.
+"""
 
 UNKNOWN: Final = (99, 0)
-"""The version in a name that has none: later than any."""
+"""Version assumed for names that contain none: later than any other."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a model can do.
+    """Capabilities of a model.
 
     Attributes:
-        max_tokens: how long an answer may be where nobody says it.
-        budget: whether it thinks within a number of tokens.
-        adaptive: whether it decides by itself how long it thinks.
-        schemas: whether it can be held to a schema while it writes.
-        forced: whether it can be made to call a tool while it thinks adaptively.
+        max_tokens: default limit of output tokens.
+        budget: whether the model supports thinking with a token budget.
+        adaptive: whether the model supports adaptive thinking, whose length the model chooses.
+        schemas: whether the API can enforce an output schema.
+        forced: whether a tool call can be forced during adaptive thinking.
     """
 
     max_tokens: int
@@ -49,9 +52,9 @@ class Abilities:
 
 
 def abilities(model: str) -> Abilities:
-    """What the model of this name can do."""
+    """Return the capabilities of the model named `model`."""
     version = _version(model)
-    if version < SMALL_BEFORE:
+    if version < LIMIT_8K_SINCE:
         max_tokens = 4_096
     elif version < THINKING_SINCE:
         max_tokens = 8_192
@@ -59,16 +62,16 @@ def abilities(model: str) -> Abilities:
         max_tokens = DEFAULT_MAX_TOKENS
     return Abilities(
         max_tokens,
-        budget=THINKING_SINCE <= version < ADAPTIVE_ALONE_SINCE or version == UNKNOWN,
+        budget=THINKING_SINCE <= version < NO_BUDGET_SINCE or version == UNKNOWN,
         adaptive=version >= ADAPTIVE_SINCE,
         schemas=version >= SCHEMAS_SINCE or "opus-4-1" in model or "opus-4.1" in model,
-        forced=version >= FORCED_SINCE,
+        forced=version >= FORCED_TOOL_SINCE,
     )
 
 
 def _version(model: str) -> tuple[int, int]:
-    if found := _OLD.search(model):
-        return (int(found[1]), int(found[2] or 0)) if found[1] else (2, 0)
-    if found := _NEW.search(model):
-        return int(found[1]), int(found[2] or 0)
+    if match := _VERSION_FIRST.search(model):
+        return (int(match[1]), int(match[2] or 0)) if match[1] else (2, 0)
+    if match := _FAMILY_FIRST.search(model):
+        return int(match[1]), int(match[2] or 0)
     return UNKNOWN

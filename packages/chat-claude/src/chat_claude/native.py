@@ -1,7 +1,7 @@
-"""Tools that the API runs itself, or whose form it knows, with their settings.
+"""Server-side tools, and tools with a schema built into the API.
 
-Each has the version of its type that most models take; another one is chosen with `version`. A tool that is not here is
-passed in the API's own words, as a mapping.
+The default `version` of a tool type is the one that most models accept. Tools without a class here are declared as a
+mapping in the API's format.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chat_core.errors import UsageError
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLocation:
-    """About where the user is. `country` has two letters, `timezone` is like `Europe/Paris`."""
+    """Approximate location of the user. `country` has two letters, `timezone` is a name such as `Europe/Paris`."""
 
     city: str | None = None
     region: str | None = None
@@ -24,29 +24,37 @@ class UserLocation:
     timezone: str | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """As the API says it."""
+        """Return the location in the API's format."""
         fields = {"city": self.city, "region": self.region, "country": self.country, "timezone": self.timezone}
         return {"type": "approximate", **{name: value for name, value in fields.items() if value is not None}}
 
 
-def _declared(kind: str, name: str, **fields: object) -> dict[str, object]:
+def _declaration(kind: str, name: str, **fields: object) -> dict[str, object]:
     return {"type": kind, "name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 
-def _listed(domains: tuple[str, ...] | None) -> list[str] | None:
+def _to_list(domains: tuple[str, ...] | None) -> list[str] | None:
     return None if domains is None else list(domains)
 
 
-def _one_list(name: str, allowed: object, blocked: object) -> None:
+def _require_one_list(name: str, allowed: object, blocked: object) -> None:
     if allowed is not None and blocked is not None:
-        msg = f"{name} takes allowed_domains or blocked_domains, not both: drop one of them"
+        msg = f"{name} accepts allowed_domains or blocked_domains, not both: remove one of them"
         raise UsageError(msg)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearch:
-    """Search the web. At most `max_uses` times in one answer, in or outside of some domains."""
+    """Web search, run by the API.
+
+    Attributes:
+        max_uses: maximum number of searches per response.
+        allowed_domains: domains to search; excludes `blocked_domains`.
+        blocked_domains: domains to leave out; excludes `allowed_domains`.
+        user_location: location for local results.
+        version: date in the type of the tool.
+    """
 
     max_uses: int | None = None
     allowed_domains: tuple[str, ...] | None = None
@@ -55,21 +63,21 @@ class WebSearch:
     version: str = "20250305"
 
     def __post_init__(self) -> None:
-        _one_list("WebSearch", self.allowed_domains, self.blocked_domains)
+        _require_one_list("WebSearch", self.allowed_domains, self.blocked_domains)
 
     @property
     def beta(self) -> str | None:
-        """It needs none."""
+        """`None`: no beta feature is required."""
         return None
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
-        return _declared(
+        """Return the declaration in the API's format."""
+        return _declaration(
             f"web_search_{self.version}",
             "web_search",
             max_uses=self.max_uses,
-            allowed_domains=_listed(self.allowed_domains),
-            blocked_domains=_listed(self.blocked_domains),
+            allowed_domains=_to_list(self.allowed_domains),
+            blocked_domains=_to_list(self.blocked_domains),
             user_location=None if self.user_location is None else self.user_location.to_wire(),
         )
 
@@ -77,7 +85,16 @@ class WebSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFetch:
-    """Fetch pages and PDFs that the conversation names. `citations` lets the answer say where each claim stands."""
+    """Fetching of web pages and PDFs whose URL is in the conversation, run by the API.
+
+    Attributes:
+        max_uses: maximum number of fetches per response.
+        allowed_domains: domains to fetch from; excludes `blocked_domains`.
+        blocked_domains: domains to leave out; excludes `allowed_domains`.
+        citations: whether the model may cite the fetched documents.
+        max_content_tokens: limit of the tokens of a document.
+        version: date in the type of the tool.
+    """
 
     max_uses: int | None = None
     allowed_domains: tuple[str, ...] | None = None
@@ -87,21 +104,21 @@ class WebFetch:
     version: str = "20250910"
 
     def __post_init__(self) -> None:
-        _one_list("WebFetch", self.allowed_domains, self.blocked_domains)
+        _require_one_list("WebFetch", self.allowed_domains, self.blocked_domains)
 
     @property
     def beta(self) -> str | None:
-        """The header that the first version needs."""
+        """Beta feature required by the first version."""
         return "web-fetch-2025-09-10" if self.version == "20250910" else None
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
-        return _declared(
+        """Return the declaration in the API's format."""
+        return _declaration(
             f"web_fetch_{self.version}",
             "web_fetch",
             max_uses=self.max_uses,
-            allowed_domains=_listed(self.allowed_domains),
-            blocked_domains=_listed(self.blocked_domains),
+            allowed_domains=_to_list(self.allowed_domains),
+            blocked_domains=_to_list(self.blocked_domains),
             citations=None if self.citations is None else {"enabled": self.citations},
             max_content_tokens=self.max_content_tokens,
         )
@@ -110,43 +127,50 @@ class WebFetch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeExecution:
-    """Run code in a container of the API's. Files of the conversation are there where they were sent by id."""
+    """Code execution in a container of the API. Files that are sent by id are available in the container."""
 
     version: str = "20250825"
 
     @property
     def beta(self) -> str | None:
-        """The header that the first versions need."""
-        known = {"20250522": "code-execution-2025-05-22", "20250825": "code-execution-2025-08-25"}
-        return known.get(self.version)
+        """Beta feature required by the first two versions."""
+        betas = {"20250522": "code-execution-2025-05-22", "20250825": "code-execution-2025-08-25"}
+        return betas.get(self.version)
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
-        return _declared(f"code_execution_{self.version}", "code_execution")
+        """Return the declaration in the API's format."""
+        return _declaration(f"code_execution_{self.version}", "code_execution")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearch:
-    """Let the model look for tools that were declared with `defer_loading`."""
+    """Search among the tools that are declared with `defer_loading`, run by the API. `by` is the search method."""
 
     by: Literal["bm25", "regex"] = "bm25"
     version: str = "20251119"
 
     @property
     def beta(self) -> str | None:
-        """It needs none."""
+        """`None`: no beta feature is required."""
         return None
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
-        return _declared(f"tool_search_tool_{self.by}_{self.version}", f"tool_search_tool_{self.by}")
+        """Return the declaration in the API's format."""
+        return _declaration(f"tool_search_tool_{self.by}_{self.version}", f"tool_search_tool_{self.by}")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisor:
-    """Let the model ask a stronger one."""
+    """Consultation of a stronger model by the model, run by the API.
+
+    Attributes:
+        model: name of the consulted model.
+        max_uses: maximum number of consultations per response.
+        max_tokens: limit of the output tokens of a consultation.
+        version: date in the type of the tool.
+    """
 
     model: str
     max_uses: int | None = None
@@ -155,12 +179,12 @@ class Advisor:
 
     @property
     def beta(self) -> str | None:
-        """The header that it needs."""
+        """Beta feature required by this tool."""
         return "advisor-tool-2026-03-01"
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
-        return _declared(
+        """Return the declaration in the API's format."""
+        return _declaration(
             f"advisor_{self.version}",
             "advisor",
             model=self.model,
@@ -172,9 +196,16 @@ class Advisor:
 @final
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A tool whose form the API knows and which the caller runs: `memory`, `bash`, `computer`, the text editor.
+    """Declaration of a tool whose schema is built into the API: `memory`, `bash`, `computer` or the text editor.
 
-    A tool of the same name must be in the chat; it is declared in this form and not by its schema.
+    The application runs the tool: the chat needs a tool of the same name, which is declared in this form instead of by
+    its own schema.
+
+    Attributes:
+        type: the API's type of the tool, such as `memory_20250818`.
+        name: name of the tool in the chat.
+        fields: further fields of the declaration.
+        beta: beta feature that the tool requires.
     """
 
     type: str
@@ -183,5 +214,5 @@ class KnownTool:
     beta: str | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
+        """Return the declaration in the API's format."""
         return {"type": self.type, "name": self.name, **(self.fields or {})}

@@ -1,4 +1,4 @@
-"""What a caller may set on this wire: the options of one request, and the dialect of one platform."""
+"""Options of a request to Claude, and the dialect of a model on a platform."""
 
 from __future__ import annotations
 
@@ -20,52 +20,63 @@ VERTEX_VERSION = "vertex-2023-10-16"
 @final
 @dataclass(frozen=True, slots=True)
 class BudgetThinking:
-    """Think before the answer, within a number of tokens: at least 1,024, and fewer than `max_tokens`."""
+    """Thinking with a budget of `tokens`: at least 1,024 and fewer than `max_tokens`.
+
+    `display` selects how the API returns the thinking text.
+    """
 
     tokens: int
     display: Display | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """As the API says it."""
-        return _shown({"type": "enabled", "budget_tokens": self.tokens}, self.display)
+        """Return the value of the request's `thinking` field."""
+        return _with_display({"type": "enabled", "budget_tokens": self.tokens}, self.display)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AdaptiveThinking:
-    """Think as long as the question is worth it. `effort` says what that means."""
+    """Thinking whose length the model chooses, guided by `ClaudeOptions.effort`.
+
+    `display` selects how the API returns the thinking text.
+    """
 
     display: Display | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """As the API says it."""
-        return _shown({"type": "adaptive"}, self.display)
+        """Return the value of the request's `thinking` field."""
+        return _with_display({"type": "adaptive"}, self.display)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NoThinking:
-    """Do not think, on models that would."""
+    """No thinking, for models that think by default."""
 
     def to_wire(self) -> dict[str, object]:
-        """As the API says it."""
+        """Return the value of the request's `thinking` field."""
         return {"type": "disabled"}
 
 
 Thinking: TypeAlias = BudgetThinking | AdaptiveThinking | NoThinking
 
 
-def _shown(thinking: dict[str, object], display: Display | None) -> dict[str, object]:
+def _with_display(thinking: dict[str, object], display: Display | None) -> dict[str, object]:
     return thinking if display is None else {**thinking, "display": display}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Where the prompt is cached, and for how long: a point behind the tools, the system text, or the last message.
+    """Cache points of the prompt, each with the lifetime of its cache entry.
 
-    The point behind the messages moves with them, and what stands before it stays the same bytes. `automatic` leaves
-    it to the API to find the last block that can be cached. A point that stands still is put on a part with `cached()`.
+    To set a cache point at a fixed part, use `cached()`.
+
+    Attributes:
+        tools: cache point after the last tool.
+        system: cache point after the last system block.
+        messages: cache point after the last message. It moves with the conversation; the bytes before it do not change.
+        automatic: lets the API put a cache point on the last block that can have one.
     """
 
     tools: CacheTtl | None = None
@@ -76,24 +87,30 @@ class Cache:
 
 @runtime_checkable
 class NativeTool(Protocol):
-    """A tool that the API runs, or whose form it knows. `beta` is the header that it needs, if it needs one."""
+    """Protocol of server-side tools and of tools with a schema built into the API."""
 
     @property
     def beta(self) -> str | None:
-        """The value of `anthropic-beta` without which the API refuses it."""
+        """Value of the `anthropic-beta` header that the tool requires, or `None`."""
         ...
 
     def to_wire(self) -> dict[str, object]:
-        """Its declaration."""
+        """Return the declaration in the API's format."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """A server of tools that the API itself connects to. `allowed_tools` are those that the model may use, if not all.
+    """An MCP server that the API itself connects to.
 
-    `legacy` declares it in the form that was used before toolsets, for platforms that know no other one.
+    Attributes:
+        name: name of the server, unique in the request.
+        url: URL of the server.
+        authorization_token: OAuth token for the server. Not part of `repr()`.
+        allowed_tools: tools that the model may use. Default: all.
+        defer_loading: whether the model finds the tools with `ToolSearch` instead of reading all declarations.
+        legacy: whether to use the older declaration without `mcp_toolset`, for platforms that do not support it.
     """
 
     name: str
@@ -107,25 +124,25 @@ class McpServer:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeOptions:
-    """Options of Claude that other models do not have. `None` leaves the choice to the API.
+    """Options that are specific to Claude. `None` selects the API's default.
 
     Attributes:
-        thinking: whether and how the model thinks; `ChatOptions.reasoning` says the same more simply.
-        effort: how much work an answer is worth.
-        task_budget: the tokens that a whole task may use; the model is told what remains.
-        top_k: choose among so many words only.
-        user_id: tells one user of the application from another.
-        service_tier: the API's name for how soon it answers and at what price.
-        container: the id of a container to work on in, or its description.
-        context_management: what the API may take out of a long conversation, in its own words.
-        inference_geo, speed: where the model runs, and how fast.
-        mcp_servers: servers of tools that the API connects to.
-        tools: further tools: those that the API runs, as typed declarations or in its own words.
-        tool_fields: further fields of the chat's own tools, by name (`defer_loading`, `allowed_callers`, …).
-        cache: where the prompt is cached.
-        betas: values of the `anthropic-beta` header, beside those of the provider and of the tools.
-        extra_body: further fields of the request, as they are. It cannot replace a field that the library writes.
-        provider: the name of the provider that these options are for, where it is not the default one.
+        thinking: thinking mode; takes precedence over `ChatOptions.reasoning`.
+        effort: amount of work for a response.
+        task_budget: token limit of a task with several requests; the API informs the model about the remaining tokens.
+        top_k: number of most likely tokens to sample from.
+        user_id: opaque id of the application's user.
+        service_tier: the API's name of the service tier, which decides latency and price.
+        container: id of an existing container, or a description of one, for code execution.
+        context_management: edits that the API may apply to a long conversation, in the API's format.
+        inference_geo, speed: region in which the model runs, and its speed mode.
+        mcp_servers: MCP servers that the API connects to.
+        tools: server-side tools, as objects such as `WebSearch()` or as mappings in the API's format.
+        tool_fields: further fields of the chat's tools by tool name, such as `defer_loading` or `allowed_callers`.
+        cache: cache points.
+        betas: values of the `anthropic-beta` header, in addition to those of the builder and of the tools.
+        extra_body: further fields of the request. It cannot replace fields that the library sets.
+        provider: name of the provider that these options apply to, if it is not the default one.
     """
 
     thinking: Thinking | None = None
@@ -150,22 +167,22 @@ class ClaudeOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one model on one platform speaks this wire. `Dialect.of()` knows the models by their names.
+    """Request format for a model on a platform. `Dialect.of()` derives it from the model's name.
 
     Attributes:
-        model: the model's name.
-        provider: the provider's name; it owns the opaque data of that name in a history.
-        max_tokens: how long an answer may be where nobody says it; the API wants a number.
-        budget, adaptive: how the model can think.
-        schemas: whether structured answers are asked for as such, or else as the arguments of a tool.
-        forced: whether a tool can be forced while the model thinks adaptively.
-        strict_tools: whether the API holds the model to the parameters of tools.
-        system_in_place: whether a system message in the middle of a conversation is sent where it stands, as the newest
-            models take it, or else with those at the beginning.
-        anthropic_version: the version that stands in the body on platforms that want it there.
-        model_in_body, stream_in_body: whether the body names the model, and says that a stream is wanted.
-        betas_in_body: whether the beta features are named in the body and not in a header.
-        urls: whether images and documents may be named by URL.
+        model: name of the model.
+        provider: provider name in errors and metadata; only opaque data with this name is sent.
+        max_tokens: limit of output tokens for requests without `ChatOptions.max_tokens`; the API requires one.
+        budget, adaptive: whether the model supports thinking with a token budget, and adaptive thinking.
+        schemas: whether structured output is requested by schema; if not, as the arguments of a tool.
+        forced: whether a tool call can be forced during adaptive thinking.
+        strict_tools: whether the API enforces the parameter schemas of tools.
+        system_in_place: whether system messages are sent at their position in the conversation; if not, all of them are
+            sent in the `system` field.
+        anthropic_version: API version for the body, on platforms that require it there.
+        model_in_body, stream_in_body: whether the body has the fields `model` and `stream`.
+        betas_in_body: whether beta features are sent in the body instead of a header.
+        urls: whether images and documents may be sent by URL.
         betas: beta features of every request.
         tools: native tools of every request.
         mcp_servers: MCP servers of every request.
@@ -189,17 +206,23 @@ class Dialect:
     tools: tuple[NativeTool, ...] = field(default=(), hash=False)
     mcp_servers: tuple[McpServer, ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Stands for all that the encoding of a turn depends on besides the turn."""
+    """Cache key of encoded turns: contains every setting that their encoding depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)
+    """Cache key of encoded tools: contains every setting that their encoding depends on."""
 
     def __post_init__(self) -> None:
-        # A string keeps its hash; a tuple would be hashed anew for each turn of a long history.
+        # Strings cache their hash. A tuple would be hashed again for each turn of a long history.
         object.__setattr__(self, "turn_key", f"claude\x1f{self.provider}")
         object.__setattr__(self, "tools_key", f"claude\x1f{self.strict_tools}")
 
     @classmethod
     def of(cls, model: str, *, provider: str = DEFAULT_PROVIDER) -> Self:
-        """The dialect of a model of the API itself."""
+        """Return the dialect of a model on the Anthropic API.
+
+        Args:
+            model: the API's name of the model.
+            provider: provider name in errors, metadata and opaque data.
+        """
         known = abilities(model)
         return cls(
             model=model,

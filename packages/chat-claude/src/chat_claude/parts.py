@@ -1,13 +1,14 @@
-"""From the parts of a turn to the blocks of the wire.
+"""Encoder of parts as content blocks.
 
-What only Claude understands travels in `Opaque` data that carries the provider's name:
+Data that only Claude understands is in `Opaque` data with the provider's name:
 
-- on a `Text`, the further fields of its block (`citations`, `cache_control`);
-- on a `File`, `file_id` names an uploaded file, `type` its block where that is not told by the mime type, and the rest
-  are further fields of the block (`citations`, `context`, `title`, `cache_control`);
-- on a `Reasoning`, the further fields of its block; that there is any says that the signature is Claude's;
-- on a `FunctionCall`, the further fields of the call (`caller`);
-- a `ProviderPart` is a whole block, whose type is its kind; one of kind `refusal` is for the caller alone.
+- `Text`: further fields of the block (`citations`, `cache_control`).
+- `File`: `file_id` is the id of an uploaded file, `type` the type of its block if the mime type does not determine it.
+  All other keys are further fields of the block (`citations`, `context`, `title`, `cache_control`).
+- `Reasoning`: further fields of the block. The presence of opaque data marks the signature as Claude's.
+- `FunctionCall`: further fields of the call (`caller`).
+
+A `ProviderPart` is a whole block, whose type is the part's kind. The kinds in `NOT_SENT` are only for the application.
 """
 
 from __future__ import annotations
@@ -34,69 +35,72 @@ from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, is_list, is_mapping, is_object
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""What the API looks at. `image/jpg` and `image/*` are said of the same."""
+"""Mime types of the images that the API accepts. `image/jpg` is sent as JPEG; `image/*` is allowed for URLs."""
 
 PDF: Final = "application/pdf"
-WORDS: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
-"""Mime types that are text, beside those that begin with `text/`."""
+TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+"""Mime types of text in addition to `text/*`."""
 
-RESULTS: Final = frozenset({"tool_reference", "search_result"})
-"""Blocks that a tool may return as they are, in a list: tools that it has found, and what may be cited."""
+RESULT_ONLY_BLOCKS: Final = frozenset({"tool_reference", "search_result"})
+"""Types of blocks that a tool may return in a list: found tools and citable search results."""
 
-BESIDE_RESULTS: Final = RESULTS | {"text", "image", "document"}
-"""Blocks that may stand in such a list beside them."""
+RESULT_BLOCKS: Final = RESULT_ONLY_BLOCKS | {"text", "image", "document"}
+"""Types of all blocks that may be in such a list."""
 
 REFUSAL: Final = "refusal"
-"""The kind of a part that tells the caller why the model refused. It is no block, and is not sent."""
+"""Kind of a part with the model's explanation of a refusal. It is not sent."""
 
 UNKNOWN: Final = "unknown"
-"""The kind of a block that came without a type. It is kept, and cannot be sent."""
+"""Kind of a received block without a type. It is stored but not sent."""
 
 FALLBACK: Final = "fallback"
-"""The kind of the part behind which another model goes on, where the first one refused to."""
+"""Kind of the part after which another model continues, because the first one refused."""
 
 DECLINED: Final = "tool_use"
-"""The kind of the part that tells the caller what a model that refused to go on had begun to call. It is not sent."""
+"""Kind of a part with a tool call of a model that refused afterwards. It is not sent."""
 
-KEPT_HERE: Final = frozenset({REFUSAL, UNKNOWN, DECLINED})
-"""Kinds of parts that are not sent."""
+NOT_SENT: Final = frozenset({REFUSAL, UNKNOWN, DECLINED})
+"""Kinds of `ProviderPart` that are not sent."""
 
-UNMARKED: Final = frozenset({"thinking", "redacted_thinking", FALLBACK, "mcp_tool_listing"})
-"""Blocks that cannot be a cache point."""
+NOT_CACHEABLE: Final = frozenset({"thinking", "redacted_thinking", FALLBACK, "mcp_tool_listing"})
+"""Types of blocks that cannot have a cache point."""
 
-THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks that cannot end a message."""
+THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
+"""Types of blocks that cannot end a message."""
 
 ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
-LONGEST_NAME: Final = 128
+INVALID_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+MAX_NAME: Final = 128
 
 
-# --- What a user or the instructions say ----------------------------------------------------------------
+# --- User and system turns ------------------------------------------------------------------------------
 
 
-def said_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
-    """The blocks of a turn that no model said.
+def input_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
+    """Return the blocks of a user or system turn.
+
+    Args:
+        turn: the turn.
+        provider: provider name of the dialect.
+        place: `"user"` or `"system"`, where files are not allowed.
 
     Raises:
-        UnsupportedPartError: the wire has no place for a part, or the turn holds nothing at all.
+        UnsupportedPartError: the API has no block for a part, or all texts of a user turn are empty.
     """
     blocks: list[Json] = []
-    empty = False
+    has_text = False
     for part in turn.parts:
-        block = _said(part, provider, place)
+        block = _input_block(part, provider, place)
         if block is not None:
             blocks.append(block)
-        empty = empty or isinstance(part, Text)
-    if not blocks and empty and place == "user":
-        msg = (
-            f"{provider} takes no message without words: a Text of the user's is empty; leave it out, or say something"
-        )
+        has_text = has_text or isinstance(part, Text)
+    if not blocks and has_text and place == "user":
+        msg = f"{provider} does not accept an empty user message: remove the empty Text, or add text to it"
         raise UnsupportedPartError(msg)
     return blocks
 
 
-def _said(part: Part, provider: str, place: str) -> Json | None:
+def _input_block(part: Part, provider: str, place: str) -> Json | None:
     match part:
         case Text():
             return text_block(part, provider)
@@ -107,22 +111,27 @@ def _said(part: Part, provider: str, place: str) -> Json | None:
         case Structured():
             return {"type": "text", "text": dumps(part.value)}
         case _:
-            return _refuse(part, provider, f"{place} messages have no place for it")
+            return _reject(part, provider, f"{place} messages cannot contain it")
 
 
 def text_block(part: Text, provider: str) -> Json | None:
-    """A text; `None` for one without anything to see in it, which the API refuses."""
+    """Return the block of a text; `None` for whitespace, which the API rejects.
+
+    Args:
+        part: the text.
+        provider: provider name; opaque data of other providers is left out.
+    """
     if not part.text.strip():
         return None
-    return _returned({"type": "text", "text": part.text, **owned(part.opaque, provider)})
+    return _drop_citation_files({"type": "text", "text": part.text, **owned(part.opaque, provider)})
 
 
-def _returned(block: Json) -> Json:
-    """A block as the API takes it back: without the files of its citations, which it tells and refuses to be told."""
-    if is_list(notes := block.get("citations")):
+def _drop_citation_files(block: Json) -> Json:
+    """Remove `file_id` from the citations of `block`, in place: the API returns it and rejects it as input."""
+    if is_list(citations := block.get("citations")):
         block["citations"] = [
-            {key: value for key, value in note.items() if key != "file_id"} if is_mapping(note) else note
-            for note in notes
+            {key: value for key, value in citation.items() if key != "file_id"} if is_mapping(citation) else citation
+            for citation in citations
         ]
     return block
 
@@ -131,40 +140,44 @@ def _returned(block: Json) -> Json:
 
 
 def file_block(file: File, provider: str) -> Json:
-    """A file as the block that its mime type wants.
+    """Return the image, document or container block of a file, depending on its mime type.
+
+    Args:
+        file: a file with bytes, a URL or the id of an upload.
+        provider: provider name; opaque data of other providers is ignored.
 
     Raises:
-        UnsupportedPartError: the wire cannot carry it.
+        UnsupportedPartError: the API does not accept the file.
     """
     data = owned(file.opaque, provider)
     further = {key: value for key, value in data.items() if key not in {"file_id", "type"}}
     if "file_id" in data:
-        return _uploaded(file, data["file_id"], str(data.get("type") or _kind_of(file.mime))) | further
+        return _uploaded_block(file, data["file_id"], str(data.get("type") or _upload_block_type(file.mime))) | further
     if file.data is None and file.url is None:
-        _refuse(file, provider, "it is known to another provider alone; attach its bytes")
-    mime = _plain(file.mime)
+        _reject(file, provider, "only another provider has its content; attach its bytes")
+    mime = _essence(file.mime)
     if mime.startswith("image/"):
-        return {"type": "image", "source": _image(file, mime, provider)} | further
-    document: Json = {"type": "document", "source": _document(file, mime, provider)}
+        return {"type": "image", "source": _image_source(file, mime, provider)} | further
+    document: Json = {"type": "document", "source": _document_source(file, mime, provider)}
     if file.name:
         document["title"] = file.name
     return document | further
 
 
-def _plain(mime: str) -> str:
-    """A mime type without its parameters and its capitals, which say nothing here (RFC 2045, section 5.1)."""
+def _essence(mime: str) -> str:
+    """Return a mime type in lower case and without parameters. Its case has no meaning (RFC 2045, section 5.1)."""
     return mime.partition(";")[0].strip().lower()
 
 
-def _kind_of(mime: str) -> str:
-    """The block that an uploaded file of this mime type stands in; data of any other kind goes to the container."""
-    mime = _plain(mime)
+def _upload_block_type(mime: str) -> str:
+    """Return the type of the block for an uploaded file: image, document, or else a container upload."""
+    mime = _essence(mime)
     if mime.startswith("image/"):
         return "image"
     return "document" if mime in {PDF, "text/plain"} else "container_upload"
 
 
-def _uploaded(file: File, file_id: object, kind: str) -> Json:
+def _uploaded_block(file: File, file_id: object, kind: str) -> Json:
     if kind == "container_upload":
         return {"type": kind, "file_id": file_id}
     block: Json = {"type": kind, "source": {"type": "file", "file_id": file_id}}
@@ -173,30 +186,30 @@ def _uploaded(file: File, file_id: object, kind: str) -> Json:
     return block
 
 
-def _image(file: File, mime: str, provider: str) -> Json:
+def _image_source(file: File, mime: str, provider: str) -> Json:
     mime = "image/jpeg" if mime == "image/jpg" else mime
     if mime not in IMAGES and (file.data is not None or mime != "image/*"):
-        _refuse(file, provider, "it looks at JPEG, PNG, GIF and WebP; convert it to one of these")
+        _reject(file, provider, "it accepts JPEG, PNG, GIF and WebP images; convert the file to one of these")
     return _source(file, mime)
 
 
-def _document(file: File, mime: str, provider: str) -> Json:
+def _document_source(file: File, mime: str, provider: str) -> Json:
     if mime == PDF:
         return _source(file, PDF)
-    if not (mime.startswith("text/") or mime in WORDS):
-        _refuse(
+    if not (mime.startswith("text/") or mime in TEXT_TYPES):
+        _reject(
             file,
             provider,
-            "it reads images, PDF and text; convert it, or upload it and send its id to the code execution tool",
+            "it accepts images, PDF and text; convert the file, or upload it and send its id for code execution",
         )
     if file.data is None:
-        _refuse(file, provider, "of a URL it reads images and PDF alone; fetch the text and attach its bytes")
+        _reject(file, provider, "by URL it accepts only images and PDF; download the text and attach its bytes")
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        _refuse(file, provider, "its bytes are no UTF-8; decode it and encode it as UTF-8")
+        _reject(file, provider, "its bytes are not valid UTF-8; convert the text to UTF-8")
     if not text.strip():
-        _refuse(file, provider, "it is empty; leave it out")
+        _reject(file, provider, "it is empty; leave it out")
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
@@ -204,106 +217,115 @@ def _source(file: File, mime: str) -> Json:
     if file.data is None:
         return {"type": "url", "url": file.url}
     if not file.data:
-        msg = f"File(mime={file.mime!r}) holds no bytes: attach some, or leave it out"
+        msg = f"File(mime={file.mime!r}) has no bytes: attach its content, or leave it out"
         raise UnsupportedPartError(msg)
     return {"type": "base64", "media_type": mime, "data": base64.b64encode(file.data).decode()}
 
 
-# --- What the model said ------------------------------------------------------------------------------------
+# --- Model turns --------------------------------------------------------------------------------------------
 
 
 def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
-    """The blocks of a model's turn, and those of the results of its tools, which the next message holds.
+    """Return the blocks of a model turn, and the blocks of its tool results for the user message after it.
+
+    Args:
+        turn: a turn whose tool calls are resolved.
+        provider: provider name; opaque data of other providers is left out.
 
     Raises:
-        UnsupportedPartError: the wire has no place for a part.
+        UnsupportedPartError: the API has no block for a part.
     """
     own = turn.metadata is None or turn.metadata.provider in {None, provider}
     ids = wire_ids(turn)
     blocks: list[Json] = []
     results: list[Json] = []
-    declined = _declined(turn, provider)
-    calls = iter(ids)
+    declined_count = _count_declined_parts(turn, provider)
+    remaining_ids = iter(ids)
     for number, part in enumerate(turn.parts):
         if isinstance(part, Tool):
-            call_id = next(calls)
-            if number < declined:
+            call_id = next(remaining_ids)
+            if number < declined_count:
                 continue
-            blocks.append(_call(part, call_id, provider))
-            results.append(_result(part, call_id, provider))
-        elif (block := _spoken(part, provider, own=own)) is not None:
+            blocks.append(_call_block(part, call_id, provider))
+            results.append(_result_block(part, call_id, provider))
+        elif (block := _model_block(part, provider, own=own)) is not None:
             blocks.append(block)
-    # A message cannot end in a thought: what was cut off behind one has led to nothing.
-    while blocks and blocks[-1].get("type") in THOUGHTS:
+    # The API rejects a message that ends with thinking, such as the one of a truncated response.
+    while blocks and blocks[-1].get("type") in THINKING_BLOCKS:
         blocks.pop()
     return blocks, results
 
 
-def _declined(turn: Turn, provider: str) -> int:
-    """How many parts are of models that refused to go on: the API takes the calls in them no more."""
-    falls = [
+def _count_declined_parts(turn: Turn, provider: str) -> int:
+    """Return the number of parts from models that refused. The API rejects tool calls in these parts."""
+    fallbacks = [
         number
         for number, part in enumerate(turn.parts)
         if isinstance(part, ProviderPart) and part.kind == FALLBACK and part.provider == provider
     ]
-    return falls[-1] if falls else 0
+    return fallbacks[-1] if fallbacks else 0
 
 
-def _spoken(part: Part, provider: str, *, own: bool) -> Json | None:
+def _model_block(part: Part, provider: str, *, own: bool) -> Json | None:
     match part:
         case Text():
             return text_block(part, provider)
         case Reasoning():
-            return _thinking(part, provider, own=own)
+            return _thinking_block(part, provider, own=own)
         case ProviderPart():
-            sent = part.provider == provider and part.kind not in KEPT_HERE
-            return _returned(dict(part.data)) if sent else None
+            sent = part.provider == provider and part.kind not in NOT_SENT
+            return _drop_citation_files(dict(part.data)) if sent else None
         case Structured():
             return {"type": "text", "text": dumps(part.value)}
         case _:
-            return _refuse(part, provider, "a model's own message cannot hold it; give it to the user's")
+            return _reject(part, provider, "model messages cannot contain it; put it into a user message")
 
 
-def _thinking(part: Reasoning, provider: str, *, own: bool) -> Json | None:
-    """A thought, if it has the signature without which the API takes none."""
-    mine = own if part.opaque is None else part.opaque.provider == provider
-    if not mine or not part.signature:
+def _thinking_block(part: Reasoning, provider: str, *, own: bool) -> Json | None:
+    """Return a thinking block; `None` without a signature of this provider, which the API requires."""
+    is_own = own if part.opaque is None else part.opaque.provider == provider
+    if not is_own or not part.signature:
         return None
     further = owned(part.opaque, provider)
     return {"type": "thinking", "thinking": part.text, "signature": part.signature, **further}
 
 
 def declined_call(tool: Tool, provider: str) -> ProviderPart:
-    """What a model that refused to go on had begun to call, for the caller to see: it is not run."""
-    block: Json = {"type": "tool_use", "id": tool.call_id, "name": tool.name, "input": _arguments(tool)}
+    """Return a part that shows a call of a model that refused afterwards. The call is neither run nor sent.
+
+    Args:
+        tool: the call.
+        provider: provider name of the part.
+    """
+    block: Json = {"type": "tool_use", "id": tool.call_id, "name": tool.name, "input": _call_input(tool)}
     return ProviderPart(provider, DECLINED, block)
 
 
-def _arguments(tool: Tool) -> Json:
-    """The arguments of a call. What is no JSON goes back in the form that the API documents for it."""
+def _call_input(tool: Tool) -> Json:
+    """Return the arguments of a call. Invalid JSON is wrapped as the API documents."""
     call = tool.call
     return {"INVALID_JSON": call.text} if call.problem is not None else dict(call.arguments)
 
 
-def _call(tool: Tool, call_id: str, provider: str) -> Json:
-    name = NAME.sub("_", tool.name)[:LONGEST_NAME] or "_"
+def _call_block(tool: Tool, call_id: str, provider: str) -> Json:
+    name = INVALID_IN_NAME.sub("_", tool.name)[:MAX_NAME] or "_"
     return {
         "type": "tool_use",
         "id": call_id,
         "name": name,
-        "input": _arguments(tool),
+        "input": _call_input(tool),
         **owned(tool.call.opaque, provider),
     }
 
 
-def _result(tool: Tool, call_id: str, provider: str) -> Json:
-    if (blocks := _blocks_in(tool)) is not None:
+def _result_block(tool: Tool, call_id: str, provider: str) -> Json:
+    if (blocks := _returned_blocks(tool)) is not None:
         return {"type": "tool_result", "tool_use_id": call_id, "content": blocks}
     text = tool.result_text()
     files = [file_block(file, provider) for file in tool.result_files]
     result: Json = {"type": "tool_result", "tool_use_id": call_id}
     if files:
-        result["content"] = [*([{"type": "text", "text": text}] if _says(tool, text) else []), *files]
+        result["content"] = [*([{"type": "text", "text": text}] if _has_text_result(tool, text) else []), *files]
     elif text.strip():
         result["content"] = text
     if tool.failed:
@@ -312,25 +334,26 @@ def _result(tool: Tool, call_id: str, provider: str) -> Json:
     return result
 
 
-def _blocks_in(tool: Tool) -> list[Json] | None:
-    """The blocks that a result is made of, where it is a list of nothing else, and one of them is the API's alone."""
+def _returned_blocks(tool: Tool) -> list[Json] | None:
+    """Return the blocks of a result that is a list of blocks with at least one of `RESULT_ONLY_BLOCKS`, else `None`."""
     status = tool.status
     if not isinstance(status, Completed) or status.files or tool.edited is not None or not is_list(status.result):
         return None
-    blocks = [item for item in status.result if is_object(item) and item.get("type") in BESIDE_RESULTS]
-    found = any(block["type"] in RESULTS for block in blocks)
-    return blocks if found and len(blocks) == len(status.result) else None
+    blocks = [item for item in status.result if is_object(item) and item.get("type") in RESULT_BLOCKS]
+    intended = any(block["type"] in RESULT_ONLY_BLOCKS for block in blocks)
+    return blocks if intended and len(blocks) == len(status.result) else None
 
 
-def _says(tool: Tool, text: str) -> bool:
-    """Whether a result that has files says anything beside them: a tool that returns files alone has null for it."""
+def _has_text_result(tool: Tool, text: str) -> bool:
+    """Return whether a result with files also has text. The text of a tool that returns only files is `null`."""
     return bool(text.strip()) and text != "null" and not tool.failed
 
 
 def wire_ids(turn: Turn) -> list[str]:
-    """The ids of a turn's calls on the wire: ours, which is the provider's own but where it gave none or gave it twice.
+    """Return the id of each tool call in the turn.
 
-    One that the API would refuse is replaced by one that is made from it, always the same.
+    An id is `Tool.id`, which is the provider's id unless that is missing or not unique. An id that the API would reject
+    is replaced by its hash.
     """
     return [
         tool.id if ID.fullmatch(tool.id) else f"toolu_{sha256(tool.id.encode(errors='surrogatepass')).hexdigest()[:32]}"
@@ -341,19 +364,27 @@ def wire_ids(turn: Turn) -> list[str]:
 # --- Cache points -----------------------------------------------------------------------------------------
 
 
-def mark(blocks: list[Json], ttl: str) -> bool:
-    """Put a cache point on the last block that can be one; whether there was any."""
+def add_cache_point(blocks: list[Json], ttl: str) -> bool:
+    """Add a cache point to the last block that can have one, in place.
+
+    Args:
+        blocks: blocks of a message.
+        ttl: lifetime of the cache entry, `"5m"` or `"1h"`.
+
+    Returns:
+        Whether there was such a block. A cache point that it already has is not changed.
+    """
     for block in reversed(blocks):
-        if block.get("type") not in UNMARKED:
+        if block.get("type") not in NOT_CACHEABLE:
             block.setdefault("cache_control", cache_point(ttl))
             return True
     return False
 
 
 def cache_point(ttl: str) -> Json:
-    """A cache point as the API says it; five minutes are its default."""
+    """Return a cache point in the API's format. Five minutes is the API's default and not sent."""
     return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
 
 
-def _refuse(part: Part, provider: str, why: str) -> NoReturn:
-    raise unsupported_part(part, f"the Messages wire of {provider}", why, show_url=True)
+def _reject(part: Part, provider: str, reason: str) -> NoReturn:
+    raise unsupported_part(part, f"the Messages API of {provider}", reason, show_url=True)

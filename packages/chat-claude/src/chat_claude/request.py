@@ -1,4 +1,4 @@
-"""From the options of a call to the fields of a request: all but what was said and the tools."""
+"""Conversion of options to the fields of a request, except messages, system and tools."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from chat_claude.options import (
 from chat_claude.parts import cache_point
 from chat_claude.schema import input_schema, strict_schema
 
-LEAST_BUDGET: Final = 1_024
+MIN_BUDGET: Final = 1_024
 BUDGETS: Final[Mapping[str, int]] = {
-    "minimal": LEAST_BUDGET,
+    "minimal": MIN_BUDGET,
     "low": 2_048,
     "medium": 8_192,
     "high": 16_384,
     "xhigh": 32_768,
 }
-"""What an effort is in tokens, for models that think within a budget."""
+"""Thinking budgets in tokens by effort, for models without adaptive thinking."""
 
 MCP_BETA: Final = "mcp-client-2025-11-20"
 LEGACY_MCP_BETA: Final = "mcp-client-2025-04-04"
 CONTEXT_BETA: Final = "context-management-2025-06-27"
 COMPACT_BETA: Final = "compact-2026-01-12"
-INTERLEAVED: Final = "interleaved-thinking-"
-"""How the beta begins with which the budget is that of all thoughts of a turn, and may exceed `max_tokens`."""
+INTERLEAVED_PREFIX: Final = "interleaved-thinking-"
+"""Prefix of the beta feature with which a budget covers all thinking of a turn and may exceed `max_tokens`."""
 
 TASK_BETA: Final = "task-budgets-2026-03-13"
 
-TAKEN: Final = frozenset({"model", "messages", "system", "tools", "stream", "max_tokens"})
-"""Fields that the library writes in any case."""
+RESERVED: Final = frozenset({"model", "messages", "system", "tools", "stream", "max_tokens"})
+"""Fields that the library may set, so that `extra_body` cannot."""
 
 OUTPUT_DESCRIPTION: Final = "Gives the final answer. Call it once, when the answer is known, and say nothing beside."
 
@@ -53,34 +53,42 @@ OUTPUT_DESCRIPTION: Final = "Gives the final answer. Call it once, when the answ
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the options of one call come to.
+    """Resolved options of one request.
 
     Attributes:
-        fields: of the request.
-        extras: the options of Claude alone.
-        betas: the beta features that are asked for.
-        output_tool, output_declaration: the tool for the structured answer, where one is asked for in that way.
+        fields: fields of the request's body.
+        extras: the `ClaudeOptions`, if any.
+        betas: beta features to request, without duplicates.
+        output_tool, output_declaration: name and declaration of the tool for structured output, if it is requested by
+            tool.
     """
 
-    fields: Json = field(repr=False)  # they may hold the token of an MCP server
+    fields: Json = field(repr=False)  # may contain the token of an MCP server
     extras: ClaudeOptions | None = None
     betas: tuple[str, ...] = ()
     output_tool: str | None = None
     output_declaration: Json | None = field(default=None)
 
 
-def settings(
+def resolve_settings(
     messages: Messages,
     tools: ToolDeclarations,
     options: ChatOptions,
     structured_output: OutputSchema | None,
     dialect: Dialect,
 ) -> Settings:
-    """Read the options.
+    """Return the settings of a request.
+
+    Args:
+        messages: the conversation; its last response may name a container to reuse.
+        tools: declared tools of the chat.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: model and platform.
 
     Raises:
-        UnsupportedOptionError: Claude, or this model, does not know one.
-        UsageError: they contradict each other.
+        UnsupportedOptionError: Claude, or this model, does not support an option.
+        UsageError: options contradict each other.
     """
     options.refuse(dialect.provider, "seed")
     extras = options.extra(ClaudeOptions, dialect.provider)  # noqa: S610 - not Django
@@ -92,16 +100,16 @@ def settings(
     output = _Output.of(structured_output, tools, dialect)
     if config := _output_config(effort, extras, output):
         fields["output_config"] = config
-    fields |= _choice(options, output, thinking, dialect, tools=bool(tools) or _has_native(extras, dialect))
+    fields |= _tool_choice(options, output, thinking, dialect, tools=bool(tools) or _has_native(extras, dialect))
     servers = [*dialect.mcp_servers, *(extras.mcp_servers if extras is not None else ())]
     if servers:
         fields["mcp_servers"] = [_mcp_server(server) for server in servers]
     if extras is not None:
-        fields |= _extras(extras)
-    if "container" not in fields and (container := _container(messages, dialect)) is not None:
+        fields |= _extra_fields(extras)
+    if "container" not in fields and (container := _open_container(messages, dialect)) is not None:
         fields["container"] = container
     if extras is not None:
-        fields |= _further(extras, fields)
+        fields |= _extra_body(extras, fields)
     betas = _betas(extras, dialect, servers)
     if output is None or output.declaration is None:
         return Settings(fields, extras, betas)
@@ -114,32 +122,34 @@ def settings(
 def _thinking(
     options: ChatOptions, extras: ClaudeOptions | None, dialect: Dialect
 ) -> tuple[Thinking | None, str | None]:
-    """How the model thinks, and the effort that goes with it."""
-    own = extras.thinking if extras is not None else None
+    """Return the thinking mode and the effort. `ClaudeOptions` take precedence over `ChatOptions.reasoning`."""
+    thinking = extras.thinking if extras is not None else None
     effort: str | None = extras.effort if extras is not None else None
-    if own is None and options.reasoning is not None:
-        own, asked = _reasoning(options.reasoning, dialect)
-        effort = effort or asked
-    if isinstance(own, BudgetThinking):
+    if thinking is None and options.reasoning is not None:
+        thinking, default_effort = _thinking_from_reasoning(options.reasoning, dialect)
+        effort = effort or default_effort
+    if isinstance(thinking, BudgetThinking):
         betas = (*dialect.betas, *(extras.betas if extras is not None else ()))
-        _check_budget(own, options, dialect, interleaved=any(beta.startswith(INTERLEAVED) for beta in betas))
-    elif isinstance(own, AdaptiveThinking) and not dialect.adaptive:
-        msg = f"{dialect.model} does not think adaptively: give it a budget, BudgetThinking(tokens=4096)"
+        _check_budget(
+            thinking, options, dialect, interleaved=any(beta.startswith(INTERLEAVED_PREFIX) for beta in betas)
+        )
+    elif isinstance(thinking, AdaptiveThinking) and not dialect.adaptive:
+        msg = f"{dialect.model} does not support adaptive thinking: use a budget, such as BudgetThinking(tokens=4096)"
         raise UnsupportedOptionError(msg)
-    return own, effort
+    return thinking, effort
 
 
-def _reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Thinking | None, str | None]:
+def _thinking_from_reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Thinking | None, str | None]:
     if not (dialect.budget or dialect.adaptive):
         if reasoning == "none":
             return None, None
-        msg = f"{dialect.model} does not think: leave reasoning={reasoning!r} out, or choose a newer model"
+        msg = f"{dialect.model} does not support thinking: remove reasoning={reasoning!r}, or choose a newer model"
         raise UnsupportedOptionError(msg)
     if isinstance(reasoning, int):
         if not dialect.budget:
             msg = (
-                f"{dialect.model} takes an effort, not a budget in tokens: reasoning={reasoning!r} cannot be sent; "
-                "choose 'low', 'medium' or 'high'"
+                f"{dialect.model} does not support a thinking budget in tokens, reasoning={reasoning!r}: "
+                "use an effort, 'low', 'medium' or 'high'"
             )
             raise UnsupportedOptionError(msg)
         return BudgetThinking(reasoning), None
@@ -152,21 +162,24 @@ def _reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Thinking | None,
 
 def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Dialect, *, interleaved: bool) -> None:
     if not dialect.budget:
-        msg = f"{dialect.model} does not think within a budget: use AdaptiveThinking(), or reasoning='high'"
+        msg = f"{dialect.model} does not support a thinking budget: use AdaptiveThinking(), or reasoning='high'"
         raise UnsupportedOptionError(msg)
-    if thinking.tokens < LEAST_BUDGET:
-        msg = f"a budget for thinking is at least {LEAST_BUDGET} tokens, not {thinking.tokens!r}"
+    if thinking.tokens < MIN_BUDGET:
+        msg = f"a thinking budget must be at least {MIN_BUDGET} tokens, not {thinking.tokens!r}"
         raise UsageError(msg)
     if options.max_tokens is not None and thinking.tokens >= options.max_tokens and not interleaved:
         msg = (
-            f"the budget for thinking ({thinking.tokens}) must be below max_tokens ({options.max_tokens}), which holds "
-            "the answer too: raise max_tokens, or lower the budget"
+            f"the thinking budget ({thinking.tokens}) must be below max_tokens ({options.max_tokens}), which limits "
+            "thinking and response together: raise max_tokens, or lower the budget"
         )
         raise UsageError(msg)
 
 
 def _max_tokens(options: ChatOptions, thinking: Thinking | None, dialect: Dialect) -> int:
-    """The API wants a limit. Without one of the caller's it is the model's default, and the budget comes on top."""
+    """Return the limit of output tokens, which the API requires.
+
+    Default: the limit of the dialect plus the thinking budget.
+    """
     if options.max_tokens is not None:
         return options.max_tokens
     return dialect.max_tokens + (thinking.tokens if isinstance(thinking, BudgetThinking) else 0)
@@ -176,12 +189,10 @@ def _sampling(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thin
     fields: Json = {}
     if (temperature := options.temperature) is not None:
         if not 0 <= temperature <= 1:
-            msg = f"Claude takes a temperature from 0 to 1, not {temperature!r}"
+            msg = f"temperature must be between 0 and 1 for Claude, not {temperature!r}"
             raise UnsupportedOptionError(msg)
         if isinstance(thinking, BudgetThinking) and temperature != 1:
-            msg = (
-                f"Claude thinks at temperature 1 alone, not {temperature!r}: leave the temperature or the thinking out"
-            )
+            msg = f"Claude thinks only at temperature 1, not {temperature!r}: remove the temperature or the thinking"
             raise UsageError(msg)
         fields["temperature"] = temperature
     if options.top_p is not None:
@@ -193,33 +204,33 @@ def _sampling(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thin
     return fields
 
 
-# --- Structured answers -----------------------------------------------------------------------------------------
+# --- Structured output ------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """How a structured answer is asked for: by a schema, or by a tool whose parameters it is."""
+    """Request for structured output: either a schema, or a tool whose arguments are the output."""
 
     schema: Json | None = None
     tool: str | None = None
     declaration: Json | None = None
 
     @classmethod
-    def of(cls, wanted: OutputSchema | None, tools: ToolDeclarations, dialect: Dialect) -> _Output | None:
-        if wanted is None:
+    def of(cls, requested: OutputSchema | None, tools: ToolDeclarations, dialect: Dialect) -> _Output | None:
+        if requested is None:
             return None
-        strict = strict_schema(wanted.schema)
+        strict = strict_schema(requested.schema)
         if strict is not None and dialect.schemas:
             return cls(schema=strict)
-        name = wanted.name
+        name = requested.name
         while name in {tool.name for tool in tools}:
             name += "_"
         declaration: Json = {"name": name, "description": OUTPUT_DESCRIPTION}
         if strict is not None and dialect.strict_tools:
             declaration |= {"input_schema": strict, "strict": True}
         else:
-            declaration["input_schema"] = input_schema(wanted.schema, name)
+            declaration["input_schema"] = input_schema(requested.schema, name)
         return cls(tool=name, declaration=declaration)
 
 
@@ -238,21 +249,23 @@ def _has_native(extras: ClaudeOptions | None, dialect: Dialect) -> bool:
     return bool(dialect.tools or dialect.mcp_servers or (extras is not None and (extras.tools or extras.mcp_servers)))
 
 
-def _choice(
+def _tool_choice(
     options: ChatOptions, output: _Output | None, thinking: Thinking | None, dialect: Dialect, *, tools: bool
 ) -> Json:
     choice = options.tool_choice
-    forced = choice == "required" or isinstance(choice, NamedTool)
-    if forced and not tools:
-        msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
+    is_forced = choice == "required" or isinstance(choice, NamedTool)
+    if is_forced and not tools:
+        msg = f"tool_choice={choice!r} requires tools, but none are declared: add tools, or remove tool_choice"
         raise UnsupportedOptionError(msg)
-    if forced and isinstance(thinking, BudgetThinking):
-        msg = f"Claude cannot be made to call a tool while it thinks: leave tool_choice={choice!r} or the thinking out"
+    if is_forced and isinstance(thinking, BudgetThinking):
+        msg = f"tool_choice={choice!r} cannot be combined with a thinking budget on Claude: remove one of them"
         raise UsageError(msg)
     wire = _wire_choice(options)
     if output is not None and output.tool is not None:
-        free = isinstance(thinking, BudgetThinking) or (isinstance(thinking, AdaptiveThinking) and not dialect.forced)
-        wire = _output_choice(output.tool, options, wire, free=free, tools=tools)
+        can_force = not isinstance(thinking, BudgetThinking) and (
+            dialect.forced or not isinstance(thinking, AdaptiveThinking)
+        )
+        wire = _output_choice(output.tool, options, wire, can_force=can_force, tools=tools)
     elif not tools:
         return {}
     return {} if wire is None else {"tool_choice": wire}
@@ -273,32 +286,31 @@ def _wire_choice(options: ChatOptions) -> Json | None:
     return wire
 
 
-def _output_choice(name: str, options: ChatOptions, wire: Json | None, *, free: bool, tools: bool) -> Json | None:
-    """The choice where the answer is a tool's arguments: that tool is called, or one of the chat's own."""
+def _output_choice(name: str, options: ChatOptions, wire: Json | None, *, can_force: bool, tools: bool) -> Json | None:
+    """Return the tool choice for output by tool: force the output tool, or any tool if the chat has tools."""
     if isinstance(options.tool_choice, NamedTool):
-        return wire  # the answer comes in a later step
-    if free:
-        # Nothing can be forced while the model thinks so. The description of the tool asks for the call, and an answer
-        # in words is corrected.
+        return wire  # the output follows in a later step
+    if not can_force:
+        # The tool's description asks for the call. If the model responds with text, the chat asks it to correct that.
         return {"type": "auto"} if options.tool_choice == "none" else wire
     if not tools or options.tool_choice == "none":
         return {"type": "tool", "name": name}
     return {**(wire or {}), "type": "any"}
 
 
-# --- The rest -----------------------------------------------------------------------------------------------------
+# --- Other fields -------------------------------------------------------------------------------------------------
 
 
 def _mcp_server(server: McpServer) -> Json:
-    found: Json = {"type": "url", "name": server.name, "url": server.url}
+    declaration: Json = {"type": "url", "name": server.name, "url": server.url}
     if server.authorization_token is not None:
-        found["authorization_token"] = server.authorization_token
+        declaration["authorization_token"] = server.authorization_token
     if server.legacy and server.allowed_tools is not None:
-        found["tool_configuration"] = {"enabled": True, "allowed_tools": list(server.allowed_tools)}
-    return found
+        declaration["tool_configuration"] = {"enabled": True, "allowed_tools": list(server.allowed_tools)}
+    return declaration
 
 
-def _extras(extras: ClaudeOptions) -> Json:
+def _extra_fields(extras: ClaudeOptions) -> Json:
     fields: Json = {}
     for name in ("service_tier", "inference_geo", "speed"):
         if (value := getattr(extras, name)) is not None:
@@ -314,28 +326,28 @@ def _extras(extras: ClaudeOptions) -> Json:
     return fields
 
 
-def _further(extras: ClaudeOptions, fields: Json) -> Json:
-    further = dict(extras.extra_body or {})
-    if taken := sorted(further.keys() & (fields.keys() | TAKEN)):
-        msg = f"extra_body cannot hold {', '.join(taken)}, which the request already has: set it by its own option"
+def _extra_body(extras: ClaudeOptions, fields: Json) -> Json:
+    extra_body = dict(extras.extra_body or {})
+    if conflicts := sorted(extra_body.keys() & (fields.keys() | RESERVED)):
+        msg = f"extra_body cannot replace {', '.join(conflicts)}, set by the library: use the option for it"
         raise UnsupportedOptionError(msg)
-    return further
+    return extra_body
 
 
-def _container(messages: Messages, dialect: Dialect) -> str | None:
-    """The container in which the last answer began what it has not ended: code that waits for a tool, or a pause."""
+def _open_container(messages: Messages, dialect: Dialect) -> str | None:
+    """Return the container of the last response if its work is unfinished: code waits for a tool, or it paused."""
     last = next((content for content in reversed(messages.contents) if content.role == "model"), None)
     if last is None or (metadata := (turn := last.turns[-1]).metadata) is None or metadata.provider != dialect.provider:
         return None
-    waits = turn.finish_reason == "pause" or any(
+    unfinished = turn.finish_reason == "pause" or any(
         "caller" in owned(tool.call.opaque, dialect.provider) for tool in turn.tools
     )
     id_ = mapping(metadata.extra.get("container")).get("id")
-    return id_ if waits and isinstance(id_, str) else None
+    return id_ if unfinished and isinstance(id_, str) else None
 
 
 def _betas(extras: ClaudeOptions | None, dialect: Dialect, servers: list[McpServer]) -> tuple[str, ...]:
-    """The beta features that are asked for, each once, in an order that does not change."""
+    """Return the beta features to request, without duplicates and in a stable order."""
     betas = [*dialect.betas, *[tool.beta for tool in dialect.tools]]
     betas += [LEGACY_MCP_BETA if server.legacy else MCP_BETA for server in servers]
     if extras is not None:

@@ -1,9 +1,9 @@
-"""Schemas that the API takes: for the parameters of tools, and those that it can hold the model to.
+"""JSON Schema in the forms that the API accepts: for parameters of tools, and for output that it enforces.
 
-What it enforces is a part of JSON Schema: closed objects, no bounds on numbers and lengths, no recursion. A schema is
-rewritten to that form where every value of the new schema is a value of the old one, or would be but for a bound that
-the API cannot enforce; such a bound moves to the description, where the model reads it, and the answer is validated
-anyway. Where that cannot be done there is no strict form.
+The API enforces a subset of JSON Schema: closed objects, no bounds on numbers and lengths, no recursion. The strict
+form of a schema accepts only values of the original schema, apart from bounds that the API cannot enforce. These bounds
+move to the description, where the model reads them, and the library validates the response against the original schema.
+Schemas that cannot be expressed in this way have no strict form.
 """
 
 from __future__ import annotations
@@ -15,73 +15,77 @@ from chat_core.errors import UnsupportedOptionError
 from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
-KEPT: Final = frozenset({"type", "enum", "const", "description", "title", "$schema"})
-"""What goes over as it is."""
+COPIED: Final = frozenset({"type", "enum", "const", "description", "title", "$schema"})
+"""Keywords that are copied unchanged."""
 
-BELOW: Final = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "allOf", "oneOf"})
-"""What holds schemas, or says something of them."""
+STRUCTURAL: Final = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "allOf", "oneOf"})
+"""Keywords that contain schemas or apply to them."""
 
-PLACES: Final = ("$defs", "definitions")
+DEFINITIONS: Final = ("$defs", "definitions")
 
 FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
-"""The formats that the API enforces; it refuses any other one."""
+"""Formats that the API enforces. It rejects all others."""
 
-SPOKEN: Final = frozenset(
+DESCRIBED: Final = frozenset(
     {
         "default", "examples", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
         "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
         "contentEncoding", "contentMediaType",
     }
 )  # fmt: skip
-"""What the API refuses and the model can read: said in the description."""
+"""Keywords that the API rejects. They are added to the description, which the model reads."""
 
-SILENT: Final = frozenset({"$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""What says nothing about the values."""
+IGNORED: Final = frozenset({"$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "discriminator"})
+"""Keywords without effect on the accepted values. They are left out."""
 
-BESIDE: Final = frozenset({"description", "title", "default", "examples"}) | SILENT
-"""What may stand beside a reference, and is lost there: the API takes a reference alone."""
+IGNORED_BY_REF: Final = frozenset({"description", "title", "default", "examples"}) | IGNORED
+"""Keywords that are dropped next to `$ref`, where the API accepts no other keyword."""
 
 UNIONS: Final = ("anyOf", "oneOf", "allOf")
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 
 
 class _InexpressibleError(Exception):
-    """The schema has no strict form."""
+    """Raised if a schema has no strict form."""
 
 
 def input_schema(schema: Mapping[str, object], name: str) -> Mapping[str, object]:
-    """The parameters of a tool as the API takes them: an object by its `type`, with no union at its root.
+    """Return the parameter schema of a tool in the form that the API accepts: an object without a union at its root.
+
+    Args:
+        schema: JSON Schema of the parameters.
+        name: name of the tool, for errors.
 
     Raises:
-        UnsupportedOptionError: they are anything else; the message names the keyword.
+        UnsupportedOptionError: the schema is not an object, or has a union or an unresolvable `$ref` at its root.
     """
-    found = _inlined(schema)
-    if found is None:
-        msg = f"the parameters of the tool {name!r} refer by `$ref` to what is not in them: put it into `$defs`"
+    root = _resolve_root(schema)
+    if root is None:
+        msg = f"the parameters of the tool {name!r} have a `$ref` that cannot be resolved: define its target in `$defs`"
         raise UnsupportedOptionError(msg)
-    if union := next((key for key in UNIONS if key in found), None):
+    if union := next((key for key in UNIONS if key in root), None):
         msg = (
-            f"the parameters of the tool {name!r} have `{union}` at their root, which Claude does not take: "
-            "put it below a property"
+            f"the parameters of the tool {name!r} have `{union}` at their root, which Claude does not accept: "
+            "move it into a property"
         )
         raise UnsupportedOptionError(msg)
-    if "type" not in found:
-        return {"type": "object", **found}
-    if found.get("type") != "object":
-        msg = f"the parameters of the tool {name!r} must be an object: their `type` is {found.get('type')!r}"
+    if "type" not in root:
+        return {"type": "object", **root}
+    if root.get("type") != "object":
+        msg = f"the parameters of the tool {name!r} must have the `type` 'object', not {root.get('type')!r}"
         raise UnsupportedOptionError(msg)
-    return found
+    return root
 
 
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
-    """The form of a schema that the API can enforce; `None` where it has none."""
-    root = _inlined(schema)
+    """Return the form of a schema that the API can enforce; `None` if it has none."""
+    root = _resolve_root(schema)
     if root is None or any(key in root for key in UNIONS):
         return None
     try:
-        _refuse_recursion(root)
+        _check_references(root)
         strict = _rewrite(root, 0)
     except _InexpressibleError:
         return None
@@ -91,11 +95,11 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
 # --- References -----------------------------------------------------------------------------------------------
 
 
-def _inlined(schema: Mapping[str, object]) -> Mapping[str, object] | None:
-    """The schema with a reference at its root resolved; `None` where it leads nowhere, or to itself."""
+def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object] | None:
+    """Return the schema with a `$ref` at its root resolved; `None` if the target is missing or is the schema itself."""
     seen: set[str] = set()
     while isinstance(name := schema.get("$ref"), str):
-        target = _target(schema, name)
+        target = _find_definition(schema, name)
         if target is None or name in seen:
             return None
         seen.add(name)
@@ -103,30 +107,30 @@ def _inlined(schema: Mapping[str, object]) -> Mapping[str, object] | None:
     return schema
 
 
-def _target(root: Mapping[str, object], name: str) -> Mapping[str, object] | None:
-    for place in PLACES:
-        if name.startswith(f"#/{place}/"):
-            key = name.removeprefix(f"#/{place}/").replace("~1", "/").replace("~0", "~")
-            found = mapping(root.get(place)).get(key)
-            return found if is_mapping(found) else None
+def _find_definition(root: Mapping[str, object], name: str) -> Mapping[str, object] | None:
+    for keyword in DEFINITIONS:
+        if name.startswith(f"#/{keyword}/"):
+            key = name.removeprefix(f"#/{keyword}/").replace("~1", "/").replace("~0", "~")
+            definition = mapping(root.get(keyword)).get(key)
+            return definition if is_mapping(definition) else None
     return None
 
 
-def _refuse_recursion(root: Mapping[str, object]) -> None:
-    """Walk every chain of references.
+def _check_references(root: Mapping[str, object]) -> None:
+    """Follow every chain of references.
 
     Raises:
-        _InexpressibleError: one leads back to itself, or nowhere.
+        _InexpressibleError: a chain is recursive, or a target is missing.
     """
-    sound: set[str] = set()
+    checked: set[str] = set()
 
     def follow(schema: object, chain: tuple[str, ...]) -> None:
         for name in _references(schema):
-            if name in chain or (target := _target(root, name)) is None:
+            if name in chain or (target := _find_definition(root, name)) is None:
                 raise _InexpressibleError
-            if name not in sound:
+            if name not in checked:
                 follow(target, (*chain, name))
-                sound.add(name)
+                checked.add(name)
 
     follow(root, ())
 
@@ -136,7 +140,7 @@ def _references(schema: object) -> Iterator[str]:
         for key, value in schema.items():
             if key == "$ref" and isinstance(value, str):
                 yield value
-            elif key not in PLACES:
+            elif key not in DEFINITIONS:
                 yield from _references(value)
     elif is_list(schema):
         for item in schema:
@@ -147,66 +151,68 @@ def _references(schema: object) -> Iterator[str]:
 
 
 def _rewrite(schema: object, depth: int) -> Json:
-    if not is_mapping(schema) or depth > DEEPEST:
+    if not is_mapping(schema) or depth > MAX_DEPTH:
         raise _InexpressibleError
     if "$ref" in schema:
-        if schema.keys() - BESIDE - {"$ref", *PLACES}:
+        if schema.keys() - IGNORED_BY_REF - {"$ref", *DEFINITIONS}:
             raise _InexpressibleError
         return {"$ref": schema["$ref"]}
-    strict, spoken = _sort(schema)
-    for place in PLACES:
-        if place in schema:
-            strict[place] = {name: _rewrite(item, depth + 1) for name, item in _object(schema[place]).items()}
-    _unite(strict, schema, depth)
+    strict, described = _split_keywords(schema)
+    for keyword in DEFINITIONS:
+        if keyword in schema:
+            strict[keyword] = {
+                name: _rewrite(item, depth + 1) for name, item in _require_object(schema[keyword]).items()
+            }
+    _rewrite_union(strict, schema, depth)
     if "items" in schema:
         strict["items"] = _rewrite(schema["items"], depth + 1)
     if _is_object(schema):
-        _close(strict, schema, depth)
-    strict = _one_type(strict)
+        _close_object(strict, schema, depth)
+    strict = _split_types(strict)
     if not strict.keys() & {"type", "enum", "const", "anyOf", "allOf"}:
-        raise _InexpressibleError  # anything at all
-    return _say(strict, spoken)
+        raise _InexpressibleError  # accepts any value
+    return _add_to_description(strict, described)
 
 
-def _sort(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
-    """What goes over, and what is said of the rest."""
+def _split_keywords(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
+    """Return the keywords to copy, and texts for the description about keywords that the API rejects."""
     strict: Json = {}
-    spoken: list[str] = []
+    described: list[str] = []
     for key, value in schema.items():
-        if key in KEPT or _enforced(key, value):
+        if key in COPIED or _is_enforced(key, value):
             strict[key] = value
-        elif key in SPOKEN:
-            spoken.append(f"{key}: {dumps(value)}")
-        elif key not in SILENT and key not in BELOW and key not in PLACES:
+        elif key in DESCRIBED:
+            described.append(f"{key}: {dumps(value)}")
+        elif key not in IGNORED and key not in STRUCTURAL and key not in DEFINITIONS:
             raise _InexpressibleError
-    if any(is_mapping(item) or is_list(item) for item in (strict.get("const"), *_values(strict.get("enum")))):
+    if any(is_mapping(item) or is_list(item) for item in (strict.get("const"), *_list_or_empty(strict.get("enum")))):
         raise _InexpressibleError
-    return strict, spoken
+    return strict, described
 
 
-def _enforced(key: str, value: object) -> bool:
-    """Whether the API enforces a bound, which depends on what it says."""
+def _is_enforced(key: str, value: object) -> bool:
+    """Return whether the API enforces the keyword with this value."""
     return (key == "format" and value in FORMATS) or (key == "minItems" and value in {0, 1})
 
 
-def _values(value: object) -> list[object]:
+def _list_or_empty(value: object) -> list[object]:
     return value if is_list(value) else []
 
 
-def _unite(strict: Json, schema: Mapping[str, object], depth: int) -> None:
-    """Unions of schemas. `oneOf` is taken as `anyOf`, since the answer is validated anyway."""
+def _rewrite_union(strict: Json, schema: Mapping[str, object], depth: int) -> None:
+    """Add the union of `schema` to `strict`. `oneOf` becomes `anyOf`: the library validates the response anyway."""
     unions = [key for key in UNIONS if key in schema]
     if not unions:
         return
     items = schema[unions[0]]
     if len(unions) > 1 or not is_list(items) or _is_object(schema):
         raise _InexpressibleError
-    if unions[0] == "allOf" and len(items) > 1 and any(_reaches_object(item) for item in items):
-        raise _InexpressibleError  # each would be closed to what the others hold
+    if unions[0] == "allOf" and len(items) > 1 and any(_may_be_object(item) for item in items):
+        raise _InexpressibleError  # closed members would reject each other's properties
     strict["allOf" if unions[0] == "allOf" else "anyOf"] = [_rewrite(item, depth + 1) for item in items]
 
 
-def _reaches_object(schema: object) -> bool:
+def _may_be_object(schema: object) -> bool:
     return is_mapping(schema) and ("$ref" in schema or _is_object(schema) or any(key in schema for key in UNIONS))
 
 
@@ -215,9 +221,9 @@ def _is_object(schema: Mapping[str, object]) -> bool:
     return kind == "object" or "properties" in schema or (is_list(kind) and "object" in kind)
 
 
-def _close(strict: Json, schema: Mapping[str, object], depth: int) -> None:
-    """Close an object. One whose names the schema does not say has no strict form."""
-    properties = _object(schema.get("properties", {}))
+def _close_object(strict: Json, schema: Mapping[str, object], depth: int) -> None:
+    """Add the properties of an object and forbid others. An object with arbitrary names has no strict form."""
+    properties = _require_object(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):
         raise _InexpressibleError
@@ -228,11 +234,11 @@ def _close(strict: Json, schema: Mapping[str, object], depth: int) -> None:
     strict["additionalProperties"] = False
 
 
-OF_OBJECTS: Final = ("properties", "required", "additionalProperties")
+OBJECT_KEYWORDS: Final = ("properties", "required", "additionalProperties")
 
 
-def _one_type(strict: Json) -> Json:
-    """A list of types as a union of schemas with one type each."""
+def _split_types(strict: Json) -> Json:
+    """Replace a list of types by a union of schemas with one type each."""
     kinds = strict.get("type")
     if not is_list(kinds):
         return strict
@@ -240,21 +246,21 @@ def _one_type(strict: Json) -> Json:
         raise _InexpressibleError
     if "enum" in strict or "const" in strict:
         return {key: value for key, value in strict.items() if key != "type"}
-    own = {"object": OF_OBJECTS, "array": ("items", "minItems"), "string": ("format",)}
+    own = {"object": OBJECT_KEYWORDS, "array": ("items", "minItems"), "string": ("format",)}
     moved = {name for names in own.values() for name in names}
     union = [{"type": kind, **{key: strict[key] for key in own.get(str(kind), ()) if key in strict}} for kind in kinds]
     return {**{key: value for key, value in strict.items() if key not in moved | {"type"}}, "anyOf": union}
 
 
-def _say(strict: Json, spoken: list[str]) -> Json:
-    if spoken:
-        said = f"({'; '.join(spoken)})"
+def _add_to_description(strict: Json, described: list[str]) -> Json:
+    if described:
+        text = f"({'; '.join(described)})"
         description = strict.get("description")
-        strict["description"] = f"{description} {said}" if isinstance(description, str) and description else said
+        strict["description"] = f"{description} {text}" if isinstance(description, str) and description else text
     return strict
 
 
-def _object(value: object) -> Mapping[str, object]:
+def _require_object(value: object) -> Mapping[str, object]:
     if is_mapping(value):
         return value
     raise _InexpressibleError

@@ -1,4 +1,4 @@
-"""What the builders of this package collect, and the endpoint that follows from it."""
+"""Settings collected by the builders, and the dialect and endpoint derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_claude.options import DEFAULT_PROVIDER, Dialect, McpServer, NativeTool
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 API_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE: Final = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name
-"""The environment variables of the key and of the bearer token. Neither is ever sent to another server than the API."""
+"""Environment variables of the API key and of the bearer token. They are only sent to the default base URL."""
 
 API_VERSION: Final = "2023-06-01"
 KEY_HEADER: Final = "x-api-key"
@@ -24,7 +24,7 @@ KEY_HEADER: Final = "x-api-key"
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder. `None` is decided when it builds."""
+    """Settings of a builder. `build()` replaces `None` by the default of the model."""
 
     model: str = ""
     provider: str = DEFAULT_PROVIDER
@@ -39,21 +39,21 @@ class Settings(Connection):
 
     @property
     def key_header(self) -> str:
-        """The header that carries the API key."""
+        """Name of the header with the API key."""
         return KEY_HEADER
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Return the settings with more headers: betas join the others, and credentials replace those set before."""
-        given = {name.lower(): value for name, value in headers.items()}
-        betas = tuple([item.strip() for item in given.pop("anthropic-beta", "").split(",") if item.strip()])
-        earlier = dict(self.headers)
-        if given.keys() & {KEY_HEADER, AUTHORIZATION}:
-            earlier = {name: value for name, value in earlier.items() if name not in (KEY_HEADER, AUTHORIZATION)}
-        return replace(self, headers=tuple((earlier | given).items()), betas=(*self.betas, *betas))
+        """Return settings with `headers` added. Betas join the existing ones; credentials replace earlier ones."""
+        added = {name.lower(): value for name, value in headers.items()}
+        betas = tuple([item.strip() for item in added.pop("anthropic-beta", "").split(",") if item.strip()])
+        existing = dict(self.headers)
+        if added.keys() & {KEY_HEADER, AUTHORIZATION}:
+            existing = {name: value for name, value in existing.items() if name not in (KEY_HEADER, AUTHORIZATION)}
+        return replace(self, headers=tuple((existing | added).items()), betas=(*self.betas, *betas))
 
 
 def dialect_for(settings: Settings) -> Dialect:
-    """Return the dialect of the model, with what the caller set in place of what its name implies."""
+    """Return the dialect of the model. Explicit settings take precedence over the defaults for the model's name."""
     known = Dialect.of(settings.model, provider=settings.provider)
     return replace(
         known,
@@ -68,10 +68,10 @@ def dialect_for(settings: Settings) -> Dialect:
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint, with the credentials.
+    """Return the endpoint with its credentials.
 
     Raises:
-        UsageError: the base URL is none, or a key is missing where one is needed.
+        UsageError: the base URL is invalid, or the API key is missing.
     """
     headers = {"anthropic-version": API_VERSION, **dict(settings.headers)}
     if not settings.has_credentials and settings.base_url is None:
@@ -85,8 +85,8 @@ def _credentials_from_environment(settings: Settings) -> dict[str, str]:
             return {header: credentials_for(header, secret)}
     if settings.transport is None:
         msg = (
-            f"there is no key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
-            "or name another server with .with_base_url('…')"
+            f"missing API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
+            "or select another server with .with_base_url('…')"
         )
         raise UsageError(msg)
     return {}

@@ -1,4 +1,4 @@
-"""What an answer cost, in the words of this wire."""
+"""Token counts of the Messages API."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ EXTRA_FIELDS: Final = (
     "server_tool_use", "service_tier", "cache_creation", "iterations", "speed", "inference_geo", "fallback_credit",
     "cost",
 )  # fmt: skip
-"""What else is told with the counts, and may be wanted."""
+"""Usage fields without a field in `Usage`. They are stored in the metadata."""
 
-
-INPUT: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-"""The counts that together are the input."""
+INPUT_FIELDS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""Fields whose sum is the number of input tokens."""
 
 
 def merge_usage(known: Json, usage: object) -> Json:
-    """Counts with later ones. Each time they are those of the whole answer so far: nothing is added up.
+    """Return usage fields updated with those of a later event.
 
-    What is not said again stays. So does the input where all of it is zero afterwards, as some gateways say: there is
-    no answer without any.
+    Counts are cumulative, so later values replace earlier ones. Missing fields keep their values. Input counts that are
+    all zero are ignored: some gateways send them at the end of a stream, but every request has input.
+
+    Args:
+        known: usage fields of earlier events.
+        usage: `usage` object of the event; ignored if it is not an object.
     """
     if not is_mapping(usage):
         return known
     reported = {name: value for name, value in usage.items() if value is not None or name not in known}
-    if not any(reported.get(name) for name in INPUT):
-        reported = {name: value for name, value in reported.items() if name not in INPUT or name not in known}
+    if not any(reported.get(name) for name in INPUT_FIELDS):
+        reported = {name: value for name, value in reported.items() if name not in INPUT_FIELDS or name not in known}
     return known | reported
 
 
 def read_usage(usage: object) -> Usage:
-    """The counts. What was read from the cache or written to it is input beside `input_tokens`, and counted with it."""
+    """Return the usage in a `usage` object. The API's `input_tokens` excludes cached tokens; `Usage` includes them."""
     counts = mapping(usage)
     read, written = _count(counts.get("cache_read_input_tokens")), _count(counts.get("cache_creation_input_tokens"))
     return Usage(
@@ -46,7 +49,7 @@ def read_usage(usage: object) -> Usage:
 
 
 def extra_usage_fields(usage: object) -> Json:
-    """What was told beside the counts, where it says anything."""
+    """Return the fields named in `EXTRA_FIELDS` that are not empty."""
     counts = mapping(usage)
     return {name: value for name in EXTRA_FIELDS if _is_set(value := counts.get(name))}
 
