@@ -75,7 +75,7 @@ def test_what_one_wire_alone_has_is_not_offered_on_the_other() -> None:
     with pytest.raises(AttributeError, match="native tools need the Responses API"):
         azure.with_native_tools(WebSearch())  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     openrouter = OpenRouterBuilder().with_model("m")
-    with pytest.raises(AttributeError, match="none to go on from"):
+    with pytest.raises(AttributeError, match="cannot continue from one"):
         openrouter.with_previous_response()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     with pytest.raises(AttributeError, match="with_plugins"):
         openrouter.with_native_tools(WebSearch())  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
