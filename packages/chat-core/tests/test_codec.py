@@ -295,7 +295,7 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
     ((*TURN, "parts", 0, "text"), 1, "contents[1].turns[0].parts[0].text: expected a string, not 1"),
     ((*TURN, "parts", 0, "type"), None, "contents[1].turns[0].parts[0].type: expected a string, not null"),
     ((*TOOL, "id"), "", "contents[1].turns[0].parts[1].id: expected an id, not ''"),
-    ((*TOOL, "id"), "call_2", "contents[1].turns[0].parts[2].id: 'call_2' is the id of another tool, too"),
+    ((*TOOL, "id"), "call_2", "contents[1].turns[0].parts[2].id: two tool calls have the id 'call_2'"),
     ((*TOOL, "status"), REMOVED, "contents[1].turns[0].parts[1].status: missing"),
     ((*TOOL, "status"), "pending", "contents[1].turns[0].parts[1].status: expected an object, not 'pending'"),
     ((*TOOL, "status", "type"), "lost", "contents[1].turns[0].parts[1].status.type: expected one of pending, approved"),
@@ -322,7 +322,7 @@ def test_a_refusal_says_where_and_what_was_expected(path: tuple[str | int, ...],
 
 def test_a_later_version_is_refused_by_its_own_error() -> None:
     with pytest.raises(
-        NewerVersionError, match="version: the document is of version 2, and this library reads up to 1"
+        NewerVersionError, match="version: the document has version 2, and this library reads versions up to 1"
     ):
         Messages.from_json('{"version": 2, "contents": "in another shape"}')
     inner = {"type": "suspended", "inner": {"version": 2}}
@@ -357,7 +357,7 @@ def test_any_text_is_a_legal_call_id(call_id: str | None) -> None:
 
 def test_a_repeated_id_in_a_document_is_refused_since_minting_would_change_it_at_every_reading() -> None:
     data = stored("paused-two-approvals")
-    with pytest.raises(InvalidDocumentError, match="the id of another tool"):
+    with pytest.raises(InvalidDocumentError, match="two tool calls have the id"):
         Messages.from_json(json.dumps(put(data, (*TOOL, "id"), "call_2")))
 
 
@@ -378,7 +378,7 @@ def test_a_time_keeps_its_zone() -> None:
 
 
 def test_a_turn_without_a_zone_is_refused() -> None:
-    with pytest.raises(UsageError, match="a time needs a zone"):
+    with pytest.raises(UsageError, match="has no time zone"):
         Turn([], created_at=datetime(2026, 3, 1))  # noqa: DTZ001 - that is the test
 
 
@@ -464,7 +464,7 @@ def test_a_number_that_json_does_not_have_is_null() -> None:
 
 def test_data_that_is_not_json_is_refused_when_it_is_written() -> None:
     messages = Messages([Content("model", [Turn([], metadata=Metadata(extra={"a": object()}))])])
-    with pytest.raises(UsageError, match="something that is not JSON"):
+    with pytest.raises(UsageError, match="a value that is not JSON"):
         messages.to_json()
 
 

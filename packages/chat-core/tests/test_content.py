@@ -31,7 +31,7 @@ def test_of_makes_one_turn_and_strings_are_texts() -> None:
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "", None])
 def test_a_role_that_is_none_of_ours_is_refused(role: object) -> None:
-    with pytest.raises(UsageError, match="a role is one of system, user, model, not"):
+    with pytest.raises(UsageError, match="role must be one of system, user, model, not"):
         Content(role)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
 

@@ -101,7 +101,7 @@ def test_the_short_pushes() -> None:
 
 
 def test_what_is_no_content_is_refused_with_the_next_step() -> None:
-    with pytest.raises(UsageError, match=r"for text, use messages\.user\('…'\)"):
+    with pytest.raises(UsageError, match=r"for text, call messages\.user\('…'\)"):
         Messages().push("hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
 
@@ -183,7 +183,7 @@ def test_a_tool_is_found_anywhere_in_the_history() -> None:
 
 
 def test_a_tool_that_is_not_there_is_a_key_error_that_says_what_waits() -> None:
-    with pytest.raises(KeyError, match="no tool with id 'x' in this conversation of 1 tools; those that wait: a"):
+    with pytest.raises(KeyError, match="no tool with id 'x' among 1 tool calls; unresolved tool calls: a"):
         paused("a").tool("x")
 
 
@@ -196,7 +196,7 @@ def test_a_path_leads_into_the_chats_that_tools_are() -> None:
     outer.tool("o", "m", "x").approve(by="ana")
     assert isinstance(inner.tool("x").status, Approved)
     assert inner.tool("y").status == Pending()
-    with pytest.raises(KeyError, match="'x' is not a chat that waits"):
+    with pytest.raises(KeyError, match="'x' has no inner conversation"):
         outer.tool("o", "m", "x", "deeper")
 
 
@@ -235,11 +235,11 @@ def test_messages_in_a_live_run_refuse_a_second_one_and_a_push() -> None:
     assert not messages.busy
     with messages.lend():
         assert messages.busy
-        with pytest.raises(ConversationBusyError, match="a second run came while"), messages.lend():
+        with pytest.raises(ConversationBusyError, match="a second run is not possible while"), messages.lend():
             pass
-        with pytest.raises(ConversationBusyError, match=r"push\(\) came while"):
+        with pytest.raises(ConversationBusyError, match=r"push\(\) is not possible while"):
             messages.user("more")
-        with pytest.raises(ConversationBusyError, match=r"cancel_pending\(\) came while"):
+        with pytest.raises(ConversationBusyError, match=r"cancel_pending\(\) is not possible while"):
             messages.cancel_pending()
         messages.append("model", answer(Text("the loop's own")))
     messages.user("more")

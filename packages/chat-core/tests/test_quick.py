@@ -30,9 +30,9 @@ from chat_core.messages import (
     turn_from_dict,
     turn_to_dict,
 )
-from chat_core.messages._fields import written
-from chat_core.messages._quick import quick_turn
-from chat_core.messages._tool_codec import plain_arguments
+from chat_core.messages._fields import format_time
+from chat_core.messages._quick import read_turn_fast
+from chat_core.messages._tool_codec import parse_plain_arguments
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +118,7 @@ def vars_of(part: Part) -> list[object]:
 def carefully(text: str) -> object:
     """The same, by the careful reader alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "quick_turn", nothing)
+        patch.setattr(codec, "read_turn_fast", nothing)
         return outcome(text)
 
 
@@ -163,7 +163,7 @@ def turn(**fields: Any) -> dict[str, Any]:
 def test_the_quick_reader_is_certain_of_what_nearly_every_turn_is() -> None:
     for content in USUAL["contents"]:
         for item in content["turns"]:
-            found = quick_turn(item)
+            found = read_turn_fast(item)
             assert found is not None
             assert found == turn_from_dict(item, Messages)
 
@@ -183,7 +183,7 @@ def test_the_quick_reader_is_certain_of_what_nearly_every_turn_is() -> None:
     ],
 )
 def test_the_quick_reader_gives_up_where_it_is_not_certain(item: dict[str, Any]) -> None:
-    assert quick_turn(item) is None
+    assert read_turn_fast(item) is None
 
 
 def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
@@ -191,14 +191,14 @@ def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
 
     def counted(data: dict[str, Any]) -> Turn | None:
         read.append(data)
-        return quick_turn(data)
+        return read_turn_fast(data)
 
     messages = Messages.from_user("deepest")
     for _ in range(20):
         tool = Tool(FunctionCall("delegate"), id="a", status=Suspended(messages, "b"))
         messages = Messages([Content("model", [Turn([tool])])])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "quick_turn", counted)
+        patch.setattr(codec, "read_turn_fast", counted)
         assert Messages.from_json(messages.to_json()) == messages
     assert len(read) == 21
 
@@ -217,7 +217,7 @@ def test_conversations_inside_one_another_without_end_are_refused() -> None:
     for _ in range(110):
         tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": value}}
         value = {"version": 1, "contents": [{"role": "model", "turns": [turn(parts=[tool])]}]}
-    with pytest.raises(InvalidDocumentError, match="conversations are nested too deeply"):
+    with pytest.raises(InvalidDocumentError, match="nested too deeply"):
         Messages.from_json(json.dumps(value))
 
 
@@ -251,7 +251,7 @@ def test_what_the_quick_reader_makes_is_what_its_class_makes() -> None:
 @example(datetime(2026, 3, 1, 12, tzinfo=UTC))
 @example(datetime(999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 def test_a_time_is_written_as_python_writes_it(at: datetime) -> None:
-    assert written(at) == at.isoformat()
+    assert format_time(at) == at.isoformat()
 
 
 @given(
@@ -261,7 +261,7 @@ def test_a_call_is_stored_by_its_text_alone_wherever_its_arguments_follow_from_t
     raw: str, data: st.DataObject
 ) -> None:
     parsed = FunctionCall.parse("f", raw)
-    assert plain_arguments(raw) in (None, parsed.arguments)
+    assert parse_plain_arguments(raw) in (None, parsed.arguments)
     arguments = data.draw(st.sampled_from([parsed.arguments, {}, {"a": 1}]))
     problem = data.draw(st.sampled_from([parsed.problem, None, "bad"]))
     call = FunctionCall("f", arguments, raw=raw, problem=problem)

@@ -1,11 +1,11 @@
-"""What a conversation is: messages of contents, contents of turns, turns of parts; and the life of a tool call.
+"""Data model of a conversation: messages, contents, turns, parts and the life of a tool call.
 
-The modules of this package refer to each other in their types, for the data is recursive: a part can be a tool, and a
-suspended tool holds the conversation of a chat. At run time they import each other in one direction.
+`Messages` is a list of `Content`, a `Content` a list of consecutive `Turn`s of one role, a `Turn` a list of parts.
 """
 
 from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_from_dict, turn_to_dict
 from chat_core.messages.content import Content, FinishReason, Role, Turn
+from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.messages import Messages
 from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, Part, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.status import (
@@ -22,7 +22,7 @@ from chat_core.messages.status import (
     ToolEvent,
     ToolStatus,
 )
-from chat_core.messages.tool import FunctionCall, Tool
+from chat_core.messages.tool import Tool
 
 __all__ = [
     "NOBODY",

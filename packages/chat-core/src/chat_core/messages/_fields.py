@@ -1,4 +1,4 @@
-"""Reading the fields of a stored document: each value is checked, and what is wrong is told with the way to it."""
+"""Checked access to the fields of a stored document, with the path of a malformed value in the error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 ItemT = TypeVar("ItemT")
-WordT = TypeVar("WordT", bound=str)
+ChoiceT = TypeVar("ChoiceT", bound=str)
 
 Fields = dict[str, object]
 
@@ -17,7 +17,7 @@ _THREE = [f"{number:03}" for number in range(1000)]
 
 
 class MalformedError(Exception):
-    """Something in a document is not what it must be. Every reader on the way out adds its step to `path`."""
+    """Error about a malformed value. Each reader that it passes on its way out prepends a step to `path`."""
 
     def __init__(self, message: str, *path: str) -> None:
         super().__init__(message)
@@ -25,32 +25,32 @@ class MalformedError(Exception):
         self.path: list[str] = list(path)
 
     def within(self, *steps: str) -> MalformedError:
-        """The same, seen from further out."""
+        """Prepend steps to the path, and return this error."""
         self.path[:0] = steps
         return self
 
     @property
     def where(self) -> str:
-        """The way from the document's root, as in `contents[2].turns[0]`."""
+        """Path from the document's root, such as `contents[2].turns[0]`."""
         return ".".join(self.path).replace(".[", "[")
 
 
-# A checker is told to be silent below where a cast would stand elsewhere: a cast is a call, and there are thousands.
+# The readers below use ignore comments for the type checker instead of `cast()`, which is a call at run time.
 
 
-def fields(value: object) -> Fields:
-    """`value`, which must be an object."""
+def require_object(value: object) -> Fields:
+    """Return `value` if it is an object."""
     if type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise MalformedError(expected("an object", value))
+    raise MalformedError(describe_mismatch("an object", value))
 
 
-def expected(what: str, value: object) -> str:
-    """Say that `what` should stand where `value` stands."""
-    return f"expected {what}, not {_brief(value)}"
+def describe_mismatch(expected: str, value: object) -> str:
+    """Return the message for a value that is not the expected one."""
+    return f"expected {expected}, not {_abbreviate(value)}"
 
 
-def _brief(value: object) -> str:
+def _abbreviate(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -59,118 +59,118 @@ def _brief(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"  # noqa: PLR2004 - one line
 
 
-def string(data: Fields, key: str) -> str:
-    """A text that must be there."""
+def read_string(data: Fields, key: str) -> str:
+    """Return a required string."""
     value = data.get(key)
     if type(value) is str:
         return value
-    raise MalformedError(expected("a string", value) if key in data else "missing", key)
+    raise MalformedError(describe_mismatch("a string", value) if key in data else "missing", key)
 
 
-def string_or_none(data: Fields, key: str) -> str | None:
-    """A text that may be absent."""
+def read_optional_string(data: Fields, key: str) -> str | None:
+    """Return a string, or None if it is absent."""
     value = data.get(key)
     if value is None or type(value) is str:
         return value
-    raise MalformedError(expected("a string", value), key)
+    raise MalformedError(describe_mismatch("a string", value), key)
 
 
-def string_or(data: Fields, key: str, default: str) -> str:
-    """A text that may be absent, and is `default` then."""
-    value = string_or_none(data, key)
+def read_string_or(data: Fields, key: str, default: str) -> str:
+    """Return a string, or `default` if it is absent."""
+    value = read_optional_string(data, key)
     return default if value is None else value
 
 
-def integer(data: Fields, key: str, default: int, least: int = 0) -> int:
-    """A whole number that may be absent."""
+def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
+    """Return an integer, or `default` if it is absent. The value must be at least `least`."""
     value = data.get(key, default)
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is int and value >= least:
         return value
-    raise MalformedError(expected(f"a whole number from {least}", value), key)
+    raise MalformedError(describe_mismatch(f"a whole number from {least}", value), key)
 
 
-def word(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT:
-    """One of a closed set of words, which must be there."""
+def read_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> ChoiceT:
+    """Return a required string that is one of `choices`."""
     value = data.get(key)
     if type(value) is not str:
-        value = string(data, key)
-    if value in words:
-        return words[value]
-    raise MalformedError(expected(f"one of {', '.join(words)}", value), key)
+        value = read_string(data, key)
+    if value in choices:
+        return choices[value]
+    raise MalformedError(describe_mismatch(f"one of {', '.join(choices)}", value), key)
 
 
-def word_or_none(data: Fields, key: str, words: Mapping[str, WordT]) -> WordT | None:
-    """One of a closed set of words, which may be absent."""
-    return word(data, key, words) if data.get(key) is not None else None
+def read_optional_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> ChoiceT | None:
+    """Return a string that is one of `choices`, or None if it is absent."""
+    return read_choice(data, key, choices) if data.get(key) is not None else None
 
 
-def mapping(data: Fields, key: str) -> Fields:
-    """An object that must be there."""
+def read_object(data: Fields, key: str) -> Fields:
+    """Return a required object."""
     value = data.get(key)
     if isinstance(value, dict):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise MalformedError(expected("an object", value) if key in data else "missing", key)
+    raise MalformedError(describe_mismatch("an object", value) if key in data else "missing", key)
 
 
-def mapping_or_none(data: Fields, key: str) -> Fields | None:
-    """An object that may be absent."""
+def read_optional_object(data: Fields, key: str) -> Fields | None:
+    """Return an object, or None if it is absent."""
     value = data.get(key)
     if value is None or type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    return mapping(data, key)
+    return read_object(data, key)
 
 
-def nested(data: Fields, step: str, read: Callable[[Fields], ItemT]) -> ItemT:
-    """Read an object that is the field `step` of another one."""
+def read_nested(data: Fields, key: str, read: Callable[[Fields], ItemT]) -> ItemT:
+    """Return `read(data)`, for an object `data` that is the field `key` of another one."""
     try:
         return read(data)
     except MalformedError as error:
-        raise error.within(step) from None
+        raise error.within(key) from None
 
 
-def array(data: Fields, key: str) -> list[object]:
-    """An array that must be there."""
+def read_array(data: Fields, key: str) -> list[object]:
+    """Return a required array."""
     value = data.get(key)
     if isinstance(value, list):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
-    raise MalformedError(expected("an array", value) if key in data else "missing", key)
+    raise MalformedError(describe_mismatch("an array", value) if key in data else "missing", key)
 
 
-def items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
-    """An array that must be there, each item read by `read`."""
-    values = array(data, key)
-    done: list[ItemT] = []
+def read_items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
+    """Return the items of a required array, each converted by `read`."""
+    values = read_array(data, key)
+    items: list[ItemT] = []
     try:
         for value in values:
-            done.append(read(value))  # noqa: PERF401 - `done` tells which item was wrong
+            items.append(read(value))  # noqa: PERF401 - its length is the index of a malformed item
     except MalformedError as error:
-        raise error.within(key, f"[{len(done)}]") from None
-    return done
+        raise error.within(key, f"[{len(items)}]") from None
+    return items
 
 
-def items_or_none(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
-    """An array that may be absent, and is empty then."""
-    return items(data, key, read) if data.get(key) is not None else []
+def read_optional_items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
+    """Return the items of an array, each converted by `read`; empty if the array is absent."""
+    return read_items(data, key, read) if data.get(key) is not None else []
 
 
-def moment(data: Fields, key: str) -> datetime:
-    """A time with its zone, which must be there."""
+def read_time(data: Fields, key: str) -> datetime:
+    """Return a required time with a time zone."""
     text = data.get(key)
     if type(text) is not str:
-        text = string(data, key)
+        text = read_string(data, key)
     try:
         value = datetime.fromisoformat(text)
     except ValueError:
-        raise MalformedError(expected("a time in ISO 8601", text), key) from None
+        raise MalformedError(describe_mismatch("a time in ISO 8601", text), key) from None
     if value.tzinfo is None:
-        raise MalformedError(expected("a time with its zone", text), key)
+        raise MalformedError(describe_mismatch("a time with its zone", text), key)
     return value
 
 
-def written(at: datetime) -> str:
-    """`at.isoformat()`, in half the time where it is in UTC and to the microsecond, as nearly always."""
+def format_time(at: datetime) -> str:
+    """Return `at.isoformat()`. Times in UTC with microseconds, which are nearly all, take half as long."""
     micro = at.microsecond
     if at.tzinfo is not UTC or not micro or (year := at.year) < _FOUR_DIGITS or type(at) is not datetime:
         return at.isoformat()
@@ -180,18 +180,18 @@ def written(at: datetime) -> str:
     )
 
 
-def moment_or_none(data: Fields, key: str) -> datetime | None:
-    """A time with its zone, which may be absent."""
-    return moment(data, key) if data.get(key) is not None else None
+def read_optional_time(data: Fields, key: str) -> datetime | None:
+    """Return a time with a time zone, or None if it is absent."""
+    return read_time(data, key) if data.get(key) is not None else None
 
 
-def rest(data: Fields, known: frozenset[str]) -> Fields | None:
-    """The fields that this version does not know; `None` where it knows them all."""
+def unknown_fields(data: Fields, known: frozenset[str]) -> Fields | None:
+    """Return the fields whose names are not in `known`, or None if there are none."""
     return None if known.issuperset(data) else {key: value for key, value in data.items() if key not in known}
 
 
-def keep(data: Fields, extra: Mapping[str, object] | None, known: Collection[str]) -> Fields:
-    """`data` with the unknown fields that it was once read with."""
+def merge_unknown_fields(data: Fields, extra: Mapping[str, object] | None, known: Collection[str]) -> Fields:
+    """Add the unknown fields in `extra` to `data`, in place, and return `data`."""
     if extra:
         data.update({key: value for key, value in extra.items() if key not in known})
     return data

@@ -1,10 +1,18 @@
-"""What a provider reported beside an answer, as a JSON object; counts of 0 are left out."""
+"""JSON objects of turn metadata. Token counts of 0 are left out."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from chat_core.messages._fields import Fields, integer, keep, mapping_or_none, nested, rest, string_or_none
+from chat_core.messages._fields import (
+    Fields,
+    merge_unknown_fields,
+    read_integer,
+    read_nested,
+    read_optional_object,
+    read_optional_string,
+    unknown_fields,
+)
 from chat_core.usage import NO_USAGE, Metadata, Usage
 
 _METADATA = frozenset({"provider", "model", "id", "finish_reason", "usage", "extra"})
@@ -13,7 +21,7 @@ _USAGE = frozenset(_COUNTS)
 
 
 def write_metadata(metadata: Metadata) -> Fields:
-    """Who answered, and what it cost."""
+    """Return metadata as a JSON object."""
     data: Fields = {}
     if metadata.provider is not None:
         data["provider"] = metadata.provider
@@ -26,33 +34,33 @@ def write_metadata(metadata: Metadata) -> Fields:
     unread = metadata.unread
     counts: Fields = dict(metadata.usage.to_dict())
     if unread and isinstance(unknown := unread.get("usage"), dict):
-        keep(counts, cast("Fields", unknown), _COUNTS)
+        merge_unknown_fields(counts, cast("Fields", unknown), _COUNTS)
     if counts:
         data["usage"] = counts
     if metadata.extra:
         data["extra"] = dict(metadata.extra)
-    return keep(data, unread, _METADATA) if unread else data
+    return merge_unknown_fields(data, unread, _METADATA) if unread else data
 
 
 def read_metadata(data: Fields) -> Metadata:
-    """Who answered, and what it cost."""
-    counts = mapping_or_none(data, "usage")
-    unread = rest(data, _METADATA)
+    """Read metadata from a JSON object."""
+    counts = read_optional_object(data, "usage")
+    unread = unknown_fields(data, _METADATA)
     usage = NO_USAGE
     if counts:
-        usage = nested(counts, "usage", _read_usage)
-        if unknown := rest(counts, _USAGE):
+        usage = read_nested(counts, "usage", _read_usage)
+        if unknown := unknown_fields(counts, _USAGE):
             unread = {**(unread or {}), "usage": unknown}
     return Metadata(
-        string_or_none(data, "provider"),
-        string_or_none(data, "model"),
-        string_or_none(data, "id"),
-        string_or_none(data, "finish_reason"),
+        read_optional_string(data, "provider"),
+        read_optional_string(data, "model"),
+        read_optional_string(data, "id"),
+        read_optional_string(data, "finish_reason"),
         usage,
-        mapping_or_none(data, "extra") or {},
+        read_optional_object(data, "extra") or {},
         unread,
     )
 
 
 def _read_usage(data: Fields) -> Usage:
-    return Usage(*[integer(data, name, 0) if name in data else 0 for name in _COUNTS])
+    return Usage(*[read_integer(data, name, 0) if name in data else 0 for name in _COUNTS])

@@ -1,12 +1,12 @@
-"""The quick reader: what nearly every turn of a stored history is, read without the means to say what is wrong.
+"""Fast reader for ordinary turns of a stored conversation.
 
-It is certain, or it gives up: then the careful reader in `codec.py` reads the turn from its beginning, keeps what this
-one does not know, and says where something is malformed. So nothing is refused here, and what is read here is what the
-careful reader would have read. Conversations inside tools are left to the careful one: two readers at every depth would
-be a number of readings that doubles with each.
+It reads the turns that nearly every history consists of, and returns `None` for any other turn, valid or not. The full
+reader in `codec.py` then reads that turn from its beginning, keeps unknown fields and reports errors. A turn read here
+equals the turn that the full reader would return. Conversations inside tools are left to the full reader: trying both
+readers at every depth would double the work with each level.
 """
 
-# What was parsed has no type until it is looked at, and a cast is a call: there would be as many as there are fields.
+# Parsed JSON is untyped, and `cast()` is a function call, which would cost one call per field.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chat_core.messages import _fresh as fresh
 from chat_core.messages._fields import MalformedError
 from chat_core.messages._metadata_codec import read_metadata
 from chat_core.messages._part_codec import READERS
-from chat_core.messages._tool_codec import plain_arguments, read_tool
+from chat_core.messages._tool_codec import parse_plain_arguments, read_tool
 from chat_core.messages.content import FinishReason
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _TURN = frozenset({"parts", "created_at", "finish_reason", "metadata"})
 _TOOL = frozenset({"type", "id", "call_id", "call", "status", "idempotency_key", "attempts", "revision"})
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
-_BARE = 2
-"""How many fields a text, a call and a result have where they hold nothing unusual."""
-_time = datetime.fromisoformat
+_MINIMAL_FIELD_COUNT = 2
+"""Number of fields of a text, a call and a completed status without optional fields."""
+_parse_time = datetime.fromisoformat
 
 
-def quick_turn(data: dict[str, Any]) -> Turn | None:
-    """The turn that `data` is, or `None`: the careful reader must look at it."""
+def read_turn_fast(data: dict[str, Any]) -> Turn | None:
+    """Return the turn in `data`, or `None` if the full reader must read it."""
     parts, reason, metadata = data.get("parts"), data.get("finish_reason"), data.get("metadata")
     if (
         type(parts) is not list
@@ -45,28 +45,28 @@ def quick_turn(data: dict[str, Any]) -> Turn | None:
     ):
         return None
     try:
-        found = tuple([_part(part) for part in parts])
-        at = _time(data["created_at"])
+        found = tuple([_read_part(part) for part in parts])
+        at = _parse_time(data["created_at"])
         if at.tzinfo is None:
             return None
         reason = None if reason is None else _REASONS[reason]
-        return fresh.turn(found, at, reason, None if metadata is None else read_metadata(metadata))
+        return fresh.new_turn(found, at, reason, None if metadata is None else read_metadata(metadata))
     except (KeyError, TypeError, ValueError, MalformedError):
         return None
 
 
-def _part(data: Any) -> Part:  # noqa: ANN401 - JSON
+def _read_part(data: Any) -> Part:  # noqa: ANN401 - JSON
     if type(data) is not dict:
         raise MalformedError("")
     kind = data["type"]
-    if kind == "text" and len(data) == _BARE and type(data["text"]) is str:
-        return fresh.text(data["text"])
+    if kind == "text" and len(data) == _MINIMAL_FIELD_COUNT and type(data["text"]) is str:
+        return fresh.new_text(data["text"])
     if kind == "tool":
-        return _tool(data) or read_tool(data, _give_up)
+        return _read_completed_tool(data) or read_tool(data, _reject_inner)
     return READERS[kind](data)
 
 
-def _tool(data: dict[str, Any]) -> Tool | None:
+def _read_completed_tool(data: dict[str, Any]) -> Tool | None:
     id, call_id, call, status = data["id"], data.get("call_id"), data["call"], data["status"]  # noqa: A001
     key, attempts, revision = data.get("idempotency_key", ""), data.get("attempts", 0), data.get("revision", 0)
     if (
@@ -79,18 +79,20 @@ def _tool(data: dict[str, Any]) -> Tool | None:
         or type(revision) is not int
         or revision < 0
         or type(status) is not dict
-        or len(status) != _BARE
+        or len(status) != _MINIMAL_FIELD_COUNT
         or status["type"] != "completed"
         or type(call) is not dict
-        or len(call) != _BARE
+        or len(call) != _MINIMAL_FIELD_COUNT
         or not _TOOL.issuperset(data)
     ):
         return None
     name, raw, result = call["name"], call["raw"], status["result"]
-    if type(name) is not str or type(raw) is not str or (arguments := plain_arguments(raw)) is None:
+    if type(name) is not str or type(raw) is not str or (arguments := parse_plain_arguments(raw)) is None:
         return None
-    return fresh.tool(fresh.call(name, arguments, raw), id, call_id, fresh.completed(result), key, attempts, revision)
+    return fresh.new_tool(
+        fresh.new_call(name, arguments, raw), id, call_id, fresh.new_completed(result), key, attempts, revision
+    )
 
 
-def _give_up(_: object) -> NoReturn:
+def _reject_inner(_: object) -> NoReturn:
     raise MalformedError("")

@@ -1,4 +1,4 @@
-"""Tools as JSON objects: the call, the status, and what was decided."""
+"""JSON objects of tool calls: the call, its status and the decisions about it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from chat_core.json import parse
 from chat_core.messages._fields import (
     Fields,
     MalformedError,
-    expected,
-    fields,
-    integer,
-    items_or_none,
-    keep,
-    mapping,
-    mapping_or_none,
-    moment,
-    moment_or_none,
-    nested,
-    rest,
-    string,
-    string_or,
-    string_or_none,
-    word,
-    word_or_none,
-    written,
+    describe_mismatch,
+    format_time,
+    merge_unknown_fields,
+    read_choice,
+    read_integer,
+    read_nested,
+    read_object,
+    read_optional_choice,
+    read_optional_items,
+    read_optional_object,
+    read_optional_string,
+    read_optional_time,
+    read_string,
+    read_string_or,
+    read_time,
+    require_object,
+    unknown_fields,
 )
 from chat_core.messages._part_codec import read_file, read_opaque, write_file, write_opaque
+from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.status import (
     Approved,
     Completed,
@@ -44,7 +45,7 @@ from chat_core.messages.status import (
     ToolStatus,
     WaitKind,
 )
-from chat_core.messages.tool import FunctionCall, Tool
+from chat_core.messages.tool import Tool
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -75,7 +76,7 @@ PENDING = frozenset({"type", "kind", "expires_at", "at", "error"})
 APPROVED = frozenset({"type", "expires_at"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
-UNKNOWN = frozenset({"type", "attempt_id", "attempt", "reason", "inner"})
+INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner"})
 COMPLETED = frozenset({"type", "result", "files"})
 FAILED = frozenset({"type", "error"})
 REJECTED = frozenset({"type", "reason", "source"})
@@ -85,12 +86,12 @@ _WAITS: dict[str, WaitKind] = {item: item for item in get_args(WaitKind)}
 _SOURCES: dict[str, Refuser] = {item: item for item in get_args(Refuser)}
 
 
-_PLAIN = frozenset({str, int, bool, type(None)})
-"""An object with no other values holds no number that JSON does not have."""
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+"""Types of values that are valid JSON without a check for infinity and NaN."""
 
 
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else written(at)
+def _format_time(at: datetime | None) -> str | None:
+    return None if at is None else format_time(at)
 
 
 def _present(**values: object) -> Fields:
@@ -101,7 +102,7 @@ def _present(**values: object) -> Fields:
 
 
 def write_tool(tool: Tool, write_inner: WriteInner) -> Fields:
-    """A tool and its life."""
+    """Return a tool call as a JSON object."""
     data: Fields = {"type": "tool", "id": tool.id}
     if tool.call_id is not None:
         data["call_id"] = tool.call_id
@@ -119,7 +120,7 @@ def write_tool(tool: Tool, write_inner: WriteInner) -> Fields:
         data["attempts"] = tool.attempts
     if tool.revision:
         data["revision"] = tool.revision
-    return keep(data, tool.extra, TOOL) if tool.extra else data
+    return merge_unknown_fields(data, tool.extra, TOOL) if tool.extra else data
 
 
 def _write_call(call: FunctionCall) -> Fields:
@@ -128,46 +129,53 @@ def _write_call(call: FunctionCall) -> Fields:
         data["id"] = call.id
     if call.raw is not None:
         data["raw"] = call.raw
-    # What can be read from the text again is not stored beside it.
-    if not _follows(call):
+    # `arguments` and `problem` are left out if parsing `raw` yields them again.
+    if not _is_derived_from_raw(call):
         if call.raw is not None or call.arguments:
             data["arguments"] = dict(call.arguments)
         if call.problem is not None:
             data["problem"] = call.problem
     if call.opaque is not None:
         data["opaque"] = write_opaque(call.opaque)
-    return keep(data, call.extra, CALL) if call.extra else data
+    return merge_unknown_fields(data, call.extra, CALL) if call.extra else data
 
 
-def _follows(call: FunctionCall) -> bool:
+def _is_derived_from_raw(call: FunctionCall) -> bool:
     if call.raw is None:
         return False
-    arguments = plain_arguments(call.raw)
+    arguments = parse_plain_arguments(call.raw)
     if arguments is not None:
         return arguments == call.arguments and call.problem is None
-    again = FunctionCall.parse(call.name, call.raw)
-    return again.arguments == call.arguments and again.problem == call.problem
+    reparsed = FunctionCall.parse(call.name, call.raw)
+    return reparsed.arguments == call.arguments and reparsed.problem == call.problem
 
 
-def plain_arguments(raw: str) -> Fields | None:
-    """What `FunctionCall.parse()` finds where it finds what calls nearly always have; `None` where it must be asked."""
+def parse_plain_arguments(raw: str) -> Fields | None:
+    """Return the arguments that `FunctionCall.parse()` would find, or None if that method must be called.
+
+    This is faster, and handles only objects whose values are strings, integers, booleans and null.
+    """
     try:
-        arguments = fields(parse(raw))
+        arguments = require_object(parse(raw))
     except (MalformedError, TypeError, ValueError):
         return None
-    return arguments if _PLAIN.issuperset(map(type, arguments.values())) else None
+    return arguments if _PLAIN_TYPES.issuperset(map(type, arguments.values())) else None
 
 
 def _write_decision(decision: Decision) -> Fields:
     arguments = None if decision.arguments is None else dict(decision.arguments)
     data = _present(
-        action=decision.action, by=decision.by, at=_time(decision.at), note=decision.note, arguments=arguments
+        action=decision.action,
+        by=decision.by,
+        at=_format_time(decision.at),
+        note=decision.note,
+        arguments=arguments,
     )
-    return keep(data, decision.extra, DECISION)
+    return merge_unknown_fields(data, decision.extra, DECISION)
 
 
 def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:
-    # As nearly always; `match` on classes costs a call for each case.
+    # The usual case comes first; a `match` on classes costs a call for each case.
     if type(status) is Completed and not status.files and not status.extra:
         return {"type": "completed", "result": status.result}
     return _write_any_status(status, write_inner)
@@ -177,32 +185,41 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
     data: Fields
     match status:
         case Pending(kind, expires_at, at, error, extra):
-            data = _present(type="pending", kind=kind, expires_at=_time(expires_at), at=_time(at), error=error)
-            return keep(data, extra, PENDING)
+            wait = _present(kind=kind, expires_at=_format_time(expires_at), at=_format_time(at), error=error)
+            data = {"type": "pending", **wait}
+            return merge_unknown_fields(data, extra, PENDING)
         case Approved(expires_at, extra):
-            return keep(_present(type="approved", expires_at=_time(expires_at)), extra, APPROVED)
+            return merge_unknown_fields(_present(type="approved", expires_at=_format_time(expires_at)), extra, APPROVED)
         case Running(attempt_id, attempt, started_at, inner, extra):
             data = {"type": "running", "attempt_id": attempt_id, "attempt": attempt}
-            return keep(data | _present(started_at=_time(started_at), inner=_write(inner, write_inner)), extra, RUNNING)
+            return merge_unknown_fields(
+                data | _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner)),
+                extra,
+                RUNNING,
+            )
         case Suspended(inner, attempt_id, attempt, extra):
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
-            return keep(data, extra, SUSPENDED)
+            return merge_unknown_fields(data, extra, SUSPENDED)
         case Interrupted(attempt_id, attempt, reason, inner, extra):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
-            return keep(data | _present(reason=reason or None, inner=_write(inner, write_inner)), extra, UNKNOWN)
+            return merge_unknown_fields(
+                data | _present(reason=reason or None, inner=_write_optional_inner(inner, write_inner)),
+                extra,
+                INTERRUPTED,
+            )
         case Completed(result, files, extra):
             data = {"type": "completed", "result": result}
             if files:
                 data["files"] = [write_file(file) for file in files]
-            return keep(data, extra, COMPLETED)
+            return merge_unknown_fields(data, extra, COMPLETED)
         case Failed(error, extra):
-            return keep({"type": "failed", "error": error}, extra, FAILED)
+            return merge_unknown_fields({"type": "failed", "error": error}, extra, FAILED)
         case Rejected(reason, source, extra):
-            return keep(_present(type="rejected", reason=reason, source=source), extra, REJECTED)
+            return merge_unknown_fields(_present(type="rejected", reason=reason, source=source), extra, REJECTED)
 
 
-def _write(inner: Messages | None, write_inner: WriteInner) -> Fields | None:
+def _write_optional_inner(inner: Messages | None, write_inner: WriteInner) -> Fields | None:
     return None if inner is None else write_inner(inner)
 
 
@@ -210,116 +227,122 @@ def _write(inner: Messages | None, write_inner: WriteInner) -> Fields | None:
 
 
 def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
-    """A tool and its life."""
-    id = string(data, "id")  # noqa: A001 - the field's own name
+    """Read a tool call from a JSON object."""
+    id = read_string(data, "id")  # noqa: A001 - the field's own name
     if not id:
-        raise MalformedError(expected("an id", id), "id")
+        raise MalformedError(describe_mismatch("an id", id), "id")
     return Tool(
-        nested(mapping(data, "call"), "call", _read_call),
+        read_nested(read_object(data, "call"), "call", _read_call),
         id=id,
-        call_id=string_or_none(data, "call_id"),
-        status=nested(mapping(data, "status"), "status", partial(_read_status, read_inner=read_inner)),
-        canonical=mapping_or_none(data, "canonical"),
-        edited=mapping_or_none(data, "edited"),
-        decisions=tuple(items_or_none(data, "decisions", _read_decision)) if "decisions" in data else (),
-        idempotency_key=string_or(data, "idempotency_key", ""),
-        attempts=integer(data, "attempts", 0),
-        revision=integer(data, "revision", 0),
-        extra=rest(data, TOOL),
+        call_id=read_optional_string(data, "call_id"),
+        status=read_nested(read_object(data, "status"), "status", partial(_read_status, read_inner=read_inner)),
+        canonical=read_optional_object(data, "canonical"),
+        edited=read_optional_object(data, "edited"),
+        decisions=tuple(read_optional_items(data, "decisions", _read_decision)) if "decisions" in data else (),
+        idempotency_key=read_string_or(data, "idempotency_key", ""),
+        attempts=read_integer(data, "attempts", 0),
+        revision=read_integer(data, "revision", 0),
+        extra=unknown_fields(data, TOOL),
     )
 
 
 def _read_call(data: Fields) -> FunctionCall:
-    name = string(data, "name")
-    id = string_or(data, "id", "")  # noqa: A001 - the field's own name
-    raw = string_or_none(data, "raw")
-    arguments = mapping_or_none(data, "arguments")
-    problem = string_or_none(data, "problem")
+    name = read_string(data, "name")
+    id = read_string_or(data, "id", "")  # noqa: A001 - the field's own name
+    raw = read_optional_string(data, "raw")
+    arguments = read_optional_object(data, "arguments")
+    problem = read_optional_string(data, "problem")
     opaque = read_opaque(data)
-    extra = rest(data, CALL)
+    extra = unknown_fields(data, CALL)
     if raw and arguments is None and not id and opaque is None and extra is None:
         return FunctionCall.parse(name, raw)
     if raw is not None and arguments is None:
-        again = FunctionCall.parse(name, raw)
-        arguments, problem = dict(again.arguments), again.problem
+        reparsed = FunctionCall.parse(name, raw)
+        arguments, problem = dict(reparsed.arguments), reparsed.problem
     return FunctionCall(name, arguments or {}, id, raw, problem, opaque, extra=extra)
 
 
 def _read_decision(value: object) -> Decision:
-    data = fields(value)
+    data = require_object(value)
     return Decision(
-        word(data, "action", _ACTIONS),
-        string_or_none(data, "by"),
-        moment_or_none(data, "at"),
-        string_or_none(data, "note"),
-        mapping_or_none(data, "arguments"),
-        rest(data, DECISION),
+        read_choice(data, "action", _ACTIONS),
+        read_optional_string(data, "by"),
+        read_optional_time(data, "at"),
+        read_optional_string(data, "note"),
+        read_optional_object(data, "arguments"),
+        unknown_fields(data, DECISION),
     )
 
 
 def _read_status(data: Fields, read_inner: ReadInner) -> ToolStatus:
-    kind = string(data, "type")
+    kind = read_string(data, "type")
     reader = _STATUSES.get(kind)
     if reader is None:
-        raise MalformedError(expected(f"one of {', '.join(_STATUSES)}", kind), "type")
+        raise MalformedError(describe_mismatch(f"one of {', '.join(_STATUSES)}", kind), "type")
     return reader(data, read_inner)
 
 
 def _read_pending(data: Fields, _: ReadInner) -> Pending:
-    kind = word_or_none(data, "kind", _WAITS)
+    kind = read_optional_choice(data, "kind", _WAITS)
     return Pending(
         kind,
-        moment_or_none(data, "expires_at"),
-        moment(data, "at") if kind == "schedule" else moment_or_none(data, "at"),
-        string_or_none(data, "error"),
-        rest(data, PENDING),
+        read_optional_time(data, "expires_at"),
+        read_time(data, "at") if kind == "schedule" else read_optional_time(data, "at"),
+        read_optional_string(data, "error"),
+        unknown_fields(data, PENDING),
     )
 
 
 def _read_approved(data: Fields, _: ReadInner) -> Approved:
-    return Approved(moment_or_none(data, "expires_at"), rest(data, APPROVED))
+    return Approved(read_optional_time(data, "expires_at"), unknown_fields(data, APPROVED))
 
 
-def _attempt(data: Fields) -> tuple[str, int]:
-    return string_or(data, "attempt_id", ""), integer(data, "attempt", 1, least=1)
+def _read_attempt(data: Fields) -> tuple[str, int]:
+    return read_string_or(data, "attempt_id", ""), read_integer(data, "attempt", 1, least=1)
 
 
-def _inner(data: Fields, read_inner: ReadInner) -> Messages:
-    return nested(mapping(data, "inner"), "inner", read_inner)
+def _read_required_inner(data: Fields, read_inner: ReadInner) -> Messages:
+    return read_nested(read_object(data, "inner"), "inner", read_inner)
 
 
-def _inner_or_none(data: Fields, read_inner: ReadInner) -> Messages | None:
-    return _inner(data, read_inner) if data.get("inner") is not None else None
+def _read_optional_inner(data: Fields, read_inner: ReadInner) -> Messages | None:
+    return _read_required_inner(data, read_inner) if data.get("inner") is not None else None
 
 
 def _read_running(data: Fields, read_inner: ReadInner) -> Running:
-    inner = _inner_or_none(data, read_inner)
-    return Running(*_attempt(data), moment_or_none(data, "started_at"), inner, rest(data, RUNNING))
+    inner = _read_optional_inner(data, read_inner)
+    return Running(*_read_attempt(data), read_optional_time(data, "started_at"), inner, unknown_fields(data, RUNNING))
 
 
 def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:
-    return Suspended(_inner(data, read_inner), *_attempt(data), rest(data, SUSPENDED))
+    return Suspended(_read_required_inner(data, read_inner), *_read_attempt(data), unknown_fields(data, SUSPENDED))
 
 
-def _read_lost(data: Fields, read_inner: ReadInner) -> Interrupted:
-    inner = _inner_or_none(data, read_inner)
-    return Interrupted(*_attempt(data), string_or(data, "reason", ""), inner, rest(data, UNKNOWN))
+def _read_interrupted(data: Fields, read_inner: ReadInner) -> Interrupted:
+    inner = _read_optional_inner(data, read_inner)
+    return Interrupted(
+        *_read_attempt(data), read_string_or(data, "reason", ""), inner, unknown_fields(data, INTERRUPTED)
+    )
 
 
 def _read_completed(data: Fields, _: ReadInner) -> Completed:
     if "result" not in data:
         raise MalformedError("missing", "result")
-    if len(data) == 2:  # noqa: PLR2004 - `type` and `result`, as nearly always
+    if len(data) == 2:  # noqa: PLR2004 - only `type` and `result`, the usual case
         return Completed(data["result"])
-    return Completed(data["result"], tuple(items_or_none(data, "files", read_file)), rest(data, COMPLETED))
+    return Completed(
+        data["result"], tuple(read_optional_items(data, "files", read_file)), unknown_fields(data, COMPLETED)
+    )
 
 
 def _read_failed(data: Fields, _: ReadInner) -> Failed:
-    return Failed(string(data, "error"), rest(data, FAILED))
+    return Failed(read_string(data, "error"), unknown_fields(data, FAILED))
 
 
 def _read_rejected(data: Fields, _: ReadInner) -> Rejected:
-    return Rejected(string_or_none(data, "reason"), word(data, "source", _SOURCES), rest(data, REJECTED))
+    return Rejected(
+        read_optional_string(data, "reason"), read_choice(data, "source", _SOURCES), unknown_fields(data, REJECTED)
+    )
 
 
 _STATUSES: dict[str, Callable[[Fields, ReadInner], ToolStatus]] = {
@@ -327,7 +350,7 @@ _STATUSES: dict[str, Callable[[Fields, ReadInner], ToolStatus]] = {
     "approved": _read_approved,
     "running": _read_running,
     "suspended": _read_suspended,
-    "unknown": _read_lost,
+    "unknown": _read_interrupted,
     "completed": _read_completed,
     "failed": _read_failed,
     "rejected": _read_rejected,

@@ -1,9 +1,7 @@
-"""Contents and turns: who said what at once.
+"""Turns, and contents made of consecutive turns of one role.
 
-A `Turn` is what was said at once, and is closed when it is made: its parts never change, but for the status of its
-tools, which only moves forward. A `Content` is the run of turns of one role; it never forgets where one ended.
-
-A turn whose tools are all resolved can never change again, so a codec's encoding of it is kept with it.
+The parts of a `Turn` never change after construction. Only the status of its tools does, and only forward. As soon as
+all tools of a turn are resolved, the turn cannot change any more, so it caches the encodings that codecs make of it.
 """
 
 from __future__ import annotations
@@ -20,21 +18,25 @@ from chat_core.usage import Metadata, Usage
 
 Role: TypeAlias = Literal["system", "user", "model"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]
-"""Why a model stopped, in our words; the provider's own word is in the turn's metadata."""
+"""Normalized reason why a model stopped. The provider's own value is in the turn's metadata."""
 
 ROLES: tuple[Role, ...] = ("system", "user", "model")
 
 
 @final
 class Turn:
-    """What was said at once: parts, and for a model's turn why it ended and what the provider reported.
+    """One contribution of one role: its parts and, from a model, finish reason and metadata.
+
+    Consecutive turns of a role form one `Content`.
 
     Attributes:
-        parts: in the order in which they came.
-        finish_reason: `None` for what no model said.
-        by: `"engine"` for a turn that the library wrote itself (a correction of a structured answer), else `None`.
-        created_at: when it was closed.
-        encodings: the cache of `encoded()`, by its keys; `None` while it is empty.
+        parts: the parts, in order.
+        finish_reason: why the model stopped; `None` for turns of other roles.
+        metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
+        created_at: time at which the turn was closed, with a time zone; now by default.
+        by: `"engine"` for a turn written by this library, such as a request to correct an answer; otherwise `None`.
+        extra: unknown fields of the stored turn.
+        encodings: cache of `encoded()`; `None` while it is empty.
     """
 
     __slots__ = ("by", "created_at", "encodings", "extra", "finish_reason", "metadata", "parts")
@@ -50,7 +52,7 @@ class Turn:
         extra: Extra = None,
     ) -> None:
         if created_at is not None and created_at.utcoffset() is None:
-            msg = f"a time needs a zone, and {created_at!r} has none: pass datetime(…, tzinfo=timezone.utc)"
+            msg = f"created_at={created_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
             raise UsageError(msg)
         self.parts: tuple[Part, ...] = tuple(parts)
         self.finish_reason: FinishReason | None = finish_reason
@@ -72,28 +74,30 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Its text parts, joined."""
+        """Concatenated text parts."""
         return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def tools(self) -> list[Tool]:
-        """Its tools, in the order of emission."""
+        """Tool calls, in the order in which the model made them."""
         return [part for part in self.parts if isinstance(part, Tool)]
 
     @property
     def usage(self) -> Usage:
-        """What it cost."""
+        """Tokens used by the request that produced this turn."""
         return self.metadata.usage if self.metadata is not None else Usage()
 
     @property
     def settled(self) -> bool:
-        """Whether nothing in it can change any more: all its tools are resolved."""
+        """Whether all tool calls are resolved, so that nothing in the turn can change any more."""
         return all(part.resolved for part in self.parts if isinstance(part, Tool))
 
     def encoded(self, key: Hashable, encode: Callable[[Turn], bytes]) -> bytes:
-        """`encode(self)`, remembered under `key` once all its tools are resolved.
+        """Return `encode(self)`, cached under `key` if the turn is settled.
 
-        `key` stands for everything the encoding depends on besides the turn: the codec and its configuration.
+        Args:
+            key: identifies the codec and its configuration: everything but the turn that the encoding depends on.
+            encode: encoder of one turn, called on a cache miss.
         """
         cache = self.encodings
         if cache is not None and (data := cache.get(key)) is not None:
@@ -112,9 +116,16 @@ class Turn:
         key: Hashable,
         encoders: Mapping[Role, Callable[[Turn], bytes]],
     ) -> list[bytes]:
-        """The encodings of the turns from `first` on, up to the first turn that can still change."""
-        # A history of thousands of turns passes here: one that has been encoded costs two look-ups.
-        found: list[bytes] = []
+        """Return the encodings of the settled turns from index `first` up to the first turn that can still change.
+
+        Args:
+            turns: turns of a conversation, each with its role.
+            first: index of the first turn to encode.
+            key: cache key, as for `encoded()`.
+            encoders: encoder for each role.
+        """
+        # Histories have thousands of turns, so a cache hit is looked up here without calling `encoded()`.
+        encodings: list[bytes] = []
         for role, turn in islice(turns, first, None):
             cache = turn.encodings
             data = cache.get(key) if cache is not None else None
@@ -122,19 +133,25 @@ class Turn:
                 if not turn.settled:
                     break
                 data = turn.encoded(key, encoders[role])
-            found.append(data)
-        return found
+            encodings.append(data)
+        return encodings
 
 
 @final
 class Content:
-    """The consecutive turns of one role."""
+    """Consecutive turns of one role.
+
+    Attributes:
+        role: `"system"`, `"user"` or `"model"`.
+        turns: the turns, oldest first.
+        extra: unknown fields of the stored content.
+    """
 
     __slots__ = ("extra", "role", "turns")
 
     def __init__(self, role: Role, turns: Iterable[Turn] = (), *, extra: Extra = None) -> None:
         if role not in ROLES:
-            msg = f"a role is one of {', '.join(ROLES)}, not {role!r}"
+            msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
             raise UsageError(msg)
         self.role: Role = role
         self.turns: list[Turn] = list(turns)
@@ -142,7 +159,15 @@ class Content:
 
     @classmethod
     def of(cls, role: Role, *parts: Part | str) -> Self:
-        """A content of one turn; a string is a `Text`."""
+        """Create a content of one turn.
+
+        Args:
+            role: role of the content.
+            parts: parts of the turn; a string becomes a `Text`.
+
+        Raises:
+            UsageError: `role` is not one of the three roles.
+        """
         return cls(role, [Turn([Text(part) if isinstance(part, str) else part for part in parts])])
 
     def __repr__(self) -> str:
@@ -160,15 +185,15 @@ class Content:
 
     @property
     def parts(self) -> list[Part]:
-        """The parts of all its turns, in order."""
+        """Parts of all turns, in order."""
         return [part for turn in self.turns for part in turn.parts]
 
     @property
     def text(self) -> str:
-        """The text of all its turns, joined."""
+        """Concatenated text of all turns."""
         return "".join([turn.text for turn in self.turns])
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools of all its turns."""
+        """Tool calls of all turns, in order."""
         return [tool for turn in self.turns for tool in turn.tools]

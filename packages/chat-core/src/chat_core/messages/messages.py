@@ -1,6 +1,6 @@
-"""A conversation: who said what, in which order, and what has become of every call.
+"""Conversations: contents in order, with the state of every tool call.
 
-It is also the checkpoint of every run on it: a pause is a history that ends in calls without results.
+A conversation is also the checkpoint of its runs: a paused run is a history that ends in tool calls without results.
 """
 
 from __future__ import annotations
@@ -22,17 +22,24 @@ from chat_core.usage import Usage
 
 @final
 class Messages:
-    """A conversation: an ordered list of contents, and the checkpoint of every run on it.
+    """Conversation: an ordered list of contents, and the checkpoint of its runs.
 
-    Pushing a content of the same role as the last one merges the two; each turn stays a turn, and is shared with what
-    was pushed. Two tools never share an id: one that is repeated is minted anew, and the provider's stays beside it.
+    A content of the same role as the last one is merged into it. Its turns stay separate, and are shared with the
+    content that was passed, not copied. Tool ids are unique in a conversation: a repeated id is replaced by a new one,
+    and the provider's id stays in `Tool.call_id`.
+
+    Not safe to change from several threads or tasks. A run marks its messages as busy; changing them then raises
+    `ConversationBusyError`.
+
+    Attributes:
+        extra: unknown fields of the stored document.
     """
 
     __slots__ = (
         "_busy",
         "_contents",
         "_contents_tuple",
-        "_joined",
+        "_encoded_prefixes",
         "_tools",
         "_turns",
         "_unresolved",
@@ -44,7 +51,7 @@ class Messages:
         self._contents: list[Content] = []
         self._contents_tuple: tuple[Content, ...] = ()
         self._turns: list[tuple[Role, Turn]] = []
-        self._joined: dict[Hashable, tuple[bytes, int]] = {}
+        self._encoded_prefixes: dict[Hashable, tuple[bytes, int]] = {}
         self._tools: dict[str, Tool] = {}
         self._unresolved: dict[str, Tool] = {}
         self._usage = Usage()
@@ -55,32 +62,32 @@ class Messages:
 
     @classmethod
     def from_user(cls, *parts: Part | str) -> Self:
-        """A conversation that begins with what a user says."""
+        """Create a conversation that begins with a user message; a string is a text."""
         return cls([Content.of("user", *parts)])
 
     @classmethod
     def from_system(cls, *parts: Part | str) -> Self:
-        """A conversation that begins with instructions."""
+        """Create a conversation that begins with system instructions; a string is a text."""
         return cls([Content.of("system", *parts)])
 
-    # --- Saying something ------------------------------------------------------------------------------
+    # --- Writing ---------------------------------------------------------------------------------------
 
     def push(self, content: Content, /) -> Self:
-        """Append a content, merged with the last one if the role is the same.
+        """Append a content, merged into the last one if both have the same role.
 
         Raises:
-            PendingToolsError: calls wait; decide them, or `cancel_pending(reason)` first.
-            ConversationBusyError: a live run owns these messages.
+            PendingToolsError: tool calls are unresolved; decide them, or call `cancel_pending(reason)` first.
+            ConversationBusyError: a run is using these messages.
             UsageError: `content` is not a `Content`.
         """
         if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            msg = f"push() needs a Content, not {content!r}; for text, use messages.user('…')"
+            msg = f"push() takes a Content, not {content!r}: for text, call messages.user('…')"
             raise UsageError(msg)
         self._require_idle("push()")
         if waiting := self.pending():
             ids = [tool.id for tool in waiting]
             msg = (
-                f"{len(ids)} call(s) wait for a decision ({', '.join(ids)}): approve or reject them, "
+                f"{len(ids)} tool call(s) are waiting for a decision ({', '.join(ids)}): approve or reject them, "
                 "or call messages.cancel_pending(reason) first"
             )
             raise PendingToolsError(msg, ids)
@@ -88,19 +95,25 @@ class Messages:
         return self
 
     def user(self, *parts: Part | str) -> Self:
-        """Push what a user says; a string is a text. Raises as `push()` does."""
+        """Push a user message; a string is a text. Raises the same errors as `push()`."""
         return self.push(Content.of("user", *parts))
 
     def system(self, *parts: Part | str) -> Self:
-        """Push instructions; a string is a text. Raises as `push()` does."""
+        """Push system instructions; a string is a text. Raises the same errors as `push()`."""
         return self.push(Content.of("system", *parts))
 
     def file(self, file: File, /) -> Self:
-        """Push a file from the user. Raises as `push()` does."""
+        """Push a file from the user. Raises the same errors as `push()`."""
         return self.push(Content.of("user", file))
 
     def append(self, role: Role, turn: Turn) -> None:
-        """Append a closed turn, whether or not something waits: what the loop, a store and a codec do.
+        """Append a turn, even while tool calls are unresolved.
+
+        For the engine, stores and codecs. Applications call `push()`.
+
+        Args:
+            role: role of the turn.
+            turn: the turn, which is shared, not copied.
 
         Raises:
             UsageError: a tool of the turn is in these messages already.
@@ -108,7 +121,7 @@ class Messages:
         tools = [part for part in turn.parts if isinstance(part, Tool)]
         for tool in tools:
             if self._tools.get(tool.id) is tool:
-                msg = f"tool {tool.id!r} is in these messages already: a turn with tools cannot stand in them twice"
+                msg = f"tool {tool.id!r} is in these messages already: a turn with tools can be appended only once"
                 raise UsageError(msg)
         for tool in tools:
             self._register_tool(tool)
@@ -130,7 +143,7 @@ class Messages:
             last.extra = {**(last.extra or {}), **content.extra}
 
     def _set_contents(self, contents: list[Content]) -> None:
-        # What `_extend()` comes to where nothing is to be merged, copied or minted.
+        """Replace the contents, as a faster `_extend()` for contents that need no merging and no new ids."""
         self._contents = contents
         self._turns = [(content.role, turn) for content in contents for turn in content.turns]
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
@@ -145,23 +158,26 @@ class Messages:
             self._unresolved[tool.id] = tool
 
     def encoded(self, key: Hashable, encoders: Mapping[Role, Callable[[Turn], bytes]]) -> bytes:
-        """Every turn, encoded by its role's encoder and joined by commas: what a codec sends of the conversation.
+        """Return the encodings of all turns, joined by commas.
 
-        What can no longer change, the leading turns whose tools are all resolved, is encoded and joined once and kept
-        under `key`, which stands for everything that the encoding depends on besides the turns.
+        The leading turns whose tools are all resolved cannot change. Their joined encoding is cached.
+
+        Args:
+            key: identifies the codec and its configuration: everything but the turns that the encoding depends on.
+            encoders: encoder of a turn for each role.
         """
         turns = self._turns
-        joined, done = self._joined.get(key, (b"", 0))
-        if found := Turn.settled_from(turns, done, key, encoders):
-            joined = b",".join([joined, *found] if done else found)
-            done += len(found)
-            self._joined[key] = joined, done
-        if done == len(turns):
+        joined, count = self._encoded_prefixes.get(key, (b"", 0))
+        if settled := Turn.settled_from(turns, count, key, encoders):
+            joined = b",".join([joined, *settled] if count else settled)
+            count += len(settled)
+            self._encoded_prefixes[key] = joined, count
+        if count == len(turns):
             return joined
-        rest = [turn.encoded(key, encoders[role]) for role, turn in turns[done:]]
-        return b",".join([joined, *rest] if done else rest)
+        unsettled = [turn.encoded(key, encoders[role]) for role, turn in turns[count:]]
+        return b",".join([joined, *unsettled] if count else unsettled)
 
-    # --- Looking ------------------------------------------------------------------------------------------
+    # --- Reading ------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._contents)
@@ -187,43 +203,47 @@ class Messages:
 
     @property
     def contents(self) -> Sequence[Content]:
-        """The contents, oldest first."""
-        # Every call of a tool is shown them, and they may be thousands: one tuple serves until there is one more.
+        """Contents, oldest first, as a read-only view."""
+        # Each tool call receives all contents, and there may be thousands: build the tuple only when one is added.
         if len(self._contents_tuple) != len(self._contents):
             self._contents_tuple = tuple(self._contents)
         return self._contents_tuple
 
     @property
     def last(self) -> Content | None:
-        """The last content, `None` where there is none."""
+        """Last content, or `None` if the conversation is empty."""
         return self._contents[-1] if self._contents else None
 
     @property
     def usage(self) -> Usage:
-        """What the whole conversation has cost."""
+        """Total usage of all turns."""
         return self._usage
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
-        """The tool with this id, anywhere in the history; further ids lead into the chats that tools are.
+        """Return the tool call with an id.
+
+        Args:
+            id: id of the tool call, from any turn of the history.
+            path: further ids, each of a tool call in the inner conversation of the one before.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no such tool call exists.
         """
         try:
             tool = self._tools[id]
         except KeyError:
             waiting = ", ".join([tool.id for tool in self.pending()]) or "none"
-            msg = f"no tool with id {id!r} in this conversation of {len(self._tools)} tools; those that wait: {waiting}"
+            msg = f"no tool with id {id!r} among {len(self._tools)} tool calls; unresolved tool calls: {waiting}"
             raise KeyError(msg) from None
         if not path:
             return tool
         if tool.inner is None:
-            msg = f"tool {id!r} is not a chat that waits, so it has no tool {path[0]!r} inside"
+            msg = f"tool {id!r} has no inner conversation, so there is no tool {path[0]!r} in it"
             raise KeyError(msg)
         return tool.inner.tool(*path)
 
     def pending(self) -> list[Tool]:
-        """Every tool that is not resolved, anywhere in the history, oldest first."""
+        """Return all unresolved tool calls of the history, oldest first."""
         waiting: list[Tool] = []
         for id, tool in [*self._unresolved.items()]:  # noqa: A001
             if tool.resolved:
@@ -233,27 +253,40 @@ class Messages:
         return waiting
 
     def adopt(self, path: Sequence[str], tool: Tool, /) -> None:
-        """Take over the state that the tool at `path` has in a store, which may be an earlier one.
+        """Copy the state of a tool call from a store, which may be an earlier state.
+
+        Args:
+            path: ids that lead to the tool call, as for `tool()`.
+            tool: the tool call as stored.
 
         Raises:
-            KeyError: there is no tool at this path.
+            KeyError: no such tool call exists.
         """
         first, *rest = path
-        mine = self.tool(first, *rest)
+        own_tool = self.tool(first, *rest)
         inner = self.tool(first).inner
         if rest and inner is not None:
             inner.adopt(rest, tool)
             return
-        mine.adopt(tool)
-        if not mine.resolved and mine.id not in self._unresolved:
+        own_tool.adopt(tool)
+        if not own_tool.resolved and own_tool.id not in self._unresolved:
             self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
 
     def cancel_pending(self, reason: str | None = None, *, by: str | None = None) -> list[Tool]:
-        """Reject everything that waits, so that the conversation can go on without it.
+        """Cancel all unresolved tool calls, so that the conversation can continue without them.
+
+        If one of them cannot be cancelled, none is.
+
+        Args:
+            reason: reason that the model receives.
+            by: who cancelled them, for the record of decisions.
+
+        Returns:
+            The cancelled tool calls.
 
         Raises:
-            ConversationBusyError: a live run owns these messages.
-            IllegalTransitionError: a call runs, or a crash interrupted it and nobody has said so yet.
+            ConversationBusyError: a run is using these messages.
+            IllegalTransitionError: a tool call is running, or its process died and nobody has called `lost()` yet.
         """
         self._require_idle("cancel_pending()")
         tools = self.pending()
@@ -261,7 +294,7 @@ class Messages:
             if ToolEvent.CANCEL not in TRANSITIONS[type(tool.status)]:
                 msg = (
                     f"tool {tool.id!r} is {type(tool.status).__name__} and cannot be cancelled; nothing was changed. "
-                    "If its process is gone, say so first: tool.lost('…')"
+                    "If its process died, call tool.lost('…') first"
                 )
                 raise IllegalTransitionError(msg)
         for tool in tools:
@@ -272,15 +305,15 @@ class Messages:
 
     @property
     def busy(self) -> bool:
-        """Whether a live run owns these messages."""
+        """Whether a run is using these messages."""
         return self._busy
 
     @contextmanager
     def lend(self) -> Generator[None]:
-        """Give these messages to one run until the block is left.
+        """Mark these messages as used by one run until the block exits.
 
         Raises:
-            ConversationBusyError: another has them.
+            ConversationBusyError: another run is using them.
         """
         self._require_idle("a second run")
         self._busy = True
@@ -289,40 +322,43 @@ class Messages:
         finally:
             self._busy = False
 
-    def _require_idle(self, what: str) -> None:
+    def _require_idle(self, operation: str) -> None:
         if self._busy:
-            msg = f"{what} came while a run on these messages is live; wait for its end, or leave its block"
+            msg = (
+                f"{operation} is not possible while a run is using these messages: "
+                "wait for the run to end, or exit its block"
+            )
             raise ConversationBusyError(msg)
 
     # --- Storing ---------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """This conversation as one JSON document of version 1; `chat_core.messages.schema()` describes it.
+        """Return this conversation as one JSON document of version 1, which `chat_core.messages.schema()` describes.
 
         Raises:
-            UsageError: opaque data or metadata in it is not JSON.
+            UsageError: opaque data, metadata or another value is not JSON.
         """
         return write(self._contents, self.extra)
 
     @classmethod
     def from_json(cls, document: str | bytes) -> Messages:
-        """Read a conversation that `to_json()` wrote.
+        """Read a conversation from a document written by `to_json()`.
 
         Raises:
-            InvalidDocumentError: it is not one; the error says where.
-            NewerVersionError: it was written by a later version of this library.
+            InvalidDocumentError: the document is malformed; `path` says where.
+            NewerVersionError: the document was written by a later version of this library.
         """
         return read(document, Messages._from_stored)
 
     @staticmethod
     def _from_stored(contents: Iterable[Content], *, extra: Extra) -> Messages:
-        # `Messages(contents, extra=extra)`, of contents that nobody else has and in which no id is repeated.
-        found = [*contents]
-        roles = [content.role for content in found]
-        if any(map(eq, roles, roles[1:])) or not all(content.turns for content in found):
-            return Messages(found, extra=extra)
+        """Return `Messages(contents, extra=extra)`, faster for contents that share nothing and repeat no id."""
+        items = [*contents]
+        roles = [content.role for content in items]
+        if any(map(eq, roles, roles[1:])) or not all(content.turns for content in items):
+            return Messages(items, extra=extra)
         messages = Messages(extra=extra)
-        messages._set_contents(found)
+        messages._set_contents(items)
         return messages
 
 

@@ -1,4 +1,4 @@
-"""The parts of a message. All are immutable; a tool, which has a life, is in `tool.py`."""
+"""Parts of a turn. All are immutable; `Tool`, the one part with a life cycle, is in `tool.py`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from chat_core.messages.tool import Tool
 
 Extra: TypeAlias = Mapping[str, object] | None
-"""Fields of a stored document that this version does not know. They are kept and written back."""
+"""Fields of a stored document that this version does not know. They are kept, and written back unchanged."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Data that belongs to one provider and means nothing to the others: a signature, an id, log probabilities.
+    """Data that only one provider understands, such as a signature, an id or log probabilities.
 
-    `data` is JSON. A provider sends only what carries its own name and leaves the rest in the history.
+    A provider sends only opaque data that carries its own name. All other opaque data stays in the history.
+
+    Attributes:
+        provider: name of the provider, as in `ProviderMeta.name`.
+        data: JSON object in the provider's own format.
     """
 
     provider: str
@@ -33,7 +37,7 @@ class Opaque:
 @final
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words."""
+    """Text, of any role."""
 
     text: str
     opaque: Opaque | None = None
@@ -43,7 +47,12 @@ class Text:
 @final
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What a model thought before it spoke, with the signature that proves it to the provider."""
+    """Reasoning that a model produced before its answer.
+
+    Attributes:
+        text: the reasoning, or the provider's summary of it.
+        signature: token by which the provider recognizes its own reasoning, if the provider signs it.
+    """
 
     text: str
     signature: str | None = None
@@ -54,7 +63,7 @@ class Reasoning:
 @final
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """A JSON value that a provider emitted as such. The history keeps structured answers as text."""
+    """JSON value that a provider returned as a value instead of text. Structured answers in the history are text."""
 
     value: object
     extra: Extra = field(default=None, repr=False)
@@ -63,10 +72,17 @@ class Structured:
 @final
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: its bytes, a URL that leads to it, or an id by which its provider knows it (in `opaque`).
+    """File, given by its bytes, its URL, or an id at its provider (in `opaque`).
+
+    Attributes:
+        mime: MIME type, such as `image/png`.
+        data: content of the file.
+        url: URL of the file; this library never fetches it.
+        name: file name.
+        opaque: reference to the file at its provider.
 
     Raises:
-        UsageError: it has neither, or both bytes and a URL.
+        UsageError: both `data` and `url` are given, or none of `data`, `url` and `opaque`.
     """
 
     mime: str
@@ -78,42 +94,50 @@ class File:
 
     def __post_init__(self) -> None:
         if self.data is not None and self.url is not None:
-            msg = "a File has bytes or a URL, not both: drop one of them"
+            msg = "File() got both data and url: pass only one of them"
             raise UsageError(msg)
         if self.data is None and self.url is None and self.opaque is None:
-            msg = "a File needs its bytes, a URL, or the opaque data by which its provider knows it; it has none"
+            msg = "File() got no content: pass data, url, or the opaque reference of a file at its provider"
             raise UsageError(msg)
 
     @classmethod
     def from_path(cls, path: str | Path, mime: str | None = None) -> Self:
-        """Read a file now. Its mime type is guessed from its name where `mime` does not say it.
+        """Read a file from disk, synchronously.
+
+        Args:
+            path: path of the file. Its last component becomes the name.
+            mime: MIME type; guessed from the file name if omitted.
 
         Raises:
-            OSError: it cannot be read.
-            UsageError: its name tells no mime type; pass `mime`.
+            OSError: the file cannot be read.
+            UsageError: the MIME type cannot be guessed.
         """
         path = Path(path)
-        return cls(mime or _guess(path.name), data=path.read_bytes(), name=path.name)
+        return cls(mime or _guess_mime(path.name), data=path.read_bytes(), name=path.name)
 
     @classmethod
     def from_url(cls, url: str, mime: str | None = None) -> Self:
-        """Refer to a file by URL; nothing is fetched. The mime type is guessed from its path where `mime` is not given.
+        """Refer to a file by URL, without fetching it.
+
+        Args:
+            url: URL that the provider can fetch.
+            mime: MIME type; guessed from the path of the URL if omitted.
 
         Raises:
-            UsageError: the URL tells no mime type; pass `mime`.
+            UsageError: the MIME type cannot be guessed.
         """
-        return cls(mime or _guess(url.partition("?")[0].partition("#")[0]), url=url)
+        return cls(mime or _guess_mime(url.partition("?")[0].partition("#")[0]), url=url)
 
     @property
     def kind(self) -> str:
-        """The part of the mime type before the slash: `image`, `audio`, `video`, `text`, `application` and so on."""
+        """Part of the MIME type before the slash, such as `image`, `audio`, `video`, `text` or `application`."""
         return self.mime.partition("/")[0]
 
 
-def _guess(name: str) -> str:
+def _guess_mime(name: str) -> str:
     mime = mimetypes.guess_type(name)[0]
     if mime is None:
-        msg = f"the mime type of {name!r} cannot be told from its name; pass mime='…'"
+        msg = f"cannot guess the MIME type of {name!r}: pass mime='…'"
         raise UsageError(msg)
     return mime
 
@@ -121,7 +145,7 @@ def _guess(name: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """One vector."""
+    """One embedding vector."""
 
     vector: tuple[float, ...]
     extra: Extra = field(default=None, repr=False)
@@ -130,10 +154,15 @@ class Embedding:
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderPart:
-    """A block that only its provider understands (redacted thinking, a server tool's use, a refusal), kept whole.
+    """Block that only its provider understands, kept whole: redacted thinking, a server-side tool, a refusal.
 
-    `kind` is the provider's name for it. The provider sends `data` back where it stood; others leave it out. A part of
-    a type that this version does not know, read from a stored document, is one that belongs to `NOBODY`.
+    The provider sends `data` back at the same place; other providers leave the block out. Parts of an unknown type in a
+    stored document are read as blocks whose provider is `NOBODY`.
+
+    Attributes:
+        provider: name of the provider.
+        kind: the provider's name for this type of block.
+        data: JSON object in the provider's own format.
     """
 
     provider: str
@@ -143,7 +172,6 @@ class ProviderPart:
 
 
 NOBODY = ""
-"""The owner of a `ProviderPart` that was a part of an unknown type in a stored document; it is written back as it was.
-"""
+"""Provider name of a `ProviderPart` that stands for a part of unknown type. It is written back as it was read."""
 
 Part: TypeAlias = "Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart"

@@ -1,4 +1,4 @@
-"""The statuses of a tool and the table of its life: what is not in `TRANSITIONS` cannot happen."""
+"""Statuses of a tool call and the table of allowed transitions. Anything not in `TRANSITIONS` is refused."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ Refuser: TypeAlias = Literal["person", "policy", "expiry", "cancelled"]
 @final
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Nothing has run. `kind` says what it waits for, `None` that no policy has looked at it yet.
+    """Status of a tool call that has not started and is not approved.
 
-    The terms are fixed when the wait begins. `error` says why an approval was taken back (its edit was not accepted).
+    The terms of a wait (`expires_at`, `at`) are fixed when it begins.
+
+    Attributes:
+        kind: what the call waits for; `None` before a strategy has decided about it.
+        expires_at: time from which the call can no longer be approved.
+        at: time from which a scheduled call may run.
+        error: why an earlier approval was revoked: the approver's edited arguments were invalid.
     """
 
     kind: WaitKind | None = None
@@ -35,9 +41,10 @@ class Pending:
 @final
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Somebody allowed it; the next pass runs it.
+    """Status of an approved tool call. The next run of the chat executes it.
 
-    `expires_at` are the terms of the wait that this ended: they hold again if the approval is taken back.
+    Attributes:
+        expires_at: expiry of the wait that the approval ended. It applies again if the approval is revoked.
     """
 
     expires_at: datetime | None = None
@@ -47,10 +54,14 @@ class Approved:
 @final
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Its body has started, or is about to. `attempt` counts from 1.
+    """Status of a tool call whose body has started or is about to start.
 
-    `inner` is the conversation that a chat goes on with, kept until it ends: a crash must not lose what was decided
-    in it.
+    Attributes:
+        attempt_id: random id of this attempt.
+        attempt: number of this attempt, from 1.
+        started_at: time at which the attempt started.
+        inner: for a chat used as a tool, its conversation. It is kept until the call ends, so that decisions made in it
+            survive a crash.
     """
 
     attempt_id: str
@@ -63,7 +74,7 @@ class Running:
 @final
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """It is a chat, and that chat waits. `inner` is its conversation."""
+    """Status of a chat used as a tool that has paused. `inner` is its conversation."""
 
     inner: Messages
     attempt_id: str = ""
@@ -74,7 +85,10 @@ class Suspended:
 @final
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Its body had started when its process went away. It may have taken effect, or not."""
+    """Status of a tool call whose process died, or was cancelled, after the body had started.
+
+    The body may or may not have taken effect.
+    """
 
     attempt_id: str = ""
     attempt: int = 1
@@ -86,7 +100,12 @@ class Interrupted:
 @final
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """It returned. `result` is JSON; `files` are what it returned beside that."""
+    """Status of a tool call that returned.
+
+    Attributes:
+        result: returned value, as JSON.
+        files: files returned along with the value.
+    """
 
     result: object
     files: tuple[File, ...] = ()
@@ -96,7 +115,7 @@ class Completed:
 @final
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It did not return. `error` is what the model is told."""
+    """Status of a tool call that failed. The model receives `error`."""
 
     error: str
     extra: Extra = field(default=None, repr=False)
@@ -105,7 +124,13 @@ class Failed:
 @final
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """It was not allowed to run. `source` tells who refused: a person, the policy, the clock, or a cancellation."""
+    """Status of a tool call that was not allowed to run.
+
+    Attributes:
+        reason: reason that the model receives.
+        source: what refused the call: an approver (`"person"`), a strategy (`"policy"`), an expired approval
+            (`"expiry"`) or a cancellation (`"cancelled"`).
+    """
 
     reason: str | None = None
     source: Refuser = "person"
@@ -118,7 +143,15 @@ ToolStatus: TypeAlias = Pending | Approved | Running | Suspended | Interrupted |
 @final
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that a person, or code in their name, decided about a call."""
+    """Decision about a tool call by an approver, or by code on their behalf.
+
+    Attributes:
+        action: the decision.
+        by: who decided.
+        at: time of the decision.
+        note: remark for the record; the model does not receive it.
+        arguments: arguments that the approver substituted for the model's.
+    """
 
     action: DecisionAction
     by: str | None = None
@@ -129,7 +162,7 @@ class Decision:
 
 
 class ToolEvent(Enum):
-    """What can happen to a tool."""
+    """Events of a tool call's life, the keys of `TRANSITIONS`."""
 
     APPROVE = "approve"
     START = "start"
@@ -180,11 +213,11 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
     Failed: {},
     Rejected: {},
 }
-"""From a status, by an event, to a status. `Completed`, `Failed` and `Rejected` are final."""
+"""New status by current status and event. `Completed`, `Failed` and `Rejected` are final."""
 
 
 def tool_life() -> str:
-    """The table as a page of the reference: a diagram and a table in Markdown."""
+    """Return the reference page of `TRANSITIONS` as Markdown: a diagram and a table."""
     steps = [
         (start.__name__, event.value, end.__name__) for start, row in TRANSITIONS.items() for event, end in row.items()
     ]

@@ -1,7 +1,7 @@
-"""A tool call and its life, in one part: the call as the model wrote it, and what has become of it.
+"""Tool calls: the call as the model wrote it, and its status.
 
-The life is the table in `status.py`. Every method that changes the status goes through `Tool._transition`, which looks
-the event up there and raises `IllegalTransitionError` before it touches anything.
+`status.py` has the table of allowed transitions. Every method that changes the status goes through
+`Tool._transition()`, which raises `IllegalTransitionError` before anything changes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Self, cast, final
+from typing import TYPE_CHECKING, Literal, cast, final
 
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
-from chat_core.json import dumps, is_finite, loads
+from chat_core.json import dumps
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
@@ -33,84 +32,31 @@ from chat_core.messages.status import (
 )
 
 if TYPE_CHECKING:
+    from chat_core.messages.function_call import FunctionCall
     from chat_core.messages.messages import Messages
-    from chat_core.messages.parts import Extra, File, Opaque
-    from chat_core.tools.context import CallContext  # circular: a strategy reads the context from the call
+    from chat_core.messages.parts import Extra, File
 
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
-    """A call of a function by its name.
-
-    In the history it is the call as the model wrote it. A strategy is shown one whose `arguments` are validated and
-    canonical JSON, exactly what will run, with our id of the tool and a read-only `context`.
-
-    Attributes:
-        raw: the model's text of the arguments, where it is not just the compact JSON of `arguments`.
-        problem: why `raw` is no JSON object; `arguments` is empty then.
-        opaque: what the provider wants back with the call.
-    """
-
-    name: str
-    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
-    id: str = ""
-    raw: str | None = field(default=None, repr=False)
-    problem: str | None = None
-    opaque: Opaque | None = field(default=None, repr=False)
-    context: CallContext | None = field(default=None, repr=False, compare=False)
-    extra: Extra = field(default=None, repr=False)
-
-    @classmethod
-    def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:
-        """Read arguments from a model's text. Nothing is raised: what cannot be read is told in `problem`.
-
-        Empty text means no arguments: several servers write it for functions that take none.
-        """
-        if not raw.strip():
-            return cls(name, raw=raw or None, opaque=opaque)
-        try:
-            value = loads(raw)
-            if not is_finite(value):
-                json.dumps(value, allow_nan=False)
-        except ValueError as error:
-            return cls(name, raw=raw, problem=model_texts.unreadable_arguments(error), opaque=opaque)
-        if not isinstance(value, dict):
-            kind = "null" if value is None else type(value).__name__
-            if value is None:
-                return cls(name, raw=raw, opaque=opaque)
-            return cls(name, raw=raw, problem=model_texts.arguments_not_an_object(kind), opaque=opaque)
-        return cls(name, cast("dict[str, object]", value), raw=raw, opaque=opaque)
-
-    @property
-    def text(self) -> str:
-        """The arguments as text: what the model wrote, where that is known, else compact JSON."""
-        return self.raw if self.raw is not None else dumps(self.arguments)
-
-    def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
-        """The call as a strategy is shown it."""
-        return FunctionCall(self.name, arguments, id, self.text, self.problem, self.opaque, context, self.extra)
-
-
-@final
 class Tool:
-    """A call of a tool and its life.
+    """Tool call and its life cycle.
 
     Attributes:
-        id: unique in its conversation, ours; the provider's where that is usable.
-        call_id: the provider's id of the call, `None` where it gave none.
-        call: what the model asked for; it never changes.
-        status: what has become of it; it only moves forward.
-        canonical: the model's arguments as they were validated when the call began to wait (defaults filled in), `None`
-            where that is what it wrote.
-        edited: the arguments that an approver put in place of the model's, `None` where nobody did.
-        decisions: who decided what about it, oldest first.
-        idempotency_key: given to the tool's body, the same for every attempt; empty before the first.
-        attempts: how many times its body was started.
-        revision: how many transitions it has made.
+        id: id of this tool call, unique in its conversation; the provider's id if that is usable.
+        call_id: the provider's id, or `None` if the provider sent none.
+        call: the call as the model made it; never changes.
+        status: current status.
+        canonical: the model's arguments after validation, with defaults filled in, stored when the call begins to wait;
+            `None` if they equal the model's arguments.
+        edited: arguments that an approver substituted for the model's, or `None`.
+        decisions: decisions about the call, oldest first.
+        idempotency_key: key that the tool's body receives, the same for every attempt; empty before the first attempt.
+        attempts: number of started attempts.
+        revision: number of status changes.
+        extra: unknown fields of the stored tool call.
     """
 
     __slots__ = (
@@ -154,42 +100,42 @@ class Tool:
 
     __hash__ = object.__hash__
 
-    # --- What it is ---------------------------------------------------------------------------------
+    # --- Properties ---------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The function's name."""
+        """Name of the called tool."""
         return self.call.name
 
     @property
     def effective_arguments(self) -> Mapping[str, object]:
-        """What runs, or ran: the approver's arguments where they gave some, else the model's, as validated."""
+        """Arguments that run: the approver's if they edited the call, otherwise the model's after validation."""
         if self.edited is not None:
             return self.edited
         return self.call.arguments if self.canonical is None else self.canonical
 
     @property
     def resolved(self) -> bool:
-        """Whether its life is over, so that it may reach the wire."""
+        """Whether the status is final, so that the result may be sent to a provider."""
         return isinstance(self.status, FINAL_STATUSES)
 
     @property
     def inner(self) -> Messages | None:
-        """The conversation of the chat that this tool is, from its first pause until it ends."""
+        """Conversation of a chat used as a tool, from its first pause until it ends; otherwise `None`."""
         return self.status.inner if isinstance(self.status, _STARTED_STATUSES) else None
 
     @property
     def failed(self) -> bool:
-        """Whether it ended without a result: failed or rejected."""
+        """Whether the call ended without a result: failed or rejected."""
         return isinstance(self.status, (Failed, Rejected))
 
     def result_text(self) -> str:
-        """The result as the model is told it: a string as it is, anything else as compact JSON.
+        """Return the result as the model receives it: a string as it is, any other value as compact JSON.
 
-        An edited call says first what was run instead. A rejection says who refused.
+        The result of an edited call begins with a note of the arguments that were used. A rejection names its source.
 
         Raises:
-            IllegalTransitionError: it is not resolved.
+            IllegalTransitionError: the tool call is not resolved.
         """
         match self.status:
             case Completed(result):
@@ -199,7 +145,7 @@ class Tool:
             case Rejected() as status:
                 return model_texts.rejection(status.source, status.reason)
             case status:
-                msg = f"tool {self.id!r} is {_status_name(status)} and has no result yet"
+                msg = f"tool {self.id!r} is {_status_name(status)} and has no result yet: wait until it is resolved"
                 raise IllegalTransitionError(msg)
 
     def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
@@ -209,10 +155,10 @@ class Tool:
 
     @property
     def result_files(self) -> tuple[File, ...]:
-        """The files that it returned beside its result."""
+        """Files returned along with the result."""
         return self.status.files if isinstance(self.status, Completed) else ()
 
-    # --- What a person decides -----------------------------------------------------------------------
+    # --- Decisions of an approver --------------------------------------------------------------------
 
     def approve(
         self,
@@ -222,18 +168,22 @@ class Tool:
         note: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Allow the call; the next run of a chat executes it. `arguments` replace the model's, which are kept beside.
+        """Approve the call. The next run of a chat executes it.
 
-        The name cannot be edited. `at` is when the decision was made, now unless given.
+        Args:
+            arguments: arguments that replace the model's, a JSON object. The model's arguments stay in `call`.
+            by: who approved the call.
+            note: remark for the record of decisions; the model does not receive it.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it does not wait (any more), or its approval has expired.
-            UsageError: `arguments` are not a JSON object.
+            IllegalTransitionError: the call is not waiting, or its approval expired before `at`.
+            UsageError: `arguments` is not a JSON object, or `at` has no time zone.
         """
         at = _now_or_aware(at)
         status = self.status
         if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
-            msg = f"tool {self.id!r} cannot be approved: the approval expired at {status.expires_at.isoformat()}"
+            msg = f"tool {self.id!r} cannot be approved: its approval expired at {status.expires_at.isoformat()}"
             raise IllegalTransitionError(msg)
         edited = None if arguments is None else _json_object(arguments)
         self._transition(ToolEvent.APPROVE, lambda old: Approved(_expires_at(old)))
@@ -249,30 +199,46 @@ class Tool:
         note: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Refuse the call; the model is told `reason`.
+        """Reject the call.
+
+        Args:
+            reason: reason that the model receives.
+            by: who rejected the call.
+            note: remark for the record of decisions; the model does not receive it.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it has started already, or is over.
+            IllegalTransitionError: the call has started or is resolved.
         """
         at = _now_or_aware(at)
         self._transition(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
         self._record_decision("reject", by, at, note)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None, at: datetime | None = None) -> None:
-        """Give the call up, whatever it waits for; written as a rejection.
+        """Cancel the call, whatever it waits for. It becomes `Rejected` with the source `"cancelled"`.
+
+        Args:
+            reason: reason that the model receives.
+            by: who cancelled the call.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it runs now, or is over.
+            IllegalTransitionError: the call is running or resolved.
         """
         at = _now_or_aware(at)
         self._transition(ToolEvent.CANCEL, lambda _: Rejected(reason, "cancelled"))
         self._record_decision("cancel", by, at, None)
 
     def retry(self, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
-        """Let an interrupted call run again, knowing that it may have taken effect.
+        """Approve another attempt of an interrupted call, which may have taken effect already.
+
+        Args:
+            by: who decided.
+            note: remark for the record of decisions; the model does not receive it.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it is not `Interrupted`.
+            IllegalTransitionError: the status is not `Interrupted`.
         """
         at = _now_or_aware(at)
         self._transition(ToolEvent.RETRY, lambda _: Approved())
@@ -287,11 +253,18 @@ class Tool:
         note: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Record the result: of a running call, or of an interrupted one that somebody looked up. `result` is JSON.
+        """Record the result of a running call, or of an interrupted call whose outcome is known.
+
+        Args:
+            result: the result, made of JSON types; it is copied.
+            files: files returned along with the result.
+            by: who supplied the result, if not the tool itself.
+            note: remark for the record of decisions; the model does not receive it.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it neither runs nor was interrupted.
-            UsageError: `result` is not made of JSON's types.
+            IllegalTransitionError: the call is neither running nor interrupted.
+            UsageError: `result` is not JSON, or `at` has no time zone.
         """
         _require_zone(at)
         value = _json_copy(result, "a tool's result")
@@ -301,10 +274,16 @@ class Tool:
             self._record_decision("complete", by, _now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
-        """Record that the call failed, in words that the model can act on.
+        """Record that the call failed.
+
+        Args:
+            error: description that the model receives and can act on.
+            by: who decided, if not the tool itself.
+            note: remark for the record of decisions; the model does not receive it.
+            at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: it is over, or is a chat that waits.
+            IllegalTransitionError: the call is resolved, or is a paused chat.
         """
         _require_zone(at)
         interrupted = isinstance(self.status, Interrupted)
@@ -312,14 +291,16 @@ class Tool:
         if interrupted or by is not None:
             self._record_decision("fail", by, _now_or_aware(at), note)
 
-    # --- What the loop does ----------------------------------------------------------------------------
+    # --- Transitions of the engine -----------------------------------------------------------------------
 
     def await_approval(
         self, expires_at: datetime | None = None, *, canonical: Mapping[str, object] | None = None
     ) -> None:
-        """Begin to wait for a person. The terms of a wait that has begun stay as they are.
+        """Make the call wait for an approver. Has no effect on the terms of a wait that has begun.
 
-        `canonical` are the validated arguments: what is shown to the person, and what runs.
+        Args:
+            expires_at: time from which the call can no longer be approved; no limit by default.
+            canonical: validated arguments, which the approver sees and which run.
         """
         _require_zone(expires_at)
         self._transition(
@@ -329,7 +310,12 @@ class Tool:
         self._set_canonical(canonical)
 
     def schedule(self, at: datetime, *, canonical: Mapping[str, object] | None = None) -> None:
-        """Begin to wait for a time. The terms of a wait that has begun stay as they are; `canonical` as above."""
+        """Make the call wait for a time. Has no effect on the terms of a wait that has begun.
+
+        Args:
+            at: time from which the call may run, with a time zone.
+            canonical: validated arguments, which will run.
+        """
         _require_zone(at)
         self._transition(
             ToolEvent.SCHEDULE, lambda old: old if _is_waiting(old) else Pending("schedule", None, at, _error_of(old))
@@ -345,15 +331,21 @@ class Tool:
             self.canonical = _json_object(canonical)
 
     def refuse(self, reason: str, source: Literal["policy", "expiry"] = "policy") -> None:
-        """Record that the policy refused the call, or that its approval came too late."""
+        """Reject the call on behalf of the chat's policy.
+
+        Args:
+            reason: reason that the model receives.
+            source: `"policy"` if a strategy rejected the call, `"expiry"` if its approval expired.
+        """
         event = ToolEvent.EXPIRE if source == "expiry" else ToolEvent.REJECT
         self._transition(event, lambda _: Rejected(reason, source))
 
     def reconsider(self, error: str | None = None) -> None:
-        """Take an approval back. With an `error` a person must look again, at the edit that was not accepted.
+        """Revoke an approval.
 
-        The edit stays: what the person is shown is what an approval without another one would run. So do the terms of
-        the wait. Without an `error` nothing has looked at the call yet, and the policy decides anew.
+        Args:
+            error: why the approver's edited arguments are invalid. The call waits for an approver again, on the terms
+                of the earlier wait, and keeps the edited arguments. Without an error, the chat's strategy decides anew.
         """
         self._transition(
             ToolEvent.RECONSIDER,
@@ -361,26 +353,26 @@ class Tool:
         )
 
     def start(self, at: datetime | None = None) -> Running:
-        """Say that its body is about to start: a new attempt, or, of a chat that waited, the same one going on."""
+        """Record that the body is about to start: as a new attempt, or as the same attempt of a chat that resumes."""
         at = _now_or_aware(at)
-        goes_on = isinstance(self.status, Suspended)
-        return self._begin_attempt(ToolEvent.START, self.attempts if goes_on else self.attempts + 1, at)
+        resumes = isinstance(self.status, Suspended)
+        return self._begin_attempt(ToolEvent.START, self.attempts if resumes else self.attempts + 1, at)
 
     def again(self, at: datetime | None = None) -> Running:
-        """Start the next attempt of an idempotent call that was interrupted, with the same idempotency key."""
+        """Record the next attempt of an idempotent call that was interrupted, under the same idempotency key."""
         return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, _now_or_aware(at))
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
-        drawn = os.urandom(32).hex()
-        running = Running(drawn[:32], attempt, at, self.inner)
+        random_ids = os.urandom(32).hex()
+        running = Running(random_ids[:32], attempt, at, self.inner)
         self._transition(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
-            self.idempotency_key = drawn[32:]
+            self.idempotency_key = random_ids[32:]
         return running
 
     def lost(self, reason: str) -> None:
-        """Say that its process went away, or that it was cancelled in the middle: nobody knows what became of it."""
+        """Record that the process died, or the call was cancelled, while the body was running."""
         self._transition(
             ToolEvent.LOST,
             lambda old: (
@@ -389,13 +381,13 @@ class Tool:
         )
 
     def suspend(self, inner: Messages) -> None:
-        """Say that the chat that this tool is has paused; `inner` is its conversation."""
+        """Record that a chat used as a tool has paused; `inner` is its conversation."""
         self._transition(
             ToolEvent.SUSPEND,
             lambda old: Suspended(inner, old.attempt_id, old.attempt) if isinstance(old, Running) else old,
         )
 
-    # --- Below -------------------------------------------------------------------------------------------
+    # --- Implementation ----------------------------------------------------------------------------------
 
     def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
         if event not in TRANSITIONS[type(self.status)]:
@@ -417,7 +409,7 @@ class Tool:
         self.decisions = (*self.decisions, Decision(action, by, at, note, arguments))
 
     def adopt(self, other: Tool) -> None:
-        """Take over the state of the same tool elsewhere. For a tool in messages, call `Messages.adopt()`."""
+        """Copy the state of the same tool call from `other`. For a tool call in messages, use `Messages.adopt()`."""
         self.status = other.status
         self.canonical = other.canonical
         self.edited = other.edited
@@ -429,7 +421,7 @@ class Tool:
 
 
 def new_tool_id() -> str:
-    """A new id for a tool."""
+    """Return a new random id for a tool call."""
     return f"tool_{os.urandom(8).hex()}"
 
 
@@ -458,23 +450,23 @@ def _now_or_aware(at: datetime | None) -> datetime:
 
 def _require_zone(at: datetime | None) -> None:
     if at is not None and at.utcoffset() is None:
-        msg = f"a time needs a zone, and {at!r} has none: pass datetime(…, tzinfo=timezone.utc)"
+        msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
 
 
 def _equal_as_json(one: object, other: object) -> bool:
-    # As JSON: Python's 1, 1.0 and True are equal, and JSON's are not.
+    """Return whether two values have the same JSON. In Python 1, 1.0 and True are equal; in JSON they are not."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _json_copy(value: object, what: str) -> object:
-    """A copy, so that what was decided or recorded cannot change afterwards."""
+def _json_copy(value: object, label: str) -> object:
+    """Return a copy of a JSON value, so that a recorded value cannot change afterwards."""
     if value is None or isinstance(value, (str, bool)):
         return value
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"{what} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {value!r}"
+        msg = f"{label} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {value!r}"
         raise UsageError(msg) from error
 
 

@@ -1,0 +1,84 @@
+"""Function calls as a model writes them, and as strategies receive them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, cast, final
+
+from chat_core import model_texts
+from chat_core.json import dumps, is_finite, loads
+
+if TYPE_CHECKING:
+    from chat_core.messages.parts import Extra, Opaque
+    from chat_core.tools.context import CallContext  # circular: a strategy reads the context from the call
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """Call of a function by name.
+
+    In the history, this is the call as the model wrote it. Strategies receive a copy made by `shown()` with the
+    validated arguments, which will run.
+
+    Attributes:
+        name: name of the tool.
+        arguments: the arguments as JSON; empty if `problem` is set.
+        id: this library's id of the tool call, for strategies; empty in the history.
+        raw: text of the arguments as the model wrote it; `None` if it equals the compact JSON of `arguments`.
+        problem: why `raw` is not a JSON object.
+        opaque: data that the provider expects back with the call.
+        context: read-only circumstances of the call, for strategies; `None` in the history.
+    """
+
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
+    id: str = ""
+    raw: str | None = field(default=None, repr=False)
+    problem: str | None = None
+    opaque: Opaque | None = field(default=None, repr=False)
+    context: CallContext | None = field(default=None, repr=False, compare=False)
+    extra: Extra = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:
+        """Parse the arguments from a model's text. Never raises: parse errors are reported in `problem`.
+
+        Empty text and `null` mean no arguments: some servers send them for functions without parameters.
+
+        Args:
+            name: name of the tool.
+            raw: text of the arguments.
+            opaque: data that the provider expects back with the call.
+        """
+        if not raw.strip():
+            return cls(name, raw=raw or None, opaque=opaque)
+        try:
+            value = loads(raw)
+            if not is_finite(value):
+                json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            return cls(name, raw=raw, problem=model_texts.unreadable_arguments(error), opaque=opaque)
+        if not isinstance(value, dict):
+            kind = "null" if value is None else type(value).__name__
+            if value is None:
+                return cls(name, raw=raw, opaque=opaque)
+            return cls(name, raw=raw, problem=model_texts.arguments_not_an_object(kind), opaque=opaque)
+        return cls(name, cast("dict[str, object]", value), raw=raw, opaque=opaque)
+
+    @property
+    def text(self) -> str:
+        """Arguments as text: the model's own text if known, otherwise compact JSON."""
+        return self.raw if self.raw is not None else dumps(self.arguments)
+
+    def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
+        """Return the copy of this call that a strategy receives.
+
+        Args:
+            arguments: validated arguments, which will run.
+            id: id of the tool call.
+            context: circumstances of the call.
+        """
+        return FunctionCall(self.name, arguments, id, self.text, self.problem, self.opaque, context, self.extra)
