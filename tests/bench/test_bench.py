@@ -238,7 +238,7 @@ def test_a_client_that_answers_what_is_no_measure_is_a_failure_that_says_so(monk
     monkeypatch.setattr(measure.Client, "ask", ask)
     with (
         measure.Client("chat", "call", "completions", "1") as client,
-        pytest.raises(measure.Failed, match="it said give"),
+        pytest.raises(measure.BenchmarkError, match="it said give"),
     ):
         client.slot()
 
@@ -271,7 +271,7 @@ def test_what_a_process_said_last_is_told_where_it_ends() -> None:
     measure = module("measure")
     with (
         measure.Process(sys.executable, "-c", "raise SystemExit('no money left')") as process,
-        pytest.raises(measure.Failed, match="no money left"),
+        pytest.raises(measure.BenchmarkError, match="no money left"),
     ):
         process.ask()
 
