@@ -127,7 +127,7 @@ async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_wa
 
     with SocketServer(handler) as server:
         async with opened() as transport:
-            with pytest.raises(TransportError, match=r"nothing came in time \(0.3 seconds\)") as caught:
+            with pytest.raises(TransportError, match=r"no data arrived within 0.3 seconds") as caught:
                 await read(transport, ask(server.host, idle=0.3))
             assert caught.value.kind == "timeout"
 
@@ -136,17 +136,17 @@ async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits(
     expired: list[None] = []
     watch = IdleTimer(0.02, lambda: expired.append(None))
     for _ in range(3):
-        watch.begin()
+        watch.start()
         watch.end()
         # A reader may take as long as it likes. However slow this is, the timer's turn comes before this one's.
         await asyncio.sleep(0.1)
         assert not expired
-    watch.begin()
+    watch.start()
     await until(lambda: expired)
     assert watch.expired
     watch.close()
     patient = IdleTimer(None, lambda: expired.append(None))
-    patient.begin()
+    patient.start()
     await asyncio.sleep(0.1)
     patient.close()
     assert len(expired) == 1
@@ -204,7 +204,7 @@ async def test_a_long_request_may_take_as_long_as_it_likes_as_long_as_some_of_it
     slow = Slow()
     link = Connection(cast("ClientConnection", slow), Frames())
     slow.left = 50  # of another message
-    turn = await link.begin(ask("127.0.0.1:9", "\N{HIRAGANA LETTER A}" * 1000, idle=0.01))
+    turn = await link.start(ask("127.0.0.1:9", "\N{HIRAGANA LETTER A}" * 1000, idle=0.01))
     assert not slow.aborted
     turn.close()
 

@@ -197,7 +197,7 @@ async def test_a_protocol_says_what_a_frame_is_and_what_ends_a_turn() -> None:
         async with opened(Odd()) as transport:
             assert await read(transport, ask(server.host)) == [b"a", b"b", b"c"]
             request = Request("GET", "http", server.host, "/v1")
-            with pytest.raises(TransportError, match=r"cannot be understood \(KeyError\)"):
+            with pytest.raises(TransportError, match=r"cannot be parsed \(KeyError\)"):
                 await transport.send(request)
         assert server.connections == 1
         assert asked == [{"method": "POST", "key": "1"}, {"method": "GET", "key": "2"}]
@@ -220,7 +220,7 @@ async def test_a_frame_that_cannot_be_understood_is_told_and_its_connection_is_c
     with SocketServer(lambda session, _: session.send(frame("a"), "<html>")) as server:
         async with opened(Odd()) as transport:
             seen: list[bytes] = []
-            with pytest.raises(TransportError, match="a frame of 6 bytes cannot be understood") as caught:
+            with pytest.raises(TransportError, match="a frame of 6 bytes cannot be parsed") as caught:
                 async with transport.stream(ask(server.host)) as stream:
                     async for event in stream:
                         seen.append(event.data)
@@ -273,7 +273,7 @@ async def test_a_refusal_keeps_its_status_whatever_its_body_is(rest: list[str]) 
 
     with SocketServer(handler) as server:
         async with opened(Headed()) as transport:
-            with pytest.raises(TransportError, match="was answered with 429") as caught:
+            with pytest.raises(TransportError, match="returned status 429") as caught:
                 await read(transport, ask(server.host))
     assert (caught.value.status, caught.value.body) == (429, b"no" if "no" in str(rest) else b"")
 

@@ -120,7 +120,7 @@ async def test_a_server_that_speaks_no_websocket_is_told_as_such() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"hello")) as server:
         async with opened() as transport:
             for call in ways(transport):
-                with pytest.raises(TransportError, match="does not speak WebSocket here") as caught:
+                with pytest.raises(TransportError, match="does not support WebSocket at this URL") as caught:
                     await call(ask(server.host))
                 assert (caught.value.kind, caught.value.body) == ("protocol", b"hello")
 

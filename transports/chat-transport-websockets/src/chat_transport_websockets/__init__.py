@@ -1,4 +1,4 @@
-"""One WebSocket, many turns: the WebSocket transport of chat-core, for asyncio."""
+"""The WebSocket transport of chat-core, for asyncio. It reuses connections for several exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a connection is opened again, where the last attempt came to nothing."""
+"""The delay before a connection attempt that follows failed ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _DOUBLINGS = 62
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackOff:
-    """How long to wait before a connection is opened, behind failures in a row: full jitter, and bounded.
+    """Exponential backoff with full jitter between connection attempts.
 
-    Behind the first failure that is anything up to `first` seconds, and behind each further one up to twice as many,
-    but never more than `longest`. A turn that ends well forgets the failures.
+    After the first failure, the delay is random, up to `first` seconds. Each further failure in a row doubles the upper
+    bound, to at most `longest`. A successful exchange resets the count of failures.
 
     Attributes:
-        first, longest: seconds.
-        sleep: how to wait.
-        uniform: a random number between two.
+        first: The longest delay after the first failure, in seconds.
+        longest: The longest delay, in seconds.
+        sleep: Waits for a number of seconds.
+        uniform: Returns a random number between its two arguments.
     """
 
     first: float = 0.5
@@ -31,7 +32,7 @@ class BackOff:
     uniform: Callable[[float, float], float] = field(default=random.uniform, repr=False)
 
     async def wait(self, failures: int) -> None:
-        """Wait as long as so many failures in a row demand."""
+        """Wait before the next attempt, after `failures` failed attempts in a row."""
         if failures:
-            most = min(self.longest, self.first * 2 ** min(failures - 1, _DOUBLINGS))
-            await self.sleep(self.uniform(0.0, most))
+            upper_bound = min(self.longest, self.first * 2 ** min(failures - 1, _DOUBLINGS))
+            await self.sleep(self.uniform(0.0, upper_bound))

@@ -1,4 +1,4 @@
-"""A connection, and the turns on it."""
+"""A WebSocket connection and its exchanges."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from websockets.protocol import State
 from chat_transport_websockets._errors import closed_error, describe
 from chat_transport_websockets._exchange import (
     DirectSource,
+    Exchange,
     FrameQueue,
     IdleTimer,
     Source,
-    Turn,
     idle_timeout_error,
     read_frame,
 )
@@ -30,14 +30,20 @@ from chat_transport_websockets._frames import FrameProtocol
 
 @final
 class Connection:
-    """A connection. Where it is multiplexed, one task reads it for all its turns; else each turn reads for itself.
+    """A connection. If it is multiplexed, a task reads it for all exchanges; otherwise each exchange reads it itself.
+
+    Args:
+        connection: The open connection of the library. This object owns it.
+        protocol: The protocol of the transport.
 
     Attributes:
-        headers: those of the answer to the handshake.
-        born: when it was opened, by the clock of its event loop.
-        busy: how many turns are on it.
-        spent: whether it serves no further turn.
-        broke: whether it has ended within a turn, and nobody here wanted that.
+        headers: The headers of the handshake response.
+        opened_at: The time of its opening, by the clock of the event loop.
+        active: The number of its current exchanges.
+        retired: Whether it accepts no further exchange.
+        broke: Whether the connection was lost during an exchange. The pool resets it when it counts the failure.
+        on_end: Called when the reader task of a multiplexed connection ends.
+        timer: The timer that closes an idle connection; owned by the pool.
     """
 
     __slots__ = (
@@ -46,12 +52,12 @@ class Connection:
         "_protocol",
         "_queues",
         "_reader",
-        "born",
+        "active",
         "broke",
-        "busy",
         "headers",
         "on_end",
-        "spent",
+        "opened_at",
+        "retired",
         "timer",
     )
 
@@ -62,9 +68,9 @@ class Connection:
         self._queues: dict[str, FrameQueue] = {}
         self._reader: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
-        self.born = loop.time()
-        self.busy = 0
-        self.spent = False
+        self.opened_at = loop.time()
+        self.active = 0
+        self.retired = False
         self.broke = False
         self.timer: asyncio.TimerHandle | None = None
         self.on_end: Callable[[], None] | None = None
@@ -74,15 +80,15 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can serve a turn, as far as is known."""
-        return not self.spent and self._connection.state is State.OPEN
+        """Whether the connection accepts an exchange. A lost connection may not have been detected yet."""
+        return not self.retired and self._connection.state is State.OPEN
 
     async def is_quiet(self) -> bool:
-        """Whether nothing has come that nobody asked for: it would be taken for the beginning of the next answer.
+        """Return whether no unexpected frame has arrived, which the next exchange would mistake for its response.
 
-        A frame that says to which turn it belongs does no harm.
+        Frames with a key are harmless: the next exchange drops those of other exchanges.
         """
-        # What stands in the socket is read in the next round of the event loop.
+        # The event loop reads data that has already arrived in its next iterations.
         for _ in range(2):
             await asyncio.sleep(0)
         try:
@@ -97,11 +103,11 @@ class Connection:
         except (ConnectionClosed, TransportError):
             return False
 
-    async def begin(self, request: Request) -> Turn:
-        """Send a request.
+    async def start(self, request: Request) -> Exchange:
+        """Send a request and return its exchange.
 
         Raises:
-            TransportError: it was not taken.
+            TransportError: The request could not be sent.
         """
         self._number += 1
         key = str(self._number)
@@ -109,32 +115,32 @@ class Connection:
         source: Source = DirectSource(key, self._connection, self._protocol, request)
         if self._reader is not None:
             source = self._queues[key] = FrameQueue(request)
-        turn = Turn(key, source, self._protocol, request)
-        self.busy += 1
+        exchange = Exchange(key, source, self._protocol, request)
+        self.active += 1
         try:
             await self._send(frame, request)
         except BaseException:
-            await self.leave(turn)
+            await self.end_exchange(exchange)
             raise
-        return turn
+        return exchange
 
     async def _send(self, frame: str | bytes, request: Request) -> None:
-        """Send a frame. How long that takes does not matter, as long as something is taken."""
+        """Send a frame. The idle timeout applies only while the peer accepts no data at all."""
         transport = self._connection.transport
         data = frame.encode() if isinstance(frame, str) else frame
-        waiting = len(data) + transport.get_write_buffer_size()
+        pending_bytes = len(data) + transport.get_write_buffer_size()
 
         def expire() -> None:
-            nonlocal waiting
-            left = transport.get_write_buffer_size()
-            if left < waiting:
-                waiting, idle_timer.expired = left, False
-                idle_timer.begin()
+            nonlocal pending_bytes
+            unsent = transport.get_write_buffer_size()
+            if unsent < pending_bytes:
+                pending_bytes, idle_timer.expired = unsent, False
+                idle_timer.start()
             else:
                 transport.abort()
 
         idle_timer = IdleTimer(request.timeouts.idle, expire)
-        idle_timer.begin()
+        idle_timer.start()
         try:
             await self._connection.send(data, text=isinstance(frame, str))
         except ConnectionClosed as error:
@@ -146,62 +152,61 @@ class Connection:
         if idle_timer.expired:
             raise idle_timeout_error(request)
 
-    async def leave(self, turn: Turn) -> None:
-        """A turn is left. If it is not at its end, what is still to come of it will be no other turn's.
+    async def end_exchange(self, exchange: Exchange) -> None:
+        """End an exchange. If it is incomplete, prevent its remaining frames from reaching another exchange.
 
-        A connection that served this turn alone is closed: of a frame that comes later nobody could tell whose it is,
-        and nothing else tells the peer to stop. Where there are other turns, the peer is told, and what it says
-        nevertheless has a key that nobody looks for.
+        An exclusive connection is closed: later frames could not be attributed, and only closing tells the peer to
+        stop. On a multiplexed connection, the peer receives a cancel frame, and later frames with this key are dropped.
         """
-        turn.close()
-        self.busy -= 1
-        # Where turns have no keys, what is left of one that failed could be taken for the next answer.
-        self.spent = self.spent or (turn.failed is not None and self._reader is None)
-        self.broke = self.broke or (not turn.finished and self._connection.state is not State.OPEN)
-        over = turn.finished
-        if self._queues.pop(turn.key, None) is not None and not over and self._connection.state is State.OPEN:
-            frame = self._protocol.cancel(turn.key)
+        exchange.close()
+        self.active -= 1
+        # Without keys, late frames of a failed exchange could be mistaken for the next response.
+        self.retired = self.retired or (exchange.error_status is not None and self._reader is None)
+        self.broke = self.broke or (not exchange.finished and self._connection.state is not State.OPEN)
+        is_clean = exchange.finished
+        if self._queues.pop(exchange.key, None) is not None and not is_clean and self._connection.state is State.OPEN:
+            frame = self._protocol.cancel(exchange.key)
             if frame is not None:
                 broadcast([self._connection], frame)
-            over = frame is not None or bool(self.busy)
-        if not over or (self.spent and not self.busy):
-            self.hang_up()
+            is_clean = frame is not None or bool(self.active)
+        if not is_clean or (self.retired and not self.active):
+            self.abort_connection()
             await self._connection.wait_closed()
             if self._reader is not None:
                 await asyncio.wait([self._reader])
 
-    def hang_up(self) -> None:
-        """End the connection at once. The peer is told, where nothing stands in the way."""
-        self.spent = True
+    def abort_connection(self) -> None:
+        """Abort the connection. A close frame is sent if that is possible without waiting."""
+        self.retired = True
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self._say_goodbye(CloseCode.GOING_AWAY)
+        self._send_close(CloseCode.GOING_AWAY)
         self._connection.transport.abort()
 
-    def _say_goodbye(self, code: CloseCode) -> None:
+    def _send_close(self, code: CloseCode) -> None:
         if self._connection.state is State.OPEN:
-            # The library's `close()` does not work any more when the event loop ends.
+            # The `close()` of the library does not work while the event loop shuts down.
             with suppress(Exception):
                 self._connection.protocol.send_close(code)
                 self._connection.send_data()
 
-    async def aclose(self, patience: float) -> None:
-        """End the connection as the protocol wants it, if the peer plays along for so many seconds."""
-        self.spent = True
+    async def aclose(self, close_timeout: float) -> None:
+        """Close the connection; abort it if the peer sends no close frame within `close_timeout` seconds."""
+        self.retired = True
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self._say_goodbye(CloseCode.NORMAL_CLOSURE)
+        self._send_close(CloseCode.NORMAL_CLOSURE)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(close_timeout):
                 await self._connection.wait_closed()
         except TimeoutError:
             pass
         finally:
             self._connection.transport.abort()
             for queue in self._queues.values():
-                queue.fail(_closed)
+                queue.fail(_closed_transport_error)
             if self._reader is not None:
                 self._reader.cancel()
         await self._connection.wait_closed()
@@ -209,40 +214,40 @@ class Connection:
             await asyncio.wait([self._reader])
 
     async def _read(self) -> None:
-        """Hand each frame to its turn, until the connection ends."""
+        """Put each frame into the queue of its exchange, until the connection ends."""
         failure: Callable[[Request], TransportError]
         try:
             while True:
                 frame = await self._connection.recv()
                 data = frame.encode() if isinstance(frame, str) else frame
                 key, events, last = read_frame(self._protocol, data, "a multiplexed connection")
-                # A peer may make a key of anything, a list for instance.
+                # A peer may send a key of any type, such as a list, which is not hashable.
                 queue = self._queues.get(key) if isinstance(key, str) else None
                 if queue is not None:
                     queue.put((data, events, last))
-                    await queue.room()
+                    await queue.wait_for_room()
         except ConnectionClosed as error:
             closed = error
-            failure = lambda request: closed_error(closed, request)  # noqa: E731 - one of two
+            failure = lambda request: closed_error(closed, request)  # noqa: E731 - a closure
         except TransportError as error:
-            told = error
-            failure = lambda _: TransportError(told.kind, str(told), body=told.body)  # noqa: E731 - the other one
+            invalid = error
+            failure = lambda _: TransportError(invalid.kind, str(invalid), body=invalid.body)  # noqa: E731 - as above
         else:
             return
-        self.spent = True
+        self.retired = True
         for queue in self._queues.values():
             queue.fail(failure)
-        self.hang_up()
+        self.abort_connection()
         if self.on_end is not None:
             self.on_end()
 
 
 def _headers(connection: ClientConnection) -> Headers:
-    """The headers of the answer to the handshake, without those of the handshake itself."""
+    """Return the headers of the handshake response, without those of the handshake itself."""
     fields = connection.response.headers.raw_items() if connection.response is not None else ()
     own = ("connection", "upgrade", "sec-websocket-accept", "sec-websocket-extensions")
     return Headers([(name, value) for name, value in fields if name.lower() not in own])
 
 
-def _closed(request: Request) -> TransportError:
-    return TransportError("stream", f"{describe(request)}: the transport was closed within the turn")
+def _closed_transport_error(request: Request) -> TransportError:
+    return TransportError("stream", f"{describe(request)}: the transport was closed before the response was complete")

@@ -1,4 +1,4 @@
-"""A turn: one request on a connection, and what comes back."""
+"""An exchange: one request on a connection, and the frames of its response."""
 
 from __future__ import annotations
 
@@ -15,98 +15,109 @@ from websockets.exceptions import ConnectionClosed
 from chat_transport_websockets._errors import closed_error, describe
 from chat_transport_websockets._frames import FrameProtocol
 
-_UNREAD = 256
-"""So many frames of a turn may wait for their reader, before the connection waits for it."""
+_MAX_UNREAD_FRAMES = 256
+"""The number of unread frames of an exchange at which its connection stops reading."""
 
-Read = tuple[bytes, Sequence[Event], bool]
-"""A frame, its events, and whether it ends its turn."""
+ReadFrame = tuple[bytes, Sequence[Event], bool]
+"""A frame, its events, and whether it ends its exchange."""
 
 
 def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str | None, Sequence[Event], bool]:
-    """What a frame says.
+    """Parse a frame with the protocol.
+
+    Args:
+        protocol: The protocol of the transport.
+        frame: The received frame.
+        where: The request or connection, for the message of the error.
+
+    Returns:
+        The key of the exchange or None, the events, and whether the frame ends its exchange.
 
     Raises:
-        TransportError: of kind `protocol`, it is none of this protocol.
+        TransportError: With kind `protocol`: the frame is invalid.
     """
     try:
         key, events, last = protocol.read(frame)
     except TransportError:
         raise
     except Exception as error:
-        msg = f"{where}: a frame of {len(frame)} bytes cannot be understood ({type(error).__name__})"
+        msg = f"{where}: a frame of {len(frame)} bytes cannot be parsed ({type(error).__name__})"
         raise TransportError("protocol", msg, body=frame[:1000]) from error
     return key, events, last
 
 
 @final
 class IdleTimer:
-    """Ends a wait that takes too long. One timer serves many waits: an event costs a look at the clock.
+    """Limits the duration of waits. It is reusable: each wait only reads the clock and sets no timer of its own.
 
     Args:
-        idle: how many seconds a wait may take; `None` for ever.
-        expire: called when one has taken longer.
+        idle: The limit on a wait, in seconds; `None` for no limit.
+        expire: Called when a wait exceeds the limit.
+
+    Attributes:
+        expired: Whether a wait has exceeded the limit.
     """
 
-    __slots__ = ("_expire", "_idle", "_loop", "_since", "_timer", "expired")
+    __slots__ = ("_expire", "_idle", "_loop", "_timer", "_waiting_since", "expired")
 
     def __init__(self, idle: float | None, expire: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle = idle
         self._expire = expire
-        self._since: float | None = None
+        self._waiting_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.expired = False
 
-    def begin(self) -> None:
-        """A wait begins."""
+    def start(self) -> None:
+        """Start a wait."""
         if self._idle is None:
             return
-        self._since = self._loop.time()
+        self._waiting_since = self._loop.time()
         if self._timer is None:
-            self._timer = self._loop.call_later(self._idle, self._look)
+            self._timer = self._loop.call_later(self._idle, self._check_wait)
 
     def end(self) -> None:
-        """It is over."""
-        self._since = None
+        """End the current wait."""
+        self._waiting_since = None
 
     def close(self) -> None:
-        """There will be no more waits."""
-        self._since = None
+        """End the current wait and cancel the timer."""
+        self._waiting_since = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check_wait(self) -> None:
         self._timer = None
-        if self._since is None or self._idle is None:
+        if self._waiting_since is None or self._idle is None:
             return  # the next wait sets a timer of its own
-        left = self._since + self._idle - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+        remaining = self._waiting_since + self._idle - self._loop.time()
+        if remaining > 0:
+            self._timer = self._loop.call_later(remaining, self._check_wait)
         else:
             self.expired = True
             self._expire()
 
 
 class Source(Protocol):
-    """Where the frames of a turn come from."""
+    """The source of the frames of an exchange."""
 
-    async def take(self) -> Read:
-        """The next frame.
+    async def take(self) -> ReadFrame:
+        """Wait for the next frame and return it.
 
         Raises:
-            TransportError: there is none.
+            TransportError: The connection ended, or no frame arrived in time.
         """
         ...
 
     def close(self) -> None:
-        """No more frames are wanted."""
+        """Stop receiving frames."""
         ...
 
 
 @final
 class DirectSource:
-    """The frames of a connection that serves this turn alone."""
+    """Receives the frames of an exchange that uses a connection exclusively."""
 
     __slots__ = ("_connection", "_idle_timer", "_key", "_protocol", "_request")
 
@@ -115,11 +126,11 @@ class DirectSource:
         self._connection = connection
         self._protocol = protocol
         self._request = request
-        # A connection on which nothing comes is of no use any more.
+        # A connection that receives no data in time cannot be reused.
         self._idle_timer = IdleTimer(request.timeouts.idle, connection.transport.abort)
 
-    async def take(self) -> Read:
-        """The next frame. What belongs to an earlier turn, and says so, is dropped."""
+    async def take(self) -> ReadFrame:
+        """Implement `Source.take`. Frames with the key of an earlier exchange are dropped."""
         while True:
             data = await self._receive()
             key, events, last = read_frame(self._protocol, data, describe(self._request))
@@ -128,7 +139,7 @@ class DirectSource:
 
     async def _receive(self) -> bytes:
         timer = self._idle_timer
-        timer.begin()
+        timer.start()
         try:
             frame = await self._connection.recv()
         except ConnectionClosed as error:
@@ -140,32 +151,32 @@ class DirectSource:
         return frame.encode() if isinstance(frame, str) else frame
 
     def close(self) -> None:
-        """Look at the clock no more."""
+        """Cancel the idle timer."""
         self._idle_timer.close()
 
 
 @final
 class FrameQueue:
-    """The frames of one turn of many on a connection, put here by whoever reads that."""
+    """Queue of the frames of one exchange on a multiplexed connection. The reader task of the connection fills it."""
 
     __slots__ = ("_failure", "_frames", "_idle_timer", "_request", "_room", "_waiter")
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._frames: deque[Read] = deque()
+        self._frames: deque[ReadFrame] = deque()
         self._failure: Callable[[Request], TransportError] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._idle_timer = IdleTimer(request.timeouts.idle, self._wake)
 
-    def put(self, read: Read) -> None:
-        """A frame has come."""
+    def put(self, read: ReadFrame) -> None:
+        """Append a frame and wake the reader."""
         self._frames.append(read)
         self._wake()
 
-    async def room(self) -> None:
-        """Wait while too many frames are unread: a reader who is slow holds the peer back."""
-        if len(self._frames) >= _UNREAD:
+    async def wait_for_room(self) -> None:
+        """Wait until fewer frames are unread. This applies backpressure to the peer if the reader is slow."""
+        if len(self._frames) >= _MAX_UNREAD_FRAMES:
             self._room = asyncio.get_running_loop().create_future()
             try:
                 await self._room
@@ -173,31 +184,31 @@ class FrameQueue:
                 self._room = None
 
     def fail(self, failure: Callable[[Request], TransportError]) -> None:
-        """No more frames will come. What has come before is read first."""
+        """Make `take()` raise the error that `failure` returns, after the queued frames."""
         self._failure = failure
         self._wake()
 
-    async def take(self) -> Read:
-        """The next frame."""
+    async def take(self) -> ReadFrame:
+        """Implement `Source.take`."""
         while not self._frames:
             if self._failure is not None:
                 raise self._failure(self._request)
             if self._idle_timer.expired:
                 raise idle_timeout_error(self._request)
             self._waiter = asyncio.get_running_loop().create_future()
-            self._idle_timer.begin()
+            self._idle_timer.start()
             try:
                 await self._waiter
             finally:
                 self._idle_timer.end()
                 self._waiter = None
         frame = self._frames.popleft()
-        if self._room is not None and len(self._frames) < _UNREAD // 2:
+        if self._room is not None and len(self._frames) < _MAX_UNREAD_FRAMES // 2:
             self._make_room()
         return frame
 
     def close(self) -> None:
-        """What is unread is forgotten, and nobody waits for its reader."""
+        """Drop all unread frames and release the reader task of the connection."""
         self._idle_timer.close()
         self._frames.clear()
         self._make_room()
@@ -212,22 +223,28 @@ class FrameQueue:
 
 
 def idle_timeout_error(request: Request) -> TransportError:
-    """The error of a silence that was too long."""
+    """Return the error for an exceeded idle timeout."""
     idle = request.timeouts.idle
-    return TransportError("timeout", f"{describe(request)}: nothing came in time ({idle} seconds)")
+    return TransportError("timeout", f"{describe(request)}: no data arrived within {idle} seconds")
 
 
 @final
-class Turn:
-    """The events of a turn, by batch. An object, not a generator: left early, it leaves nothing to be closed.
+class Exchange:
+    """Iterates over the batches of events of one exchange. Unlike a generator, it does not need to be closed.
+
+    Args:
+        key: Identifies the exchange on its connection.
+        source: The source of its frames.
+        protocol: The protocol of the transport.
+        request: The request.
 
     Attributes:
-        key: names it among the turns of its connection.
-        finished: whether the turn has come to its end; what comes next on its connection is not of it.
-        failed: the status that its last event tells, where that is an error.
+        key: Identifies the exchange on its connection.
+        finished: Whether the last frame has been read. Later frames of the connection belong to other exchanges.
+        error_status: The error status that the last event reports, or None.
     """
 
-    __slots__ = ("_protocol", "_request", "_source", "failed", "finished", "key")
+    __slots__ = ("_protocol", "_request", "_source", "error_status", "finished", "key")
 
     def __init__(self, key: str, source: Source, protocol: FrameProtocol, request: Request) -> None:
         self.key = key
@@ -235,13 +252,13 @@ class Turn:
         self._protocol = protocol
         self._request = request
         self.finished = False
-        self.failed: int | None = None
+        self.error_status: int | None = None
 
     async def head(self) -> tuple[int, Headers] | None:
-        """Status and headers, where the protocol has them.
+        """Read the head of the response. Return its status and headers, or None if the protocol has no heads.
 
         Raises:
-            TransportError: they did not come.
+            TransportError: No head arrived, or it is invalid.
         """
         if not self._protocol.acknowledged:
             return None
@@ -251,51 +268,55 @@ class Turn:
         except TransportError:
             raise
         except Exception as error:
-            msg = f"{describe(self._request)}: the answer does not begin with a head ({type(error).__name__})"
+            msg = f"{describe(self._request)}: the response does not begin with a valid head ({type(error).__name__})"
             raise TransportError("protocol", msg, body=frame[:1000]) from error
         self.finished = last
         return status, headers
 
-    def __aiter__(self) -> Turn:
+    def __aiter__(self) -> Exchange:
         return self
 
     async def __anext__(self) -> Sequence[Event]:
         while not self.finished:
-            events = self._events_until_end(await self._source.take())
+            events = self._take_events(await self._source.take())
             if events:
                 return events
         raise StopAsyncIteration
 
-    def _events_until_end(self, read: Read) -> Sequence[Event]:
-        """The events of a frame, as far as the end of the turn."""
+    def _take_events(self, read: ReadFrame) -> Sequence[Event]:
+        """Return the events of a frame up to the last event of the exchange, and record its end."""
         _, events, last = read
         is_last = self._request.is_last
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             if is_last(event):
-                events, last = events[: place + 1], True
+                events, last = events[: index + 1], True
                 break
         if last:
             self.finished = True
             if events:
-                self.failed = self._protocol.failed(events[-1])
+                self.error_status = self._protocol.failed(events[-1])
         return events
 
     async def collect(self, frames: list[bytes], limit: int | None) -> None:
-        """Take all frames to the end of the turn; those that came before an error are there, too.
+        """Read all frames up to the end of the exchange.
+
+        Args:
+            frames: The list to which the frames are appended; after an error, it has the frames received before.
+            limit: The limit on the total length, in bytes; `None` for no limit.
 
         Raises:
-            TransportError: they do not come, or are longer than the limit together.
+            TransportError: The connection ended or timed out, or the frames exceed the limit.
         """
         size = 0
         while not self.finished:
             read = await self._source.take()
-            self._events_until_end(read)
+            self._take_events(read)
             frames.append(read[0])
             size += len(read[0])
             if limit is not None and size > limit:
-                msg = f"{describe(self._request)}: the answer is longer than {limit} bytes; raise max_body_bytes"
-                raise TransportError("protocol", msg)
+                msg = f"the response is longer than {limit} bytes; raise max_body_bytes to accept it"
+                raise TransportError("protocol", f"{describe(self._request)}: {msg}")
 
     def close(self) -> None:
-        """Nobody reads on."""
+        """Stop receiving frames."""
         self._source.close()

@@ -1,4 +1,4 @@
-"""What a transport must know of the frames of a protocol."""
+"""The mapping between requests, responses and the frames of a WebSocket protocol."""
 
 from __future__ import annotations
 
@@ -9,60 +9,68 @@ from chat_core.transport import Event, Headers, Request
 
 
 class FrameProtocol(Protocol):
-    """How requests and answers become frames. Inherit from it, and say what is different in your protocol.
+    """Converts requests into frames, and frames into responses. Subclass it and override the parts that differ.
 
-    As it stands, a request's body is sent as one frame of text, each frame that comes back is an event, and the turn
-    ends with the event for which `Request.is_last` is true. One connection serves one turn at a time then, and turns
-    that run at once have connections of their own. What `read()`, `head()` and `whole()` raise means that a frame
-    cannot be understood: the transport makes an error of the kind `protocol` of it.
+    By default, the body of a request is sent as one text frame, and each received frame is an event. An exchange, which
+    is one request with its response, ends with the event for which `Request.is_last` returns true. A connection serves
+    one exchange at a time, so concurrent exchanges use separate connections.
+
+    An exception from `read()`, `head()` or `whole()` means that a frame is invalid. The transport turns it into a
+    `TransportError` of kind `protocol`.
     """
 
     @property
     def multiplexed(self) -> bool:
-        """Whether one connection serves many turns at once, told apart by the keys in their frames."""
+        """Whether one connection serves several exchanges at once, identified by keys in their frames."""
         return False
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the first frame of an answer is a head, that `head()` understands, and no event."""
+        """Whether the first frame of a response is a head for `head()` and not an event."""
         return False
 
     def ask(self, request: Request, key: str, /) -> str | bytes:
-        """The frame that asks: text, or bytes for a binary one.
+        """Return the frame that sends a request: `str` for a text frame, `bytes` for a binary one.
 
         Args:
-            request: the request.
-            key: names the turn; no other turn on the same connection has it.
+            request: The request to send.
+            key: Identifies the exchange; it is unique on its connection.
         """
         del key
         return request.body.decode()
 
     def read(self, frame: bytes, /) -> tuple[str | None, Sequence[Event], bool]:
-        """What a frame says: the key of its turn, its events, and whether it ends the turn, whatever its events are.
+        """Parse a received frame.
 
-        The key is looked at where connections are multiplexed; a frame without one is for nobody then, and is dropped.
+        Returns:
+            The key of the exchange or None, the events of the frame, and whether the frame ends its exchange
+            regardless of `Request.is_last`. A multiplexed connection drops frames without a key.
         """
         return None, (Event("message", frame),), False
 
     def head(self, frame: bytes, /) -> tuple[int, Headers]:
-        """Status and headers in the first frame of an answer; asked for where answers are `acknowledged`."""
+        """Return the status and headers in the first frame of a response. Only called if `acknowledged` is true."""
         del frame
         return 200, Headers()
 
     def failed(self, event: Event, /) -> int | None:
-        """The status that the last event of a turn tells, where that is an error; else `None`.
+        """Return the error status that the last event of an exchange reports, or None for a success.
 
-        It is the status of what `send()` returns. A connection whose turn failed is not used again, unless it is
+        `send()` returns a response with this status. The connection of a failed exchange is not reused, unless it is
         multiplexed.
         """
         del event
         return None
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
-        """The body of what `send()` returns: of the frames of a turn, the head not among them, mostly the last."""
+        """Return the body of the response of `send()`. The default is the last frame.
+
+        Args:
+            frames: All frames of the exchange, without its head.
+        """
         return frames[-1] if frames else b""
 
     def cancel(self, key: str, /) -> str | bytes | None:
-        """The frame that ends a turn early, where connections are multiplexed; `None` where there is none such."""
+        """Return the frame that cancels an exchange, or None. Only called on multiplexed connections."""
         del key
         return None

@@ -1,4 +1,4 @@
-"""How a connection is opened: where to, with which headers, through which proxy, and over which TLS."""
+"""The opening handshake of connections: URL, headers, proxy and TLS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from websockets.typing import Subprotocol
 
 from chat_transport_websockets._errors import connect_error, describe
 
-_NOT_OURS: Final = frozenset(
+_EXCLUDED_HEADERS: Final = frozenset(
     {
         "accept",
         "accept-encoding",
@@ -29,29 +29,29 @@ _NOT_OURS: Final = frozenset(
         "upgrade",
     }
 )
-"""Fields that tell of a body, which a handshake has not, and those that belong to the connection."""
+"""Headers of a request that a handshake must not have: those of its body and of the connection."""
 
 _LOGGER: Final = logging.getLogger("chat_transport_websockets")
-# On this level the library writes down handshakes, with the keys in their headers.
+# At DEBUG, the library logs handshakes with their headers, which contain API keys.
 _LOGGER.setLevel(logging.INFO)
 
 _CLOSING_SECONDS: Final = 2.0
-"""How long a peer may take to end a connection that is at its end: the library waits then, and raises."""
+"""The limit on the library's wait for the peer to close a connection."""
 
 Destination = tuple[str, tuple[tuple[str, str], ...]]
-"""A URL, and the headers of the handshake: what two turns must have in common to share a connection."""
+"""The URL and the headers of a handshake. Only exchanges with equal destinations share connections."""
 
 
 class _Connect(connect):
-    """Does not follow redirects: a request holds a secret, and that is for one host."""
+    """A `connect` that follows no redirects: the secrets of a request are meant for one host."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """What to do about a refused handshake: tell it."""
+        """Return the error of the handshake, which makes the library raise it."""
         return exc
 
 
 def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the transport's own argument
-    """Return a TLS context that trusts the authorities of the system, or verifies nothing."""
+    """Return a TLS context that verifies certificates by the CA certificates of the system, or not at all."""
     context = ssl.create_default_context()
     if not verify:
         context.check_hostname = False
@@ -62,7 +62,7 @@ def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the tr
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """The settings of all connections of a transport."""
+    """The settings of all connections of a transport. The attributes match arguments of `WebSocketTransport`."""
 
     headers: Mapping[str, str]
     subprotocols: tuple[str, ...]
@@ -76,30 +76,34 @@ class Handshake:
     ping_timeout: float | None
 
     def destination(self, request: Request) -> Destination:
-        """Where a request goes.
+        """Return the URL and the handshake headers for a request.
 
         Raises:
-            TransportError: a header would break out of its line.
+            TransportError: A header contains characters that HTTP does not allow.
         """
         for name, value in request.headers:
             if (invalid := invalid_header_name(name) or invalid_header_value(name, value)) is not None:
                 raise TransportError("protocol", f"{describe(request)}: {invalid}")
-        own = [item for item in request.headers if item[0].lower() not in _NOT_OURS]
-        said = {name.lower() for name, _ in own}
-        common = [(name, value) for name, value in self.headers.items() if name.lower() not in said]
+        own = [item for item in request.headers if item[0].lower() not in _EXCLUDED_HEADERS]
+        own_names = {name.lower() for name, _ in own}
+        common = [(name, value) for name, value in self.headers.items() if name.lower() not in own_names]
         scheme = "wss" if request.scheme == "https" else "ws"
         return f"{scheme}://{request.host}{request.path}", (*common, *own)
 
     async def open(self, destination: Destination, request: Request) -> ClientConnection:
-        """A new connection, whose handshake is done.
+        """Open a connection and return it after its handshake.
+
+        Args:
+            destination: The URL and headers of the handshake.
+            request: The request that needs the connection, for its timeouts and for errors.
 
         Raises:
-            TransportError: there is none.
+            TransportError: The connection could not be opened.
         """
         url, headers = destination
-        more: dict[str, Any] = {"ssl": self.tls.get()} if request.scheme == "https" else {}
+        options: dict[str, Any] = {"ssl": self.tls.get()} if request.scheme == "https" else {}
         if any(name.lower() == "user-agent" for name, _ in headers):
-            more["user_agent_header"] = None
+            options["user_agent_header"] = None
         try:
             return await _Connect(
                 url,
@@ -113,11 +117,11 @@ class Handshake:
                 close_timeout=_CLOSING_SECONDS,
                 max_size=self.max_message_bytes,
                 logger=_LOGGER,
-                **more,
+                **options,
             )
         except Exception as error:
-            told = connect_error(error, request, self.max_error_bytes)
-            if told is None:
+            translated = connect_error(error, request, self.max_error_bytes)
+            if translated is None:
                 raise
-            # The library's exceptions may quote the URL, and some keep the headers.
-            raise told from (error if isinstance(error, OSError) else None)
+            # The exceptions of the library may quote the URL, and some keep the headers.
+            raise translated from (error if isinstance(error, OSError) else None)

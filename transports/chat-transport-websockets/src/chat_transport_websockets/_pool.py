@@ -1,4 +1,4 @@
-"""The connections of one event loop: which one serves a turn, and what becomes of it afterwards."""
+"""The connection pool of one event loop."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
 
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._connection import Connection
-from chat_transport_websockets._exchange import Turn
+from chat_transport_websockets._exchange import Exchange
 from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Destination, Handshake
 
 _MAX_UNUSED_ENDPOINTS = 64
-"""So many destinations are remembered that have no connection."""
+"""The number of destinations from which on those without a connection are dropped."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """How many connections there are, and how long they are kept."""
+    """Limits on the number and the lifetime of connections. The attributes match those of `WebSocketTransport`."""
 
     max_connections: int
     idle_seconds: float | None
@@ -35,49 +35,58 @@ class PoolLimits:
 
 @final
 class _Endpoint:
-    """The connections to one destination."""
+    """The connections to one destination.
 
-    __slots__ = ("connecting", "count", "failures", "idle", "links", "waiters")
+    Attributes:
+        count: The number of open connections and of those that are being opened.
+        failures: The number of failures in a row.
+        idle: Connections that an exchange can use: idle ones, or the shared one of a multiplexed protocol.
+        connections: All open connections.
+        connecting: The result of the current attempt to open the shared connection.
+        waiters: Exchanges that wait for a connection, or for the permission to open one (None), in order.
+    """
+
+    __slots__ = ("connecting", "connections", "count", "failures", "idle", "waiters")
 
     def __init__(self) -> None:
         self.count = 0
         self.failures = 0
         self.idle: list[Connection] = []
-        self.links: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self.connecting: asyncio.Future[Connection] | None = None
         self.waiters: deque[asyncio.Future[Connection | None]] = deque()
 
 
 @final
 class Lease:
-    """A turn on a connection, which is given back when the turn is left."""
+    """An exchange on a connection that is returned to the pool when the exchange ends."""
 
-    __slots__ = ("_endpoint", "_link", "_pool", "turn")
+    __slots__ = ("_connection", "_endpoint", "_pool", "exchange")
 
-    def __init__(self, pool: Pool, endpoint: _Endpoint, link: Connection, turn: Turn) -> None:
+    def __init__(self, pool: Pool, endpoint: _Endpoint, connection: Connection, exchange: Exchange) -> None:
         self._pool = pool
         self._endpoint = endpoint
-        self._link = link
-        self.turn = turn
+        self._connection = connection
+        self.exchange = exchange
 
     @property
     def headers(self) -> Headers:
-        """The headers of the answer to the handshake."""
-        return self._link.headers
+        """The headers of the handshake response."""
+        return self._connection.headers
 
-    async def leave(self) -> None:
-        """The turn is over, or nobody wants to know more of it."""
+    async def end(self) -> None:
+        """End the exchange and return its connection to the pool."""
         try:
-            await self._link.leave(self.turn)
+            await self._connection.end_exchange(self.exchange)
         finally:
-            if self.turn.finished and self.turn.failed is None:
+            if self.exchange.finished and self.exchange.error_status is None:
                 self._endpoint.failures = 0
-            self._pool.give_back(self._endpoint, self._link)
+            self._pool.give_back(self._endpoint, self._connection)
 
 
 @final
 class Pool:
-    """The connections of one event loop, by destination. The loop closes them when it ends."""
+    """The connections of one event loop, by destination. The loop closes the pool when it shuts down."""
 
     __slots__ = ("__weakref__", "_closed", "_endpoints", "_handshake", "_limits", "_loop", "_pools", "_protocol")
 
@@ -93,35 +102,35 @@ class Pool:
         self._closed = False
         close_with_event_loop(self)
 
-    async def begin(self, request: Request) -> Lease:
-        """Send a request over a connection that nobody else reads, or whose turns are told apart.
+    async def start(self, request: Request) -> Lease:
+        """Send a request over an exclusive connection or, if the protocol is multiplexed, over the shared one.
 
         Raises:
-            TransportError: there is no connection, or it did not take the request.
+            TransportError: The connection could not be opened, or the request could not be sent.
         """
         destination = self._handshake.destination(request)
         if destination not in self._endpoints and len(self._endpoints) >= _MAX_UNUSED_ENDPOINTS:
-            self._endpoints = {where: endpoint for where, endpoint in self._endpoints.items() if endpoint.count}
+            self._endpoints = {key: endpoint for key, endpoint in self._endpoints.items() if endpoint.count}
         endpoint = self._endpoints.setdefault(destination, _Endpoint())
         find = self._shared_connection if self._protocol.multiplexed else self._exclusive_connection
-        link = await find(endpoint, destination, request)
+        connection = await find(endpoint, destination, request)
         try:
-            turn = await link.begin(request)
+            exchange = await connection.start(request)
         except BaseException:
-            self.give_back(endpoint, link)
+            self.give_back(endpoint, connection)
             raise
-        return Lease(self, endpoint, link, turn)
+        return Lease(self, endpoint, connection, exchange)
 
     async def _exclusive_connection(
         self, endpoint: _Endpoint, destination: Destination, request: Request
     ) -> Connection:
-        """A connection for this turn alone: one that is free, or a new one, or the next one that is given back."""
+        """Return a connection for one exchange: an idle one, a new one, or the next one that is returned."""
         while endpoint.idle:
-            link = endpoint.idle.pop()
-            self._cancel_idle_timer(link)
-            if await self._can_serve(endpoint, link):
-                return link
-            if not endpoint.idle:  # its room is this turn's, which would else go behind those that came later
+            connection = endpoint.idle.pop()
+            self._cancel_idle_timer(connection)
+            if await self._can_serve(endpoint, connection):
+                return connection
+            if not endpoint.idle:  # keep the slot: otherwise later exchanges would overtake this one
                 return await self._connect(endpoint, destination, request)
             self._release_slot(endpoint)
         if endpoint.count < self._limits.max_connections:
@@ -130,57 +139,57 @@ class Pool:
         waiter: asyncio.Future[Connection | None] = self._loop.create_future()
         endpoint.waiters.append(waiter)
         try:
-            given = await waiter
+            received = await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._hand_over(endpoint, waiter.result())
             raise
-        # Where a connection has ended, its room is given instead.
-        if given is not None and await self._can_serve(endpoint, given):
-            return given
+        # None means a free slot, without a connection.
+        if received is not None and await self._can_serve(endpoint, received):
+            return received
         return await self._connect(endpoint, destination, request)
 
-    async def _can_serve(self, endpoint: _Endpoint, link: Connection) -> bool:
-        """Whether a connection can serve the next turn. One that cannot is closed, and its room is the caller's."""
+    async def _can_serve(self, endpoint: _Endpoint, connection: Connection) -> bool:
+        """Return whether a connection can serve an exchange. If not, close it; the caller then holds its slot."""
         try:
-            good = self._may_begin(link) and await link.is_quiet()
+            usable = self._may_begin(connection) and await connection.is_quiet()
         except BaseException:
-            link.hang_up()
-            self._remove(endpoint, link)
+            connection.abort_connection()
+            self._remove(endpoint, connection)
             raise
-        if not good:
-            link.hang_up()
-            endpoint.links.discard(link)
-        return good
+        if not usable:
+            connection.abort_connection()
+            endpoint.connections.discard(connection)
+        return usable
 
-    def _may_begin(self, link: Connection) -> bool:
-        """Whether a connection is open, and not too old."""
+    def _may_begin(self, connection: Connection) -> bool:
+        """Return whether a connection is open and not too old."""
         oldest = self._limits.max_seconds
-        return link.is_open and (oldest is None or self._loop.time() - link.born < oldest)
+        return connection.is_open and (oldest is None or self._loop.time() - connection.opened_at < oldest)
 
     async def _connect(self, endpoint: _Endpoint, destination: Destination, request: Request) -> Connection:
-        """A new connection; room for it has been made."""
+        """Open a connection in a slot that the caller holds."""
         try:
             await self._limits.back_off.wait(endpoint.failures)
-            connection = await self._handshake.open(destination, request)
+            websocket = await self._handshake.open(destination, request)
         except BaseException as error:
             endpoint.failures += isinstance(error, TransportError)
             self._release_slot(endpoint)
             raise
-        link = Connection(connection, self._protocol)
-        endpoint.links.add(link)
-        return link
+        connection = Connection(websocket, self._protocol)
+        endpoint.connections.add(connection)
+        return connection
 
     async def _shared_connection(self, endpoint: _Endpoint, destination: Destination, request: Request) -> Connection:
-        """The connection that serves all turns, opened by the first of them."""
+        """Return the connection that all exchanges share. The first exchange opens it."""
         while True:
-            for link in list(endpoint.idle):
-                if self._may_begin(link):
-                    self._cancel_idle_timer(link)
-                    return link
-                if not link.busy:
-                    link.hang_up()
-                    self._remove(endpoint, link)
+            for connection in list(endpoint.idle):
+                if self._may_begin(connection):
+                    self._cancel_idle_timer(connection)
+                    return connection
+                if not connection.active:
+                    connection.abort_connection()
+                    self._remove(endpoint, connection)
             if endpoint.connecting is None:
                 return await self._connect_shared(endpoint, destination, request)
             connecting = endpoint.connecting
@@ -193,97 +202,97 @@ class Pool:
         endpoint.connecting = connecting
         endpoint.count += 1
         try:
-            link = await self._connect(endpoint, destination, request)
+            connection = await self._connect(endpoint, destination, request)
         except TransportError as error:
             connecting.set_exception(error)
-            connecting.exception()  # nobody may be waiting
+            connecting.exception()  # marks it as retrieved: no other exchange may be waiting
             raise
         except BaseException:
             connecting.cancel()
             raise
         finally:
             endpoint.connecting = None
-        link.on_end = lambda: self._remove(endpoint, link)
-        endpoint.idle.append(link)
-        connecting.set_result(link)
-        return link
+        connection.on_end = lambda: self._remove(endpoint, connection)
+        endpoint.idle.append(connection)
+        connecting.set_result(connection)
+        return connection
 
-    def give_back(self, endpoint: _Endpoint, link: Connection) -> None:
-        """A turn is over: the connection waits for the next one, if it may."""
-        if link.broke:
-            link.broke = False
+    def give_back(self, endpoint: _Endpoint, connection: Connection) -> None:
+        """Take back a connection after an exchange: pass it to a waiter, keep it idle or close it."""
+        if connection.broke:
+            connection.broke = False
             endpoint.failures += 1
-        if not link.is_open:
-            if not link.busy:
-                self._remove(endpoint, link)
+        if not connection.is_open:
+            if not connection.active:
+                self._remove(endpoint, connection)
         elif self._protocol.multiplexed:
-            if not link.busy:
-                self._keep_idle(endpoint, link)
+            if not connection.active:
+                self._keep_idle(endpoint, connection)
         elif endpoint.waiters:
-            self._hand_over(endpoint, link)
+            self._hand_over(endpoint, connection)
         else:
-            endpoint.idle.append(link)
-            self._keep_idle(endpoint, link)
+            endpoint.idle.append(connection)
+            self._keep_idle(endpoint, connection)
 
-    def _hand_over(self, endpoint: _Endpoint, link: Connection | None) -> None:
-        """Give a connection, or the room for one, to whoever has waited longest."""
+    def _hand_over(self, endpoint: _Endpoint, connection: Connection | None) -> None:
+        """Give a connection, or a slot for one, to the exchange that has waited longest."""
         while endpoint.waiters:
             waiter = endpoint.waiters.popleft()
             if not waiter.done():
-                waiter.set_result(link)
+                waiter.set_result(connection)
                 return
-        if link is None:
+        if connection is None:
             endpoint.count -= 1
         else:
-            endpoint.idle.append(link)
-            self._keep_idle(endpoint, link)
+            endpoint.idle.append(connection)
+            self._keep_idle(endpoint, connection)
 
     def _release_slot(self, endpoint: _Endpoint) -> None:
         self._hand_over(endpoint, None)
 
-    def _remove(self, endpoint: _Endpoint, link: Connection) -> None:
-        """A connection has ended."""
-        if link in endpoint.links:
-            endpoint.links.remove(link)
-            if link in endpoint.idle:
-                endpoint.idle.remove(link)
+    def _remove(self, endpoint: _Endpoint, connection: Connection) -> None:
+        """Remove a connection that has ended, and release its slot."""
+        if connection in endpoint.connections:
+            endpoint.connections.remove(connection)
+            if connection in endpoint.idle:
+                endpoint.idle.remove(connection)
             self._release_slot(endpoint)
 
-    def _keep_idle(self, endpoint: _Endpoint, link: Connection) -> None:
-        """Nobody uses a connection: it is kept for a while."""
+    def _keep_idle(self, endpoint: _Endpoint, connection: Connection) -> None:
+        """Keep an idle connection open until its idle timeout."""
 
-        def end() -> None:
-            link.timer = None
-            if not link.busy:
-                link.hang_up()
-                self._remove(endpoint, link)
+        def close_idle() -> None:
+            connection.timer = None
+            if not connection.active:
+                connection.abort_connection()
+                self._remove(endpoint, connection)
 
-        self._cancel_idle_timer(link)
-        if self._closed or not self._may_begin(link):
-            end()
+        self._cancel_idle_timer(connection)
+        if self._closed or not self._may_begin(connection):
+            close_idle()
             return
         seconds = self._limits.idle_seconds
         if seconds is not None:
-            link.timer = self._loop.call_later(seconds, end)
+            connection.timer = self._loop.call_later(seconds, close_idle)
 
-    def _cancel_idle_timer(self, link: Connection) -> None:
-        if link.timer is not None:
-            link.timer.cancel()
-            link.timer = None
+    def _cancel_idle_timer(self, connection: Connection) -> None:
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
 
     async def aclose(self) -> None:
-        """Close the connections. One that is opened for a turn that has begun before is closed behind that turn."""
+        """Close the connections. A connection that is still being opened is closed after its exchange."""
         self._closed = True
         self._pools.discard()
-        links = [link for endpoint in self._endpoints.values() for link in endpoint.links]
-        await asyncio.gather(*[link.aclose(self._limits.close_timeout) for link in links])
+        connections = [connection for endpoint in self._endpoints.values() for connection in endpoint.connections]
+        await asyncio.gather(*[connection.aclose(self._limits.close_timeout) for connection in connections])
         for endpoint in self._endpoints.values():
-            for link in list(endpoint.links):
-                self._remove(endpoint, link)
+            for connection in list(endpoint.connections):
+                self._remove(endpoint, connection)
 
 
 def _copy_error(error: BaseException) -> BaseException:
-    """The same error for another turn."""
+    """Return a copy of an error for another exchange."""
     if not isinstance(error, TransportError):
         return error
     return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=error.body)

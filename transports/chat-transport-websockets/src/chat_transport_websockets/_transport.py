@@ -1,4 +1,4 @@
-"""The transport: turns over WebSockets that stay open between them."""
+"""The WebSocket transport."""
 
 from __future__ import annotations
 
@@ -23,47 +23,50 @@ if TYPE_CHECKING:
     from chat_core.transport import Transport
 
 
-class _Plain(FrameProtocol):
-    """A frame out, frames back."""
+class _DefaultProtocol(FrameProtocol):
+    """The default protocol: one frame per request, one event per received frame."""
 
 
 @final
 class WebSocketTransport:
-    """Turns over WebSockets, on asyncio. It does not run on trio.
+    """Sends requests over WebSocket connections and reuses them. It runs on asyncio and not on trio.
 
-    A connection is opened when a turn needs one, and serves the next turn when that is over. Turns share a connection
-    only where they go to one URL with the same headers. Where the protocol is `multiplexed`, they share it at once;
-    else each turn has a connection for itself while it lasts, and turns beyond `max_connections` wait in their order.
-    A turn that is left before its end leaves nothing behind: its connection is closed at once, or, where others are on
-    it, the turn is cancelled and the rest of it is dropped. A connection that ends within a turn is an error, whatever
-    its close code: only the last event (`Request.is_last`, or the protocol's own end) ends a turn.
+    An exchange is one request with its response. Exchanges share a connection only if their URLs and headers are equal.
+    If the protocol is `multiplexed`, they use it concurrently. Otherwise each exchange has exclusive use of a
+    connection, and exchanges over the limit of `max_connections` wait in order.
 
-    It is safe to share between tasks, and may be used from several event loops, one after another or at once. The
-    scheme is that of the request: `https` becomes `wss`, and `http` becomes `ws`, wherever the host is. The method of a
-    request is for the protocol: a handshake is always a GET. Redirects are not followed.
+    Exiting a stream early closes its connection at once. On a multiplexed connection with other exchanges, it cancels
+    the exchange, and its remaining frames are dropped. If a connection closes during an exchange, an error is raised
+    for every close code. Only the last event (`Request.is_last`, or the end that the protocol defines) completes it.
+
+    The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
+    `https` requests use `wss`, and `http` requests use `ws`, for every host. The method of a request is passed to the
+    protocol only: a handshake is always a GET. Redirects are not followed.
 
     Args:
-        protocol: how requests and answers become frames.
-        headers: sent with every handshake, besides those of the request; one of the same name in a request wins.
-        subprotocols: offered in the handshake.
-        proxy: the URL of a proxy, HTTP or, with the package python-socks, SOCKS; else the environment says it, where
-            `trust_env` is set.
-        verify: what to trust in TLS: a context, the path of a bundle of authorities, or whether to check at all.
-        trust_env: whether the environment may name proxies.
-        compression: whether messages may be compressed. That takes memory for each connection, and time.
-        max_connections: how many connections to one URL there may be. A turn that finds none waits without a timeout.
-        idle_connection_seconds: how long a connection that nobody uses is kept; `None` for as long as it lasts.
-        max_connection_seconds: a connection that is older begins no turn; servers of models end one after an hour.
-        ping_interval: seconds between pings; `None` for none.
-        ping_timeout: how long a ping may be without an answer before the connection counts as broken.
-        close_timeout: how long `aclose()` waits for the peer to say goodbye.
-        back_off: how soon a connection is opened again.
-        max_message_bytes: the longest message, after it has been decompressed.
-        max_body_bytes: the longest answer of `send`, all its frames together; none where it is `None`.
-        max_error_bytes: how much of the body of a refused handshake is kept.
+        protocol: Converts requests into frames, and frames into responses.
+        headers: Headers of every handshake. A header of the same name in a request takes precedence.
+        subprotocols: The subprotocols that the handshake offers.
+        proxy: The URL of an HTTP proxy or, with the package python-socks, a SOCKS proxy. By default, the proxy is read
+            from the environment if `trust_env` is true.
+        verify: A TLS context, the path of a CA bundle, or whether to verify certificates.
+        trust_env: Whether to read proxies from the environment.
+        compression: Whether to negotiate compression. It needs memory for each connection, and CPU time.
+        max_connections: The limit on the connections per destination. Exchanges wait for a connection without a
+            timeout.
+        idle_connection_seconds: Seconds until an idle connection is closed; `None` for no limit.
+        max_connection_seconds: The age in seconds from which on a connection serves no new exchange; `None` for no
+            limit. The default is below the limit of one hour that model servers set.
+        ping_interval: Seconds between pings; `None` to send none.
+        ping_timeout: Seconds to wait for the response to a ping before the connection counts as broken.
+        close_timeout: Seconds that `aclose()` waits for the close frames of peers.
+        back_off: The delay before a connection attempt that follows failures.
+        max_message_bytes: The limit on the length of a received message, after decompression.
+        max_body_bytes: The limit on the total length of the frames that `send()` reads; `None` for no limit.
+        max_error_bytes: The number of bytes of an error response that an error keeps.
 
     Raises:
-        UsageError: an argument makes no sense.
+        UsageError: An argument is invalid.
     """
 
     def __init__(
@@ -88,12 +91,12 @@ class WebSocketTransport:
         max_error_bytes: int = 64 * 1024,
     ) -> None:
         if max_connections < 1:
-            msg = f"max_connections must be 1 or more, not {max_connections}: nothing could be sent"
+            msg = f"max_connections must be 1 or more, not {max_connections}"
             raise UsageError(msg)
         if isinstance(subprotocols, str):
-            msg = f"subprotocols must be a sequence of names, such as [{subprotocols!r}], not a text"
+            msg = f"subprotocols must be a sequence of names, such as [{subprotocols!r}], not a string"
             raise UsageError(msg)
-        self._protocol: FrameProtocol = protocol if protocol is not None else _Plain()
+        self._protocol: FrameProtocol = protocol if protocol is not None else _DefaultProtocol()
         handshake = Handshake(
             headers=dict(headers or {}),
             subprotocols=tuple(subprotocols),
@@ -121,80 +124,83 @@ class WebSocketTransport:
         return f"WebSocketTransport({type(self._protocol).__name__}())"
 
     async def send(self, request: Request, /) -> Response:
-        """Deliver a request and return the whole answer, whatever its status.
+        """Implement `Transport.send`.
 
-        The body is what the protocol makes of the frames. The status is what the protocol says, or that of a handshake
-        that was refused.
+        The protocol builds the body from the frames and determines the status. If the server rejects the handshake, its
+        response is returned.
 
         Raises:
-            TransportError: there was no whole answer, or it is longer than `max_body_bytes`.
-            UsageError: asyncio does not run here.
+            TransportError: No complete response arrived, or its frames exceed `max_body_bytes`.
+            UsageError: No asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
         try:
-            lease = await self._pools.get().begin(request)
+            lease = await self._pools.get().start(request)
         except TransportError as error:
             if error.kind != "status" or error.status is None:
                 raise
             return Response(error.status, Headers(error.headers), error.body)
         try:
-            status, headers = await lease.turn.head() or (200, lease.headers)
+            status, headers = await lease.exchange.head() or (200, lease.headers)
             frames: list[bytes] = []
-            await lease.turn.collect(frames, self._max_body_bytes)
+            await lease.exchange.collect(frames, self._max_body_bytes)
         finally:
-            await lease.leave()
-        body = self._whole(frames, request)
-        return Response(status if lease.turn.failed is None else lease.turn.failed, headers, body)
+            await lease.end()
+        body = self._build_body(frames, request)
+        return Response(status if lease.exchange.error_status is None else lease.exchange.error_status, headers, body)
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Deliver a request and listen to the answer. Leaving the block before its end ends the turn at once.
+        """Implement `Transport.stream`. Exiting the context before the last event ends the exchange at once.
 
         Raises:
-            TransportError: on entering, there is no connection, or the request was refused; while iterating, the
-                connection ended.
-            UsageError: asyncio does not run here.
+            TransportError: On entry, the connection could not be opened, or the server rejected the handshake or the
+                request. During iteration, the connection ended.
+            UsageError: No asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
-        lease = await self._pools.get().begin(request)
+        lease = await self._pools.get().start(request)
         try:
-            status, headers = await lease.turn.head() or (200, lease.headers)
+            status, headers = await lease.exchange.head() or (200, lease.headers)
             if not is_success(status):
                 raise await self._refusal(lease, status, headers, request)
-            yield EventStream(status, headers, lease.turn)
+            yield EventStream(status, headers, lease.exchange)
         finally:
-            await lease.leave()
+            await lease.end()
 
     async def _refusal(self, lease: Lease, status: int, headers: Headers, request: Request) -> TransportError:
-        """The error of an answer whose head is a refusal, with what comes of its body."""
+        """Return the error for a response head whose status is not 2xx, with as much of the body as arrives."""
         frames: list[bytes] = []
         with suppress(TransportError):
-            await lease.turn.collect(frames, self._max_error_bytes)
+            await lease.exchange.collect(frames, self._max_error_bytes)
         body = b""
-        with suppress(TransportError):  # the status tells more than that its body is not whole
-            body = self._whole(frames, request)[: self._max_error_bytes]
-        msg = f"{describe(request)} was answered with {status}"
+        with suppress(TransportError):  # the status matters more than an incomplete body
+            body = self._build_body(frames, request)[: self._max_error_bytes]
+        msg = f"{describe(request)} returned status {status}"
         return TransportError("status", msg, status=status, headers=headers, body=body)
 
-    def _whole(self, frames: Sequence[bytes], request: Request) -> bytes:
-        """The body that frames make together.
+    def _build_body(self, frames: Sequence[bytes], request: Request) -> bytes:
+        """Build the body of a response from its frames.
 
         Raises:
-            TransportError: they make none.
+            TransportError: The frames are not a valid response.
         """
         try:
             return self._protocol.whole(frames)
         except TransportError:
             raise
         except Exception as error:
-            msg = f"{describe(request)}: the answer cannot be understood ({type(error).__name__})"
+            msg = f"{describe(request)}: the response cannot be parsed ({type(error).__name__})"
             raise TransportError("protocol", msg) from error
 
     async def aclose(self) -> None:
-        """Close the connections that this transport has opened on this event loop, and so end the turns on them.
+        """Close the connections of the running event loop; their exchanges fail.
 
-        A turn that waits for a connection meanwhile still gets one, which is closed behind it.
-        Those of other loops end with their loops. Closing twice is allowed, and so is using the transport again.
+        An exchange that waits for a connection still gets one, which is closed after the exchange. The connections of
+        other event loops are closed with their loops. May be called more than once, and the transport remains usable.
+
+        Raises:
+            UsageError: No asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
         await self._pools.aclose()
