@@ -16,7 +16,7 @@ PAGES = [file for file in kept_files() if file.suffix == ".md"]
 RUNNING = [page for page in PAGES if any(snippets(page.read_text(encoding="utf-8")))]
 HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|npmjs[.]\w|yarnpkg[.]|crates[.]io|anaconda[.]org", re.IGNORECASE)
 MACHINE = re.compile(r"(?<![\w.~/])/(?:home|root|Users|mnt|srv|work)/\w")
-TALK = re.compile(r"\b(?:prototypes?|TODO|FIXME|XXX|HACK|issue #?\d+|(?:semantics|architecture|style|api)[.]md)\b")
+TALK = re.compile(r"\b(?:prototypes?|TODO|FIXME|XXX|HACK|issue #?\d+|(?:semantics|style|api)[.]md)\b")
 THIS = Path(__file__)
 
 
