@@ -8,7 +8,7 @@ from chat_gemini.calls import Call
 def grown(*pieces: Json) -> Call:
     call = Call("f", None)
     for piece in pieces:
-        call.grow(piece, "functionCall")
+        call.add(piece, "functionCall")
     return call
 
 
@@ -81,18 +81,18 @@ def test_what_is_no_call_is_a_wrong_shape(call: Json) -> None:
 def test_a_piece_without_a_value_ends_a_text_and_keeps_it() -> None:
     call = grown({"partialArgs": [piece("$.a", stringValue="x", more=True), piece("$.a", stringValue="y", more=True)]})
     assert call.text == '{"a":"xy"}'
-    call.grow({"partialArgs": [piece("$.a")]}, "functionCall")
+    call.add({"partialArgs": [piece("$.a")]}, "functionCall")
     assert call.arguments == {"a": "xy"}
-    call.grow({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}, "functionCall")
+    call.add({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}, "functionCall")
     assert call.arguments == {"a": None}
 
 
 def test_a_text_goes_on_after_it_was_looked_at() -> None:
     call = grown({"partialArgs": [piece("$.a[0]", stringValue="x", more=True)]})
     assert call.text == '{"a":["x"]}'
-    call.grow({"partialArgs": [piece("$.a[0]", stringValue="y", more=True)]}, "functionCall")
+    call.add({"partialArgs": [piece("$.a[0]", stringValue="y", more=True)]}, "functionCall")
     assert call.text == '{"a":["xy"]}'
-    call.grow({"partialArgs": [piece("$.a[0]", stringValue="z")]}, "functionCall")
+    call.add({"partialArgs": [piece("$.a[0]", stringValue="z")]}, "functionCall")
     assert call.arguments == {"a": ["xyz"]}
 
 
@@ -107,7 +107,7 @@ def test_a_text_whose_place_is_gone_is_no_crash() -> None:
 def test_a_long_text_costs_no_more_than_its_length() -> None:
     call, seen = Call("f", None), list[int]()
     for _ in range(1000):
-        call.grow({"partialArgs": [piece("$.a", stringValue="0123456789", more=True)]}, "functionCall")
+        call.add({"partialArgs": [piece("$.a", stringValue="0123456789", more=True)]}, "functionCall")
         seen.append(len(str(call.arguments["a"])))
     # Nothing was put together while nobody looked.
     assert max(seen) == 10
@@ -122,7 +122,7 @@ def test_texts_that_never_end_do_not_slow_each_other_down() -> None:
     call = Call("f", None)
     for index in range(3):
         pieces = [piece(f"$.a[{index}]", stringValue=text, more=True) for text in "xy"]
-        call.grow({"partialArgs": pieces}, "functionCall")
+        call.add({"partialArgs": pieces}, "functionCall")
     # A text that begins is no reason to put the others together.
     assert call.arguments == {"a": ["x", "x", "x"]}
     assert call.tool("p").call.arguments == {"a": ["xy", "xy", "xy"]}

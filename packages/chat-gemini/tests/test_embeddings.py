@@ -63,7 +63,7 @@ def test_predictions_have_instances_and_parameters() -> None:
 def test_one_text_at_a_time_is_one() -> None:
     dialect = EmbeddingDialect(model="e", method="embedContent")
     assert body("a", dialect=dialect) == {"content": {"parts": [{"text": "a"}]}}
-    with pytest.raises(UnsupportedOptionError, match="one text at a time, not 2"):
+    with pytest.raises(UnsupportedOptionError, match="one text per request, not 2"):
         body("a", "b", dialect=dialect)
 
 

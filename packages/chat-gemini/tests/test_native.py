@@ -89,5 +89,5 @@ def test_a_threshold_is_a_share() -> None:
 def test_a_file_search_needs_its_stores() -> None:
     wrong: list[Any] = [(), "a"]
     for stores in wrong:
-        with pytest.raises(UsageError, match="stores"):
+        with pytest.raises(UsageError, match="store name"):
             FileSearch(stores=stores)

@@ -105,7 +105,7 @@ def test_further_fields_of_a_part_go_with_it() -> None:
 
 def test_instructions_are_words_alone() -> None:
     assert system_parts(Turn([Text("Be brief."), Text("")]), DIALECT) == [{"text": "Be brief."}]
-    with pytest.raises(UnsupportedPartError, match=r"File\(mime='image/png'\).*words alone"):
+    with pytest.raises(UnsupportedPartError, match=r"File\(mime='image/png'\).*only contain text"):
         system_parts(Turn([File("image/png", data=b"x")]), DIALECT)
 
 
@@ -147,12 +147,12 @@ def test_a_file_travels_by_its_bytes_or_by_its_uri(file: File, part: object) -> 
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        (File("image/*", data=b"x"), "said whole"),
-        (File("image", data=b"x"), "said whole"),
-        (File("image/gif", data=b"x"), "convert it"),
+        (File("image/*", data=b"x"), "complete mime type"),
+        (File("image", data=b"x"), "complete mime type"),
+        (File("image/gif", data=b"x"), "convert the image"),
         (File("image/svg+xml", data=b"x"), "PNG, JPEG"),
-        (File("application/zip", data=b"x"), "PDF, JSON and text"),
-        (File("application/octet-stream", data=b"x"), "PDF, JSON and text"),
+        (File("application/zip", data=b"x"), "PDF, JSON or text"),
+        (File("application/octet-stream", data=b"x"), "PDF, JSON or text"),
         (File("image/png", url="data:image/png,abc"), "base64"),
         (File("image/png", url="data:image/png;base64,a"), "base64"),
         (File("image/png", opaque=Opaque("q", {"file_id": "1"})), "attach its bytes"),

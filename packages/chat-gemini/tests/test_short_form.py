@@ -8,7 +8,7 @@ from chat_gemini import gemini
 def test_the_short_form_takes_the_key_from_the_environment_or_from_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-    with pytest.raises(UsageError, match="there is no key"):
+    with pytest.raises(UsageError, match="missing API key"):
         gemini("m")
     assert gemini("m", api_key="k").metadata.model == "m"
     monkeypatch.setenv("GEMINI_API_KEY", "k")

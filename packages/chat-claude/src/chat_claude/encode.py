@@ -240,7 +240,7 @@ def _encode_message(role: str, blocks: list[Json]) -> bytes:
 def _encode_model_turn(turn: Turn, provider: str, ttl: str | None) -> bytes:
     waiting = [tool.id for tool in turn.tools if not tool.resolved]
     if waiting:
-        msg = f"cannot send a request with unresolved tool calls ({', '.join(waiting)}): decide or cancel them first"
+        msg = f"cannot send a request with pending tool calls ({', '.join(waiting)}): decide or cancel them first"
         raise PendingToolsError(msg, waiting)
     blocks, results = model_blocks(turn, provider)
     if ttl is not None:

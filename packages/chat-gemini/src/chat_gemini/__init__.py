@@ -1,4 +1,4 @@
-"""The Gemini wire: the models of Google, over any transport."""
+"""Chat and embeddings providers for Google's Gemini API and Vertex AI, over any `Transport`."""
 
 from chat_gemini.builder import (
     GeminiBuilder,

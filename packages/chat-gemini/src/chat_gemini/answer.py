@@ -153,7 +153,7 @@ class Answer:
             self.calls.append(call)
             self._items.append(call)
         assert call is not None  # noqa: S101 - for the type checkers
-        call.grow(entry, path)
+        call.add(entry, path)
         call.further |= self._data(part, "functionCall", path)
         if further := {key: item for key, item in entry.items() if key not in CALL_FIELDS and item is not None}:
             call.further["call"] = further

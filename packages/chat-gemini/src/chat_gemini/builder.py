@@ -1,6 +1,8 @@
-"""The builder of a provider: without a model it cannot build, and what it offers then depends on the kind of model.
+"""Builder of Gemini providers, with one class per configuration state.
 
-All states are immutable: every `with_…` returns a new one. What the types forbid fails at run time too, in words.
+`build()` needs a model. The methods after that depend on the kind of model: chat or embeddings. States are immutable:
+every `with_…` method returns a new builder. Calling a method that a state lacks raises `AttributeError` with the
+missing step.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from chat_gemini.native import CodeExecution, FileSearch, GoogleMaps, GoogleSear
 from chat_gemini.options import Dialect, EmbeddingDialect, SafetySetting, Thinking
 from chat_gemini.settings import Settings, endpoint_for
 
-STAND_IN: Final = "skip_thought_signature_validator"
-"""What the vendor takes for the signature of a call that another model made."""
+PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Value that the API accepts as the signature of a call made by another model."""
 
 NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
-"""Models from Gemini 3 on: they think by level, sign their calls, and see the files in a result."""
+"""Names of models since Gemini 3: they have thinking levels, sign their calls, and read files in function results."""
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """The methods of every state."""
+    """Methods shared by all builder states."""
 
     __slots__ = ()
 
@@ -39,34 +41,44 @@ class _Configurable(AddressBuilder[Settings]):
         super().__init__(settings or Settings())
 
     def with_vertex(self, project: str, location: str = "global") -> Self:
-        """Ask Vertex AI for a project's models in a location. It needs `with_token()`."""
+        """Send requests to Vertex AI. The credentials must be set with `with_token()`.
+
+        Args:
+            project: id of the Google Cloud project.
+            location: region, such as `europe-west4`, or `global`.
+        """
         if not project or not location:
-            msg = "with_vertex() needs the id of a project and a location, as in ('my-project', 'europe-west4')"
+            msg = "with_vertex() needs a project id and a location, such as ('my-project', 'europe-west4')"
             raise UsageError(msg)
         return self._with(replace(self._settings, vertex=(project, location)))
 
     def with_token(self, token: str) -> Self:
-        """Send `token` as a bearer token, in place of a key."""
+        """Send `token` as a bearer token instead of an API key."""
         secret = require_secret("with_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
-        """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
+        """Set the provider's name.
+
+        Args:
+            name: used in errors and metadata, and recorded as the owner of opaque data in the history.
+            description: free text for `ProviderMeta.description`.
+        """
         return self._with(replace(self._settings, provider=require_provider_name(name), description=description))
 
 
 @final
 class GeminiBuilder(_Configurable):
-    """Builds a provider of Gemini's models. It needs a model first: `.with_model("…")`.
+    """Builder of a provider for Gemini. `build()` is available after `with_model()` or `with_embedding_model()`.
 
-    The key is read from `GEMINI_API_KEY` or `GOOGLE_API_KEY`.
+    Unless credentials are set, the API key is read from the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`.
     """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyGeminiBuilder:
-        """Ask for answers of `model`."""
-        return ReadyGeminiBuilder(replace(self._settings, model=_model("with_model", model)))
+        """Set the chat model, such as `gemini-3-flash-preview`."""
+        return ReadyGeminiBuilder(replace(self._settings, model=_model_name("with_model", model)))
 
     def with_embedding_model(
         self,
@@ -77,14 +89,17 @@ class GeminiBuilder(_Configurable):
         auto_truncate: bool | None = None,
         max_batch: int | None = None,
     ) -> GeminiEmbeddingsBuilder:
-        """Ask for vectors of `model`.
+        """Set the embedding model.
 
         Args:
-            model: its name.
-            dimensions: of the vectors, where the model leaves a choice.
-            task_type: what they are for: `RETRIEVAL_DOCUMENT`, `SEMANTIC_SIMILARITY` and so on.
-            auto_truncate: whether a text that is too long is cut, or refused.
-            max_batch: how many texts one request may hold, where it is not what the vendor says.
+            model: name of the model, such as `gemini-embedding-001`.
+            dimensions: length of the vectors. Default: the model's.
+            task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT` or `SEMANTIC_SIMILARITY`.
+            auto_truncate: whether the server truncates texts that are too long instead of rejecting them.
+            max_batch: maximum number of texts per request. Default: the limit of the API method.
+
+        Raises:
+            UsageError: `dimensions` or `max_batch` is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
             if value is not None and value < 1:
@@ -92,7 +107,7 @@ class GeminiBuilder(_Configurable):
                 raise UsageError(msg)
         settings = replace(
             self._settings,
-            model=_model("with_embedding_model", model),
+            model=_model_name("with_embedding_model", model),
             dimensions=dimensions,
             task_type=task_type,
             auto_truncate=auto_truncate,
@@ -107,88 +122,100 @@ class GeminiBuilder(_Configurable):
 
 
 class _WithModel(_Configurable):
-    """A builder that has its model."""
+    """Methods shared by the states with a model."""
 
     __slots__ = ()
 
     def _missing_method_hint(self, name: str) -> str | None:
         if name in {"with_model", "with_embedding_model"}:
-            return f"it has its model, {self._settings.model!r}: begin with GeminiBuilder() for another one"
+            return f"the builder already has the model {self._settings.model!r}: use a new GeminiBuilder() for another"
         if name in vars(ReadyGeminiBuilder):
-            return f"{name}() is for models that answer, and {self._settings.model!r} makes vectors"
+            return f"{name}() is only available for chat models, but {self._settings.model!r} is an embedding model"
         return None
 
 
 @final
 class ReadyGeminiBuilder(_WithModel):
-    """A `GeminiBuilder` with a model that answers."""
+    """State of a `GeminiBuilder` with a chat model."""
 
     __slots__ = ()
 
     def with_google_search(self, search: GoogleSearch | None = None) -> Self:
-        """Let the server search the web."""
+        """Enable Google Search, run by the server. `search` sets its options."""
         return self._with_tool(search or GoogleSearch())
 
     def with_url_context(self) -> Self:
-        """Let the server read the pages whose URLs stand in the conversation."""
+        """Enable reading of web pages whose URLs are in the conversation, run by the server."""
         return self._with_tool(UrlContext())
 
     def with_code_execution(self) -> Self:
-        """Let the server run code that the model writes."""
+        """Enable code execution, run by the server."""
         return self._with_tool(CodeExecution())
 
     def with_google_maps(self, maps: GoogleMaps | None = None) -> Self:
-        """Let the server look places up."""
+        """Enable Google Maps, run by the server. `maps` sets its options."""
         return self._with_tool(maps or GoogleMaps())
 
     def with_file_search(self, *stores: str, top_k: int | None = None, filter: str | None = None) -> Self:  # noqa: A002 - the vendor's word
-        """Let the server search files that it stores. Vertex AI has no such tool."""
+        """Enable file search, run by the server. Not available on Vertex AI.
+
+        Args:
+            *stores: names of file search stores, such as `fileSearchStores/…`.
+            top_k: maximum number of chunks to retrieve.
+            filter: filter for the metadata of files, in the API's filter syntax.
+
+        Raises:
+            UsageError: `stores` is empty.
+        """
         return self._with_tool(FileSearch(stores=stores, top_k=top_k, filter=filter))
 
     def with_native_tool(self, tool: NativeTool) -> Self:
-        """Let the server run another tool of its own."""
+        """Enable a server-side tool, replacing an earlier tool of the same class."""
         return self._with_tool(tool)
 
     def _with_tool(self, tool: NativeTool) -> Self:
-        kept = tuple([known for known in self._settings.tools if type(known) is not type(tool)])
-        return self._with(replace(self._settings, tools=(*kept, tool)))
+        others = tuple([other for other in self._settings.tools if type(other) is not type(tool)])
+        return self._with(replace(self._settings, tools=(*others, tool)))
 
     def with_thoughts(self, *, told: bool = True, style: Thinking | None = None) -> Self:
-        """Say whether the model's thoughts are told, and whether an effort is a level or a budget of tokens.
+        """Set whether responses include thought summaries, and the format of `ChatOptions.reasoning`.
 
-        Without a style it is what the model's name says: levels from Gemini 3 on.
+        Args:
+            told: whether the server returns thought summaries.
+            style: whether an effort is sent as a `"level"` or as a `"budget"` in tokens. Default: by the model's name,
+                levels since Gemini 3.
         """
         return self._with(replace(self._settings, include_thoughts=told, thinking=style))
 
     def with_modalities(self, *modalities: Literal["TEXT", "IMAGE", "AUDIO"]) -> Self:
-        """Say what answers are made of. Images and sound are files of the answer, in streams too."""
+        """Set the modalities of responses. Images and audio are returned as `File` parts, also in streams."""
         if not modalities:
-            msg = "with_modalities() needs one at least, as in ('TEXT', 'IMAGE')"
+            msg = "with_modalities() needs at least one modality, such as ('TEXT', 'IMAGE')"
             raise UsageError(msg)
         return self._with(replace(self._settings, modalities=modalities))
 
     def with_safety(self, *settings: SafetySetting) -> Self:
-        """Say which content is blocked."""
+        """Set the thresholds for blocking content. They replace earlier ones."""
         return self._with(replace(self._settings, safety=settings))
 
     def with_openapi_schemas(self) -> Self:
-        """Send schemas in the older fields, for servers and models that do not know those for JSON Schema."""
+        """Send schemas in the OpenAPI format, for servers and models without support for JSON Schema."""
         return self._with(replace(self._settings, schemas="openapi"))
 
     def with_json_array_streams(self) -> Self:
-        """Ask for streams as one JSON array, for servers or proxies that do not pass server-sent events on."""
+        """Request streams as one JSON array, for servers or proxies that do not support server-sent events."""
         return self._with(replace(self._settings, framing="json-array"))
 
     def build(self) -> GeminiProvider:
-        """The provider.
+        """Return the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, there is no transport, or the server
-                has no such tool.
+            UsageError: the base URL is invalid, the API key is missing, no transport is installed, or file search is
+                enabled on Vertex AI.
         """
         settings = self._settings
         if settings.vertex is not None and any(isinstance(tool, FileSearch) for tool in settings.tools):
-            msg = "Vertex AI has no file search: leave .with_file_search(…) out, or ask the Gemini API"
+            msg = "Vertex AI does not support file search: remove .with_file_search(…), or use the Gemini API"
             raise UsageError(msg)
         new = NEW_MODEL.match(settings.model.rpartition("/")[2]) is not None
         dialect = Dialect(
@@ -198,7 +225,7 @@ class ReadyGeminiBuilder(_WithModel):
             thinking=settings.thinking or ("level" if new else "budget"),
             include_thoughts=settings.include_thoughts,
             files_in_results=new,
-            stand_in=STAND_IN if new else None,
+            stand_in=PLACEHOLDER_SIGNATURE if new else None,
             modalities=settings.modalities,
             safety=settings.safety,
             native_tools=tuple([tool.declaration() for tool in settings.tools]),
@@ -217,20 +244,20 @@ class ReadyGeminiBuilder(_WithModel):
 
 @final
 class GeminiEmbeddingsBuilder(_WithModel):
-    """A `GeminiBuilder` with a model of embeddings."""
+    """State of a `GeminiBuilder` with an embedding model."""
 
     __slots__ = ()
 
     def build(self) -> GeminiEmbeddings:
-        """The provider.
+        """Return the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         settings = self._settings
         method: Literal["batchEmbedContents", "embedContent", "predict"] = "batchEmbedContents"
         if settings.vertex is not None:
-            # On Vertex the newest models take one text at a time, and the others are asked for predictions.
+            # On Vertex AI the newest models accept one text per request; the others use the `predict` method.
             method = "embedContent" if "gemini-embedding-2" in settings.model else "predict"
         dialect = EmbeddingDialect(
             model=settings.model,
@@ -252,10 +279,18 @@ class GeminiEmbeddingsBuilder(_WithModel):
 
 
 def gemini(model: str, *, api_key: str | None = None) -> GeminiProvider:
-    """A model of Google in one call, its key from the environment where none is given."""
+    """Return a provider for Gemini: the short form of `GeminiBuilder`.
+
+    Args:
+        model: name of the model.
+        api_key: API key. Default: read from the environment, as in `GeminiBuilder`.
+
+    Raises:
+        UsageError: the API key is missing, or no transport is installed.
+    """
     builder = GeminiBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
-def _model(method: str, model: str) -> str:
+def _model_name(method: str, model: str) -> str:
     return require_model(method, model).removeprefix("models/")

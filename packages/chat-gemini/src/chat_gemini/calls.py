@@ -1,8 +1,8 @@
-"""The calls of one answer. One whose arguments are streamed grows, piece by piece.
+"""Function calls of a response, with arguments that may be streamed.
 
-A piece of streamed arguments says where in them it belongs, by a path like `$.items[0].name`, and what stands there;
-texts come in pieces of their own. The first piece of a call has its name, and every one but the last says that another
-one follows.
+A piece of streamed arguments has a path such as `$.items[0].name` and the value at that path. A string may be split
+into several pieces with the same path. The first piece of a call contains its name. Every piece except the last has
+`willContinue`.
 """
 
 from __future__ import annotations
@@ -17,38 +17,47 @@ from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, req
 STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d{1,6})\]|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]")
 
 VALUES: Final = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
-"""Where a piece holds its value."""
+"""Fields of a piece that may contain its value."""
 
 NULL: Final = "nullValue"
-"""Null has a field of its own, which holds nothing."""
+"""Field of a piece whose value is null."""
 
-FURTHEST: Final = 1 << 16
-"""No list of arguments is longer: an index above this is a mistake."""
+MAX_INDEX: Final = 1 << 16
+"""Maximum index of a list in a path. Larger ones are errors."""
 
 
 @final
-class Begun:
-    """A text that comes in pieces. They are joined when it is looked at, and not at each of them."""
+class PartialString:
+    """A string argument that is received in pieces. The pieces are joined by `flush()`, not at each piece."""
 
-    __slots__ = ("_at", "_place", "pieces")
+    __slots__ = ("_container", "_key", "pieces")
 
-    def __init__(self, place: Any, at: str | int, text: str) -> None:  # noqa: ANN401 - JSON
-        self._place = place
-        self._at = at
+    def __init__(self, container: Any, key: str | int, text: str) -> None:  # noqa: ANN401 - JSON
+        self._container = container
+        self._key = key
         self.pieces = [text]
 
-    def settle(self) -> None:
-        """Put the text where it belongs."""
+    def flush(self) -> None:
+        """Write the text received so far into the arguments."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
-            self._place[self._at] = self.pieces[0]
+            self._container[self._key] = self.pieces[0]
 
 
 @final
 class Call:
-    """A call as it grows."""
+    """A function call, complete or partly received.
 
-    __slots__ = ("arguments", "begun", "further", "id", "name", "open")
+    Attributes:
+        name: name of the function.
+        id: the provider's id of the call, if any.
+        arguments: arguments received so far.
+        further: opaque data for the call: its signature and further fields.
+        open: whether more arguments follow.
+        partial_strings: strings that are still being received, by path.
+    """
+
+    __slots__ = ("arguments", "further", "id", "name", "open", "partial_strings")
 
     def __init__(self, name: str, id: str | None) -> None:  # noqa: A002 - the field's own name
         self.name = name
@@ -56,53 +65,57 @@ class Call:
         self.arguments: Json = {}
         self.further: Json = {}
         self.open = False
-        self.begun: dict[str, Begun] = {}
+        self.partial_strings: dict[str, PartialString] = {}
 
-    def grow(self, call: Json, path: str) -> None:
-        """Take one piece.
+    def add(self, call: Json, path: str) -> None:
+        """Add a `functionCall` object.
+
+        Args:
+            call: the object: a complete call, or a piece of a streamed one.
+            path: path of the object in the response, for errors.
 
         Raises:
-            WrongShapeError: it has one.
+            WrongShapeError: a field has the wrong type, or the path of an argument is invalid.
         """
         self.id = self.id or require_text(call.get("id") or "", f"{path}.id") or None
         self.arguments |= require_object(call.get("args") or {}, f"{path}.args")
         for index, piece in enumerate(require_list(call.get("partialArgs") or [], f"{path}.partialArgs")):
             where = f"{path}.partialArgs[{index}]"
-            self._put(require_object(piece, where), where)
+            self._add_piece(require_object(piece, where), where)
         self.open = call.get("willContinue") is True
 
-    def _put(self, piece: Json, where: str) -> None:
+    def _add_piece(self, piece: Json, where: str) -> None:
         path = require_text(piece.get("jsonPath"), f"{where}.jsonPath")
-        steps = _steps(path, f"{where}.jsonPath")
+        steps = _parse_path(path, f"{where}.jsonPath")
         value: Any = next((piece[name] for name in VALUES if piece.get(name) is not None), None)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        goes_on = piece.get("willContinue") is True
-        begun = self.begun.get(path)
-        if begun is not None and (isinstance(value, str) or not piece.keys() & {*VALUES, NULL}):
-            begun.pieces.append(value if isinstance(value, str) else "")
-            if not goes_on:
-                self.begun.pop(path).settle()
+        will_continue = piece.get("willContinue") is True
+        partial = self.partial_strings.get(path)
+        if partial is not None and (isinstance(value, str) or not piece.keys() & {*VALUES, NULL}):
+            partial.pieces.append(value if isinstance(value, str) else "")
+            if not will_continue:
+                self.partial_strings.pop(path).flush()
             return
-        self.begun.pop(path, None)
-        place = _set(self.arguments, steps, value, f"{where}.jsonPath")
-        if goes_on and isinstance(value, str):
-            self.begun[path] = Begun(place, steps[-1], value)
+        self.partial_strings.pop(path, None)
+        container = _set_at_path(self.arguments, steps, value, f"{where}.jsonPath")
+        if will_continue and isinstance(value, str):
+            self.partial_strings[path] = PartialString(container, steps[-1], value)
 
-    def settle(self) -> None:
-        """Put the texts that grow where they belong, as far as they have come."""
-        for begun in self.begun.values():
-            begun.settle()
+    def flush(self) -> None:
+        """Write all partly received strings into the arguments."""
+        for partial in self.partial_strings.values():
+            partial.flush()
 
     @property
     def text(self) -> str:
-        """The arguments, as text."""
-        self.settle()
+        """The arguments received so far, as JSON."""
+        self.flush()
         return dumps(self.arguments)
 
     def tool(self, provider: str) -> Tool:
-        """The call, pending. One that was cut says so, and cannot run."""
-        self.settle()
+        """Return the call as a pending tool. A truncated call has a `problem` and cannot run."""
+        self.flush()
         opaque = Opaque(provider, self.further) if self.further else None
         if self.open:
             problem = "the arguments were cut: the server said that more of them would follow"
@@ -110,33 +123,33 @@ class Call:
         return Tool(FunctionCall(self.name, self.arguments, opaque=opaque), call_id=self.id)
 
 
-def _steps(path: str, where: str) -> list[str | int]:
+def _parse_path(path: str, where: str) -> list[str | int]:
     steps: list[str | int] = []
     position = 1
     while path.startswith("$") and (step := STEP.match(path, position)):
         position = step.end()
         steps.append(int(step["index"]) if step["index"] is not None else step["name"] or step["quoted"] or "")
-    if not steps or position != len(path) or any(isinstance(step, int) and step > FURTHEST for step in steps):
+    if not steps or position != len(path) or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
         raise WrongShapeError(where, "a path like $.name[0]")
     return steps
 
 
-def _set(place: Any, steps: list[str | int], value: object, where: str) -> Any:  # noqa: ANN401 - JSON
-    """Put a value where a path leads, making what is missing on the way; what holds it is returned."""
-    inside: Any = place
+def _set_at_path(node: Any, steps: list[str | int], value: object, where: str) -> Any:  # noqa: ANN401 - JSON
+    """Set the value at a path, creating missing objects and lists, and return the object or list that contains it."""
+    container: Any = node
     for position, step in enumerate(steps):
         last = position == len(steps) - 1
-        fits = is_list(place) if isinstance(step, int) else is_object(place)
-        if not fits:
-            raise WrongShapeError(where, "a path into what came before")
-        inside = place
+        matches = is_list(node) if isinstance(step, int) else is_object(node)
+        if not matches:
+            raise WrongShapeError(where, "a path that fits the arguments received before")
+        container = node
         if isinstance(step, int):
-            inside.extend([None] * (step + 1 - len(inside)))
+            container.extend([None] * (step + 1 - len(container)))
         else:
-            inside.setdefault(step, None)
+            container.setdefault(step, None)
         if last:
-            inside[step] = value
-        elif inside[step] is None:
-            inside[step] = [] if isinstance(steps[position + 1], int) else {}
-        place = inside[step]
-    return inside
+            container[step] = value
+        elif container[step] is None:
+            container[step] = [] if isinstance(steps[position + 1], int) else {}
+        node = container[step]
+    return container

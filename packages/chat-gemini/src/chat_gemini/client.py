@@ -1,4 +1,4 @@
-"""Gemini's models, over any transport."""
+"""Chat and embeddings providers that send requests to a Gemini server over a `Transport`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chat_gemini.errors import error_from_response
 from chat_gemini.options import Dialect, EmbeddingDialect
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
-"""How many texts one request for embeddings may hold, by method."""
+"""Maximum number of texts in an embeddings request, by API method."""
 
 
 class _Client(TransportProvider):
@@ -43,7 +43,7 @@ class _Client(TransportProvider):
         self._path = f"/{model_path(metadata.model)}"
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx, by the details in its `google.rpc.Status` too."""
+        """Implement `TransportProvider.response_error`, also using the details in the `google.rpc.Status`."""
         return error_from_response(status, headers, body, self.metadata.name)
 
     async def _post(self, method: str, body: bytes, options: ChatOptions) -> bytes:
@@ -51,16 +51,16 @@ class _Client(TransportProvider):
 
 
 def model_path(model: str) -> str:
-    """Where a model is below the base URL: a name that says where (`tunedModels/…`) is taken at its word."""
+    """Return the path of a model below the base URL. Names with a path, such as `tunedModels/…`, are not changed."""
     return model if "/" in model else f"models/{model}"
 
 
 @final
 class GeminiProvider(_Client):
-    """A model of Gemini's: it completes, streams and counts. Made by `GeminiBuilder`.
+    """Chat provider for Gemini with `complete()`, `stream()` and `count_tokens()`. Created by `GeminiBuilder`.
 
-    Immutable and safe to share between tasks. As an async context manager it closes its transport on leaving, if it
-    made it; one that was passed in stays open.
+    Instances are immutable and safe to share between tasks. Leaving `async with` closes the default transport. A
+    transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect", "_flat_counts", "_framing")
@@ -89,14 +89,14 @@ class GeminiProvider(_Client):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed. The error has the usage that was reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        answer = await self._post("generateContent", body, options)
-        return decode(answer, self._dialect.provider)
+        response = await self._post("generateContent", body, options)
+        return decode(response, self._dialect.provider)
 
     @asynccontextmanager
     async def stream(
@@ -106,15 +106,17 @@ class GeminiProvider(_Client):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[DecodedStream, None]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Implement `StreamProvider.stream`: send one request and yield its stream.
+
+        Leaving the block early, or cancellation, closes the connection at once.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: the request failed; raised on entering the block.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
         method = "streamGenerateContent?alt=sse" if self._framing == "sse" else "streamGenerateContent"
         path = f"{self._path}:{method}"
-        # No event is the last one: the answer is over when its body is.
+        # No event marks the end: the response is complete when its body ends.
         request = self.endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
         async with self.open_stream(request, StreamDecoder(self._dialect.provider)) as stream:
             yield stream
@@ -122,19 +124,24 @@ class GeminiProvider(_Client):
     async def count_tokens(
         self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, options: ChatOptions | None = None
     ) -> int:
-        """How many tokens a conversation is, with the tools that go with it.
+        """Return the number of tokens of a conversation with its tools.
+
+        Args:
+            messages: the conversation.
+            tools: declared tools.
+            options: only the timeout is used.
 
         Raises:
-            ChatError: the request is refused.
+            ChatError: the request failed.
         """
         body = encode_count(messages, tools, dialect=self._dialect, flat=self._flat_counts)
-        answer = await self._post("countTokens", body, options or ChatOptions())
-        return decode_count(answer, self._dialect.provider)
+        response = await self._post("countTokens", body, options or ChatOptions())
+        return decode_count(response, self._dialect.provider)
 
 
 @final
 class GeminiEmbeddings(_Client):
-    """A model of embeddings. Made by `GeminiBuilder`; closed as a `GeminiProvider` is."""
+    """Embeddings provider for Gemini. Created by `GeminiBuilder`, and closed like `GeminiProvider`."""
 
     __slots__ = ("_dialect",)
 
@@ -148,17 +155,17 @@ class GeminiEmbeddings(_Client):
         description: str = "",
         max_batch: int | None = None,
     ) -> None:
-        most = max_batch or MAX_BATCH[dialect.method]
-        metadata = ProviderMeta(dialect.provider, dialect.model, description, most)
+        limit = max_batch or MAX_BATCH[dialect.method]
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, limit)
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """One request: n texts in, n vectors out, in order.
+        """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed. The error has the usage that was reported, if any.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        answer = await self._post(self._dialect.method, body, options)
-        return decode_embeddings(answer, len(texts), self._dialect.provider)
+        response = await self._post(self._dialect.method, body, options)
+        return decode_embeddings(response, len(texts), self._dialect.provider)

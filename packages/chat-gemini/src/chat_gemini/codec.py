@@ -1,8 +1,7 @@
-"""The Gemini wire, without input or output: bodies to send, answers to read.
+"""Encoder and decoder of the Gemini API, without I/O.
 
-A request is encoded in `encode.py`, `parts.py` and `schema.py`; a response is decoded in `decode.py`, `answer.py`,
-`calls.py` and `usage.py`. Token counts and embeddings are here, in the formats of the Gemini API and
-of Vertex AI.
+Requests are encoded in `encode.py`, `parts.py` and `schema.py`. Responses are decoded in `decode.py`, `answer.py`,
+`calls.py` and `usage.py`. This module adds token counts and embeddings, in the formats of the Gemini API and Vertex AI.
 """
 
 from __future__ import annotations
@@ -46,26 +45,31 @@ CHAT_ONLY: Final = (
 
 
 def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: EmbeddingDialect) -> bytes:
-    """The body of a request for embeddings.
+    """Encode the body of an embeddings request.
+
+    Args:
+        texts: texts to embed.
+        options: options of the request; `EmbeddingOptions` in `extras` are used.
+        dialect: model and API method.
 
     Raises:
-        UnsupportedOptionError: an option applies to answers only, or the method takes one text at a time.
+        UnsupportedOptionError: an option applies only to chat, or the method accepts one text and `texts` has more.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
     task = extras.task_type or dialect.task_type
     if dialect.method == "predict":
-        return dump_bytes(_predict(texts, task, extras.title, dialect))
-    requests = [_request(text, task, extras.title, dialect) for text in texts]
+        return dump_bytes(_predict_body(texts, task, extras.title, dialect))
+    requests = [_embed_request(text, task, extras.title, dialect) for text in texts]
     if dialect.method == "batchEmbedContents":
         return dump_bytes({"requests": [{"model": f"models/{dialect.model}", **request} for request in requests]})
     if len(requests) != 1:
-        msg = f"embedContent takes one text at a time, not {len(requests)}"
+        msg = f"embedContent accepts one text per request, not {len(requests)}: set max_batch=1"
         raise UnsupportedOptionError(msg)
     return dump_bytes(requests[0])
 
 
-def _request(text: str, task: str | None, title: str | None, dialect: EmbeddingDialect) -> Json:
+def _embed_request(text: str, task: str | None, title: str | None, dialect: EmbeddingDialect) -> Json:
     content: Json = {"content": {"parts": [{"text": text}]}}
     settings: Json = {}
     if task is not None:
@@ -79,7 +83,7 @@ def _request(text: str, task: str | None, title: str | None, dialect: EmbeddingD
     return content | ({"embedContentConfig": settings} if settings and dialect.grouped else settings)
 
 
-def _predict(texts: Sequence[str], task: str | None, title: str | None, dialect: EmbeddingDialect) -> Json:
+def _predict_body(texts: Sequence[str], task: str | None, title: str | None, dialect: EmbeddingDialect) -> Json:
     instance = {name: value for name, value in (("task_type", task), ("title", title)) if value is not None}
     body: Json = {"instances": [{"content": text, **instance} for text in texts]}
     parameters: Json = {}
@@ -91,17 +95,22 @@ def _predict(texts: Sequence[str], task: str | None, title: str | None, dialect:
 
 
 def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsResponse:
-    """The vectors in an answer, in the order of the texts.
+    """Return the vectors in a response, in the order of the texts.
+
+    Args:
+        body: body of the response.
+        count: expected number of vectors.
+        provider: provider name for errors.
 
     Raises:
-        InvalidResponseError: it does not hold `count` vectors.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: the response does not contain `count` vectors.
+        ProviderError: the body contains an error object.
     """
-    answer = _answer(body, provider)
-    path, items = _items(answer)
+    response = _parse_response(body, provider)
+    path, items = _find_embeddings(response)
     if not is_list(items) or len(items) != count:
         found = f"{len(items)} items" if is_list(items) else "no list"
-        msg = f"{provider}: `{path}` must hold {count} embeddings, not {found}"
+        msg = f"{provider}: `{path}` must contain {count} embeddings, not {found}"
         raise InvalidResponseError(msg, path=path, raw=body)
     vectors: list[tuple[float, ...]] = []
     for index, item in enumerate(items):
@@ -110,85 +119,94 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
             msg = f"{provider}: {path}[{index}] is not an embedding"
             raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
         vectors.append(vector)
-    return EmbeddingsResponse(tuple(vectors), _spent(answer, items))
+    return EmbeddingsResponse(tuple(vectors), _usage_of(response, items))
 
 
-def _answer(body: bytes, provider: str) -> Json:
+def _parse_response(body: bytes, provider: str) -> Json:
     try:
-        answer = loads(body)
+        response = loads(body)
     except ValueError as error:
-        msg = f"{provider}: the server's words are not JSON"
+        msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := find_error(answer)) is not None:
-        raise error_from_object(said, provider)
-    if not is_object(answer):
-        msg = f"{provider}: an answer is an object"
+    if (error_object := find_error(response)) is not None:
+        raise error_from_object(error_object, provider)
+    if not is_object(response):
+        msg = f"{provider}: the response must be a JSON object"
         raise InvalidResponseError(msg, raw=body)
-    return answer
+    return response
 
 
-def _items(answer: Json) -> tuple[str, object]:
-    """The embeddings, and where they stand."""
-    if "predictions" in answer:
-        return "predictions", answer["predictions"]
-    if "embedding" in answer and answer.get("embeddings") is None:
-        return "embedding", [answer["embedding"]]
-    return "embeddings", answer.get("embeddings")
+def _find_embeddings(response: Json) -> tuple[str, object]:
+    """Return the name of the field with the embeddings, and its items."""
+    if "predictions" in response:
+        return "predictions", response["predictions"]
+    if "embedding" in response and response.get("embeddings") is None:
+        return "embedding", [response["embedding"]]
+    return "embeddings", response.get("embeddings")
 
 
 def _vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
-    place = mapping(item)
-    numbers = mapping(place.get("embeddings", place)).get("values")
+    embedding = mapping(item)
+    numbers = mapping(embedding.get("embeddings", embedding)).get("values")
     if is_list(numbers) and numbers and all(number.__class__ in (float, int) for number in numbers):
         return tuple([float(number) for number in numbers])
     return None
 
 
-def _spent(answer: Json, items: list[Any]) -> Usage:
-    """The cost: of the request, or of each of its texts."""
-    spent = read_usage(answer.get("usageMetadata"))
-    if spent:
-        return spent
-    return Usage(sum([_count(mapping(item)) for item in items]))
+def _usage_of(response: Json, items: list[Any]) -> Usage:
+    """Return the usage of the request, or the sum of the usage of its texts."""
+    usage = read_usage(response.get("usageMetadata"))
+    if usage:
+        return usage
+    return Usage(sum([_token_count(mapping(item)) for item in items]))
 
 
-def _count(item: Mapping[str, Any]) -> int:
-    """The tokens of one text, by either name of the field."""
-    told = mapping(mapping(item.get("embeddings", item)).get("statistics"))
-    return read_usage({"promptTokenCount": told.get("token_count", told.get("tokenCount"))}).input_tokens
+def _token_count(item: Mapping[str, Any]) -> int:
+    """Return the number of tokens of one text. The spelling of the field depends on the API method."""
+    statistics = mapping(mapping(item.get("embeddings", item)).get("statistics"))
+    return read_usage({"promptTokenCount": statistics.get("token_count", statistics.get("tokenCount"))}).input_tokens
 
 
 # --- Counting -----------------------------------------------------------------------------------------------
 
 
 def encode_count(messages: Messages, tools: ToolDeclarations, *, dialect: Dialect, flat: bool) -> bytes:
-    """The body of a request for the number of tokens in a conversation.
+    """Encode the body of a token count request.
 
-    Vertex takes instructions and tools beside the contents; the Gemini API takes them in a whole request.
+    Args:
+        messages: the conversation.
+        tools: declared tools.
+        dialect: model and request format.
+        flat: whether system instructions and tools are sent at the top level, as Vertex AI requires, or in a nested
+            `generateContentRequest`, as the Gemini API requires.
 
     Raises:
-        PendingToolsError: a call in the history is not resolved.
-        UnsupportedPartError: this wire has no place for a part of the history.
+        PendingToolsError: a tool call in the history is not resolved.
+        UnsupportedPartError: the API cannot represent a part of the history.
     """
     conversation = encode_conversation(messages, dialect)
-    declared = encode_tools(tools, None, dialect)
-    said = conversation + (b',"tools":[' + declared + b"]" if declared else b"")
-    if flat or (said.startswith(b'"contents"') and not declared):
-        return b"{" + said + b"}"
+    declarations = encode_tools(tools, None, dialect)
+    members = conversation + (b',"tools":[' + declarations + b"]" if declarations else b"")
+    if flat or (members.startswith(b'"contents"') and not declarations):
+        return b"{" + members + b"}"
     model = dump_bytes(f"models/{dialect.model}")
-    return b'{"generateContentRequest":{"model":' + model + b"," + said + b"}}"
+    return b'{"generateContentRequest":{"model":' + model + b"," + members + b"}}"
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """The number of tokens.
+    """Return the number of tokens in the response to a token count request.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
 
     Raises:
-        InvalidResponseError: the answer does not tell it.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: the body is not JSON or has no valid `totalTokens`.
+        ProviderError: the body contains an error object.
     """
-    answer = _answer(body, provider)
-    total = answer.get("totalTokens", 0 if "totalTokens" in answer or not answer else None)
+    response = _parse_response(body, provider)
+    total = response.get("totalTokens", 0 if "totalTokens" in response or not response else None)
     if total.__class__ is not int:
-        msg = f"{provider}: `totalTokens` is not a number"
+        msg = f"{provider}: `totalTokens` must be an integer, not {total!r}"
         raise InvalidResponseError(msg, path="totalTokens", raw=body)
     return total

@@ -1,10 +1,10 @@
-"""From a conversation to the body of a request.
+"""Encoder of request bodies.
 
-The body is joined from pieces of bytes: one for each turn, kept with the turn once it can no longer change, one for the
-tools, kept with them, and one for everything that is new in this request.
+The body is joined from pieces of bytes: one per turn, one for the tools, and one for the fields of this request. The
+piece of a turn is cached with the turn as soon as the turn is final, and the piece of the tools with the tools.
 
-Instructions have a place of their own on this wire, before everything else: wherever in the history they stand, they
-are sent there, in their order.
+The API has one field for system instructions. All system messages are sent there in order, regardless of their
+position in the conversation.
 """
 
 from __future__ import annotations
@@ -37,18 +37,23 @@ EXTRAS: Final = {
     "image": "imageConfig",
     "media_resolution": "mediaResolution",
 }
-"""Options of this wire alone, and their names in `generationConfig`."""
+"""Fields of `generationConfig` by the name of the attribute in `GeminiOptions`."""
 
-BESIDE: Final = {"cached_content": "cachedContent", "labels": "labels", "service_tier": "serviceTier", "store": "store"}
-"""The same beside it."""
+TOP_LEVEL: Final = {
+    "cached_content": "cachedContent",
+    "labels": "labels",
+    "service_tier": "serviceTier",
+    "store": "store",
+}
+"""Top-level fields by the name of the attribute in `GeminiOptions`."""
 
-TAKEN: Final = frozenset({"contents", "systemInstruction", "tools", "generationConfig", "model"})
+RESERVED: Final = frozenset({"contents", "systemInstruction", "tools", "generationConfig", "model"})
 
 BUDGETS: Final[Mapping[str, int]] = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Efforts in tokens, as the vendor's own table for other clients has them."""
+"""Thinking budgets in tokens by effort, as in the table that the vendor documents for clients of other APIs."""
 
 NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-"""The names that functions may have."""
+"""Valid function names."""
 
 LEVELS: Final = ("minimal", "low", "medium", "high")
 
@@ -61,42 +66,53 @@ def encode(
     *,
     dialect: Dialect,
 ) -> bytes:
-    """The body of a request, the same for a stream and for a whole answer.
+    """Encode the body of a request. Streams and complete responses use the same body.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools of the chat.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: model and request format.
 
     Raises:
-        PendingToolsError: a call in the history is not resolved.
-        UnsupportedPartError: this wire has no place for a part of the history.
-        UnsupportedOptionError: this wire does not know an option, or cannot say what a schema says.
+        PendingToolsError: a tool call in the history is not resolved.
+        UnsupportedPartError: the API cannot represent a part of the history.
+        UnsupportedOptionError: the API does not support an option, or cannot represent a schema.
     """
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
-    declared = encode_tools(tools, extras, dialect)
+    declarations = encode_tools(tools, extras, dialect)
     pieces = [encode_conversation(messages, dialect)]
-    if declared:
-        pieces += [b',"tools":[', declared, b"]"]
-    rest = _rest(options, extras, structured_output, dialect, tools=tools)
-    pieces += [b",", dump_bytes(rest)[1:]] if rest else [b"}"]
+    if declarations:
+        pieces += [b',"tools":[', declarations, b"]"]
+    fields = _other_fields(options, extras, structured_output, dialect, tools=tools)
+    pieces += [b",", dump_bytes(fields)[1:]] if fields else [b"}"]
     return b"".join([b"{", *pieces])
 
 
 def encode_conversation(messages: Messages, dialect: Dialect) -> bytes:
-    """The instructions and the contents, as members of an object without its braces.
+    """Return `systemInstruction` and `contents` as members of a JSON object, without its braces.
+
+    Args:
+        messages: the conversation.
+        dialect: model and request format.
 
     Raises:
-        PendingToolsError: a call is not resolved.
-        UnsupportedPartError: this wire has no place for a part.
+        PendingToolsError: a tool call is not resolved.
+        UnsupportedPartError: the API cannot represent a part.
     """
-    said: list[bytes] = []
+    instructions: list[bytes] = []
     contents: list[bytes] = []
     for content in messages:
-        encoder = _encoder(content.role, dialect)
-        place = said if content.role == "system" else contents
-        place += [data for turn in content.turns if (data := turn.encoded(dialect.turn_key, encoder))]
-    system = [b'"systemInstruction":{"parts":[', b",".join(said), b"]},"] if said else []
+        encoder = _TurnEncoder(content.role, dialect)
+        target = instructions if content.role == "system" else contents
+        target += [data for turn in content.turns if (data := turn.encoded(dialect.turn_key, encoder))]
+    system = [b'"systemInstruction":{"parts":[', b",".join(instructions), b"]},"] if instructions else []
     return b"".join([*system, b'"contents":[', b",".join(contents), b"]"])
 
 
-class _encoder:  # noqa: N801 - a closure in all but name
-    """Encodes the turns of one role. The cache calls it only for turns that are new."""
+class _TurnEncoder:
+    """Callable that encodes turns of one role. `Turn.encoded()` calls it only for turns that are not cached."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -106,18 +122,18 @@ class _encoder:  # noqa: N801 - a closure in all but name
 
     def __call__(self, turn: Turn) -> bytes:
         if self._role == "system":
-            return _joined(system_parts(turn, self._dialect))
+            return _join_json(system_parts(turn, self._dialect))
         if self._role == "user":
             content = user_content(turn, self._dialect)
             return b"" if content is None else dump_bytes(content)
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
-            msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
+            msg = f"cannot send a request with pending tool calls ({', '.join(waiting)}): decide or cancel them first"
             raise PendingToolsError(msg, waiting)
-        return _joined(model_contents(turn, self._dialect))
+        return _join_json(model_contents(turn, self._dialect))
 
 
-def _joined(items: Sequence[Json]) -> bytes:
+def _join_json(items: Sequence[Json]) -> bytes:
     return b",".join([dump_bytes(item) for item in items])
 
 
@@ -125,13 +141,22 @@ def _joined(items: Sequence[Json]) -> bytes:
 
 
 def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect: Dialect) -> bytes:
-    """The tools, joined by commas: the chat's own, then those that the server knows by itself."""
+    """Return the declarations joined by commas: the chat's tools, then server-side tools.
+
+    Args:
+        tools: declared tools of the chat.
+        extras: options with further server-side tools.
+        dialect: model and request format.
+
+    Raises:
+        UnsupportedOptionError: the API does not accept a tool's name, or cannot represent its parameters.
+    """
     pieces: list[bytes] = []
     if tools:
-        declared = tools.encoded(
-            dialect.tools_key, lambda items: _joined([_declaration(item, dialect) for item in items])
+        declarations = tools.encoded(
+            dialect.tools_key, lambda items: _join_json([_declaration(item, dialect) for item in items])
         )
-        pieces.append(b'{"functionDeclarations":[' + declared + b"]}")
+        pieces.append(b'{"functionDeclarations":[' + declarations + b"]}")
     pieces += [dump_bytes(dict(tool)) for tool in dialect.native_tools]
     if extras is not None:
         pieces += [dump_bytes(dict(tool)) for tool in extras.tools]
@@ -141,32 +166,32 @@ def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect:
 def _declaration(item: ToolDeclaration, dialect: Dialect) -> Json:
     if NAME.fullmatch(item.name) is None:
         msg = (
-            f"{dialect.provider} takes no tool of the name {item.name!r}: a name begins with a letter or underscore, "
-            "and has up to 128 letters, digits, underscores, dots, colons and dashes"
+            f"invalid tool name {item.name!r}: {dialect.provider} allows up to 128 letters, digits, underscores, dots, "
+            "colons and dashes, beginning with a letter or underscore; rename the tool"
         )
         raise UnsupportedOptionError(msg)
     declaration: Json = {"name": item.name}
     if item.description:
         declaration["description"] = item.description
     field = "parametersJsonSchema" if dialect.schemas == "json" else "parameters"
-    declaration[field] = _schema(item.parameters, dialect, f"the parameters of the tool {item.name!r}")
+    declaration[field] = _encode_schema(item.parameters, dialect, f"the parameters of the tool {item.name!r}")
     return declaration
 
 
-def _schema(schema: Mapping[str, object], dialect: Dialect, what: str) -> Json:
+def _encode_schema(schema: Mapping[str, object], dialect: Dialect, label: str) -> Json:
     if dialect.schemas == "json":
         return json_form(schema)
     try:
         return openapi_form(schema)
     except InexpressibleError as error:
-        msg = f"{dialect.provider} cannot be told {what}: {error}"
+        msg = f"{dialect.provider} does not accept {label}: {error}"
         raise UnsupportedOptionError(msg) from None
 
 
-# --- Everything else ----------------------------------------------------------------------------------------
+# --- Other fields -------------------------------------------------------------------------------------------
 
 
-def _rest(
+def _other_fields(
     options: ChatOptions,
     extras: GeminiOptions | None,
     structured_output: OutputSchema | None,
@@ -174,31 +199,31 @@ def _rest(
     *,
     tools: ToolDeclarations,
 ) -> Json:
-    """Everything but the conversation and the tools."""
-    rest: Json = {}
+    """Return all fields of the body except the conversation and the tools."""
+    fields: Json = {}
     config: Json = {}
-    if choice := _choice(options, extras, dialect, tools):
+    if choice := _tool_choice(options, extras, dialect, tools):
         config["functionCallingConfig"] = choice
     if extras is not None and extras.server_calls is not None:
         config["includeServerSideToolInvocations"] = extras.server_calls
     if dialect.retrieval:
         config["retrievalConfig"] = dict(dialect.retrieval)
     if config:
-        rest["toolConfig"] = config
+        fields["toolConfig"] = config
     safety = extras.safety if extras is not None and extras.safety is not None else dialect.safety
     if safety:
-        rest["safetySettings"] = [item.to_dict() for item in safety]
-    for name, field in BESIDE.items():
+        fields["safetySettings"] = [item.to_dict() for item in safety]
+    for name, field in TOP_LEVEL.items():
         if (value := getattr(extras, name, None)) is not None:
-            rest[field] = dict(value) if name == "labels" else value
-    if generation := _generation(options, extras, structured_output, dialect):
-        rest["generationConfig"] = generation
+            fields[field] = dict(value) if name == "labels" else value
+    if generation := _generation_config(options, extras, structured_output, dialect):
+        fields["generationConfig"] = generation
     if extras is not None:
-        _add(rest, extras.extra_body, "extra_body", TAKEN)
-    return rest
+        _add_fields(fields, extras.extra_body, "extra_body", RESERVED)
+    return fields
 
 
-def _generation(
+def _generation_config(
     options: ChatOptions, extras: GeminiOptions | None, structured_output: OutputSchema | None, dialect: Dialect
 ) -> Json:
     config: Json = {}
@@ -211,70 +236,73 @@ def _generation(
         config["responseModalities"] = list(dialect.modalities)
     for name, field in EXTRAS.items():
         if (value := getattr(extras, name, None)) is not None:
-            config[field] = _plain(value)
-    if thinking := _thinking(options.reasoning, extras, dialect):
+            config[field] = _to_dict(value)
+    if thinking := _thinking_config(options.reasoning, extras, dialect):
         config["thinkingConfig"] = thinking
     if structured_output is not None:
         config["responseMimeType"] = "application/json"
         field = "responseJsonSchema" if dialect.schemas == "json" else "responseSchema"
-        config[field] = _schema(structured_output.schema, dialect, f"the schema {structured_output.name!r}")
+        config[field] = _encode_schema(structured_output.schema, dialect, f"the schema {structured_output.name!r}")
     if extras is not None:
-        _add(config, extras.generation_config, "generation_config")
+        _add_fields(config, extras.generation_config, "generation_config")
     return config
 
 
-def _add(fields: Json, further: Mapping[str, object] | None, what: str, taken: frozenset[str] = frozenset()) -> None:
+def _add_fields(
+    fields: Json, further: Mapping[str, object] | None, option: str, reserved: frozenset[str] = frozenset()
+) -> None:
     for name, value in (further or {}).items():
-        if name in fields or name in taken:
-            msg = f"{what} cannot hold {name!r}, which the request already has: set it by its own option"
+        if name in fields or name in reserved:
+            msg = f"{option} cannot replace {name!r}, set by the library: use the option for it"
             raise UnsupportedOptionError(msg)
         fields[name] = value
 
 
-def _plain(value: Any) -> object:  # noqa: ANN401 - JSON
+def _to_dict(value: Any) -> object:  # noqa: ANN401 - JSON
     return dict(value) if is_mapping(value) else value
 
 
-def _thinking(reasoning: str | int | None, extras: GeminiOptions | None, dialect: Dialect) -> Json:
+def _thinking_config(reasoning: str | int | None, extras: GeminiOptions | None, dialect: Dialect) -> Json:
     config: Json = {}
-    told = extras.include_thoughts if extras is not None and extras.include_thoughts is not None else None
-    told = dialect.include_thoughts if told is None else told
-    if told is not None:
-        config["includeThoughts"] = told
+    include_thoughts = extras.include_thoughts if extras is not None else None
+    if include_thoughts is None:
+        include_thoughts = dialect.include_thoughts
+    if include_thoughts is not None:
+        config["includeThoughts"] = include_thoughts
     if isinstance(reasoning, int):
         config["thinkingBudget"] = reasoning
     elif reasoning is not None and dialect.thinking == "budget":
         if reasoning not in BUDGETS:
-            _refuse_effort(reasoning, dialect, BUDGETS)
+            _reject_effort(reasoning, dialect, BUDGETS)
         config["thinkingBudget"] = BUDGETS[reasoning]
     elif reasoning is not None:
         if reasoning not in LEVELS:
-            _refuse_effort(reasoning, dialect, LEVELS)
+            _reject_effort(reasoning, dialect, LEVELS)
         config["thinkingLevel"] = reasoning
     return config
 
 
-def _refuse_effort(effort: str, dialect: Dialect, known: Iterable[str]) -> None:
+def _reject_effort(effort: str, dialect: Dialect, known: Iterable[str]) -> None:
     names = ", ".join([repr(name) for name in known])
-    msg = f"{dialect.provider} does not know the option reasoning={effort!r} for {dialect.model}: choose one of {names}"
+    msg = f"{dialect.provider} does not support reasoning={effort!r} for {dialect.model}: use one of {names}"
     raise UnsupportedOptionError(msg)
 
 
-def _choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Dialect, tools: ToolDeclarations) -> Json:
+def _tool_choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Dialect, tools: ToolDeclarations) -> Json:
     if options.parallel_tool_calls is False:
-        msg = f"{dialect.provider} cannot be kept from parallel calls: leave parallel_tool_calls out"
+        msg = f"{dialect.provider} does not support parallel_tool_calls=False: remove the option"
         raise UnsupportedOptionError(msg)
     choice = options.tool_choice
     mode = extras.function_mode if extras is not None else None
     names = extras.allowed_functions if extras is not None else None
     if choice is not None and (mode is not None or names is not None):
-        msg = "tool_choice and function_mode say one thing in two ways: leave one of them out"
+        msg = "tool_choice cannot be combined with function_mode or allowed_functions: remove one of them"
         raise UnsupportedOptionError(msg)
     if not tools:
         if choice == "required" or isinstance(choice, NamedTool):
-            msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
+            msg = f"tool_choice={choice!r} requires tools, but none are declared: add tools, or remove tool_choice"
             raise UnsupportedOptionError(msg)
-        choice = None  # without tools, "auto" and "none" ask for nothing
+        choice = None  # without tools, "auto" and "none" have no effect
     config: Json = {}
     if isinstance(choice, NamedTool):
         config = {"mode": "ANY", "allowedFunctionNames": [choice.name]}

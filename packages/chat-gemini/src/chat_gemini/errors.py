@@ -1,9 +1,7 @@
-"""From the refusals of this vendor to the errors of a run.
+"""Conversion of `google.rpc.Status` objects to exceptions, in addition to `chat_core.wire.errors`.
 
-A refusal is a `google.rpc.Status`: a code, one of few names for it, a message and typed details, at times in a list of
-one. `chat_core.wire.errors` reads what every wire has in common; here is what the details and this vendor's habits
-add. Its 429 says the same words for a limit of a minute, of a day and of a plan that has no such model; only the
-details tell them apart.
+A status has a code, its name, a message and typed details. Some servers wrap it in a list of one item. Status 429 has
+the same message for limits per minute, limits per day and models that the plan excludes; only the details differ.
 """
 
 from __future__ import annotations
@@ -37,23 +35,23 @@ REASONS: Final[Mapping[str, type[ProviderError]]] = {
     "ACCESS_TOKEN_TYPE_UNSUPPORTED": AuthenticationError,
     "BILLING_DISABLED": QuotaExceededError,
 }
-"""What an `ErrorInfo` says better than the status does."""
+"""Error classes by the reason of an `ErrorInfo`, for reasons that are more specific than the status."""
 
 NAMES: Final[Mapping[str, type[ProviderError]]] = {
-    "CANCELLED": ServerError,  # not by us: we would not listen any more
+    "CANCELLED": ServerError,  # cancelled by the server: after a cancellation here no response is read
     "DEADLINE_EXCEEDED": ServerError,
     "ABORTED": ServerError,
     "INTERNAL": ServerError,
     "UNAVAILABLE": OverloadedError,
     "UNAUTHENTICATED": AuthenticationError,
 }
-"""What the names of `google.rpc.Code` mean that no status of HTTP says as well."""
+"""Error classes by the name of the `google.rpc.Code`, for names that are more specific than the HTTP status."""
 
 QUOTA_EXHAUSTED: Final = re.compile(
     r"\blimit: 0\b|per[ _]?day|credits? (?:are|is|have been) (?:depleted|exhausted)|spend(?:ing)? (?:cap|limit)",
     re.IGNORECASE,
 )
-"""What is used up for today, or was never there: to wait for some seconds does not help."""
+"""Messages of an exhausted daily quota, or of a quota of zero, for which a short wait does not help."""
 
 LOCATION_BLOCKED: Final = re.compile(r"location is not supported|not available in your country", re.IGNORECASE)
 
@@ -61,57 +59,70 @@ DELAY: Final = re.compile(
     r"retry (?:in|after) (?=\d)(?:(?P<h>\d{1,6})h)?(?:(?P<m>\d{1,6})m(?!s))?(?:(?P<s>\d{1,9}(?:\.\d+)?) ?(?P<ms>m?)s)?",
     re.IGNORECASE,
 )
-"""A wait in words, as Go writes it: `34.07s`, `573.1ms`, `8h1m2s`."""
+"""Wait in a message, in the duration format of Go: `34.07s`, `573.1ms`, `8h1m2s`."""
 
-TOO_MANY: Final = 429
+TOO_MANY_REQUESTS: Final = 429
 
 
 def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """Return the error for a response whose status is not 2xx."""
+    """Return the error for a response whose status is not 2xx.
+
+    Args:
+        status: HTTP status.
+        headers: headers of the response.
+        body: body of the response.
+        provider: provider name for the message.
+    """
     error = errors.error_from_response(status, headers, body, provider)
     try:
-        said = loads(body)
+        error_object = loads(body)
     except ValueError:
         return error
-    return _refine_error(error, said)
+    return _refine_error(error, error_object)
 
 
-def error_from_object(said: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
-    return _refine_error(errors.error_from_object(said, provider), said)
+def error_from_object(error_object: object, provider: str) -> ProviderError:
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+
+    Args:
+        error_object: the parsed object, as returned by `find_error()`.
+        provider: provider name for the message.
+    """
+    return _refine_error(errors.error_from_object(error_object, provider), error_object)
 
 
-def find_error(answer: object) -> object:
-    """Return the error object in a response with status 200; `None` if it holds none."""
-    if is_list(answer):
-        return next((said for item in answer if (said := find_error(item)) is not None), None)
-    if not is_object(answer) or not answer.get("error"):
+def find_error(data: object) -> object:
+    """Return the error object in a response with status 200; `None` if there is none."""
+    if is_list(data):
+        return next((found for item in data if (found := find_error(item)) is not None), None)
+    if not is_object(data) or not data.get("error"):
         return None
-    return answer
+    return data
 
 
-# --- What the details add -----------------------------------------------------------------------------------
+# --- Details ------------------------------------------------------------------------------------------------
 
 
-def _refine_error(error: ProviderError, said: object) -> ProviderError:
-    status = _read_status(said)
+def _refine_error(error: ProviderError, error_object: object) -> ProviderError:
+    """Return `error` with the class and the wait that the details and the message of its status specify."""
+    status = _read_status(error_object)
     details = [item for item in status.get("details") or () if is_mapping(item)] if status else []
     kind = _error_class(error, status, details)
     if kind is not type(error):
         error = as_error_class(kind, error)
     wait = next((wait for item in details if (wait := _parse_duration(item.get("retryDelay"))) is not None), None)
-    if wait is None and (words := DELAY.search(str(status.get("message")))):
-        wait = _parse_delay(words)
+    if wait is None and (match := DELAY.search(str(status.get("message")))):
+        wait = _parse_delay(match)
     if wait is not None and error.retry_after is None:
         error.retry_after = wait
     return error
 
 
-def _read_status(said: object) -> Mapping[str, Any]:
-    """The `google.rpc.Status` in what was said."""
-    if is_list(said):
-        said = next((item for item in said if is_mapping(item)), None)
-    inner = mapping(said).get("error", said)
+def _read_status(error_object: object) -> Mapping[str, Any]:
+    """Return the `google.rpc.Status` in an error object."""
+    if is_list(error_object):
+        error_object = next((item for item in error_object if is_mapping(item)), None)
+    inner = mapping(error_object).get("error", error_object)
     status = mapping(inner)
     return status if is_list(status.get("details") or []) else {**status, "details": []}
 
@@ -124,7 +135,7 @@ def _error_class(
             return kind
     name = str(status.get("status"))
     message = str(status.get("message"))
-    if name == "RESOURCE_EXHAUSTED" or TOO_MANY in (error.status, status.get("code")):
+    if name == "RESOURCE_EXHAUSTED" or TOO_MANY_REQUESTS in (error.status, status.get("code")):
         spent = QUOTA_EXHAUSTED.search(message) or any("perday" in limit.lower() for limit in _limit_names(details))
         return QuotaExceededError if spent else RateLimitedError
     if name == "FAILED_PRECONDITION" and LOCATION_BLOCKED.search(message):
@@ -133,7 +144,7 @@ def _error_class(
 
 
 def _limit_names(details: list[Mapping[str, Any]]) -> Iterator[str]:
-    """The names of the limits that were met."""
+    """Yield the names of the exceeded limits."""
     for item in details:
         yield str(mapping(item.get("metadata")).get("quota_limit"))
         violations = item.get("violations")
@@ -142,7 +153,7 @@ def _limit_names(details: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _parse_duration(delay: object) -> float | None:
-    """A duration of protocol buffers: `34.4s`, or its seconds and nanoseconds."""
+    """Return the seconds of a protocol buffer duration: `34.4s`, or an object with seconds and nanoseconds."""
     try:
         if is_mapping(delay):
             return _valid_wait(float(delay.get("seconds") or 0) + float(delay.get("nanos") or 0) / 1e9)
@@ -151,12 +162,12 @@ def _parse_duration(delay: object) -> float | None:
         return None
 
 
-def _parse_delay(words: re.Match[str]) -> float | None:
-    """Return the seconds of a wait that a message describes."""
-    if words["h"] is words["m"] is words["s"] is None:
+def _parse_delay(match: re.Match[str]) -> float | None:
+    """Return the seconds of a wait found in a message by `DELAY`."""
+    if match["h"] is match["m"] is match["s"] is None:
         return None
-    seconds = float(words["s"] or 0) / (1000 if words["ms"] else 1)
-    return _valid_wait(int(words["h"] or 0) * 3600 + int(words["m"] or 0) * 60 + seconds)
+    seconds = float(match["s"] or 0) / (1000 if match["ms"] else 1)
+    return _valid_wait(int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + seconds)
 
 
 def _valid_wait(wait: float) -> float | None:

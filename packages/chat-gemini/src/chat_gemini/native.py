@@ -1,4 +1,4 @@
-"""The tools that the server runs itself, each with the settings that it has."""
+"""Server-side tools and their options."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from chat_core.wire.shapes import Json
 
 
 class NativeTool(Protocol):
-    """A tool that the server runs itself."""
+    """Protocol of server-side tools."""
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleSearch:
-    """The server searches the web, and says what it found in the turn's metadata (`groundingMetadata`).
+    """Web search. Sources are in the metadata of the response (`groundingMetadata`).
 
     Attributes:
-        exclude: domains that are left out.
-        since, until: the time that results are from; both or neither. Times need a zone.
+        exclude: domains to leave out.
+        since, until: time range of the results, as aware datetimes; both or neither.
     """
 
     exclude: tuple[str, ...] = ()
@@ -34,15 +34,15 @@ class GoogleSearch:
 
     def __post_init__(self) -> None:
         if (self.since is None) != (self.until is None):
-            msg = "a search within a time needs its beginning and its end: give both since and until, or neither"
+            msg = "GoogleSearch needs both since and until, or neither"
             raise UsageError(msg)
         for moment in (self.since, self.until):
             if moment is not None and moment.utcoffset() is None:
-                msg = f"a time needs a zone, and {moment!r} has none: pass datetime(…, tzinfo=timezone.utc)"
+                msg = f"GoogleSearch needs aware datetimes, not {moment!r}: pass datetime(…, tzinfo=timezone.utc)"
                 raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         settings: Json = {}
         if self.exclude:
             settings["excludeDomains"] = list(self.exclude)
@@ -54,21 +54,21 @@ class GoogleSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleSearchRetrieval:
-    """The search of models before Gemini 2: the model searches where it thinks that it must.
+    """Web search for models before Gemini 2, which decide by a threshold whether to search.
 
     Attributes:
-        threshold: how sure of that it must be, from 0, which always searches, to 1, which never does.
+        threshold: minimum score for a search, from 0 (always search) to 1 (never search). Default: the server's.
     """
 
     threshold: float | None = None
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
-            msg = f"a threshold is between 0 and 1, not {self.threshold!r}"
+            msg = f"threshold must be between 0 and 1, not {self.threshold!r}"
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         if self.threshold is None:
             return {"googleSearchRetrieval": {}}
         dynamic = {"mode": "MODE_DYNAMIC", "dynamicThreshold": self.threshold}
@@ -78,32 +78,32 @@ class GoogleSearchRetrieval:
 @final
 @dataclass(frozen=True, slots=True)
 class UrlContext:
-    """The server reads the pages whose URLs stand in the conversation (`urlContextMetadata` says which)."""
+    """Reading of web pages whose URLs are in the conversation. Metadata: `urlContextMetadata`."""
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         return {"urlContext": {}}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CodeExecution:
-    """The server runs code that the model writes; the code and what comes of it are provider parts of the answer."""
+    """Execution of code written by the model. Code and output are `ProviderPart`s of the response."""
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         return {"codeExecution": {}}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleMaps:
-    """The server looks places up.
+    """Search for places on Google Maps.
 
     Attributes:
-        latitude, longitude: where the user is; both or neither.
-        language: of what is found, as in `de` or `pt-BR`.
-        widget: whether the answer has a token for a map to show.
+        latitude, longitude: location of the user in degrees; both or neither.
+        language: language of the results, such as `de` or `pt-BR`.
+        widget: whether the response includes a token for a map widget.
     """
 
     latitude: float | None = None
@@ -113,21 +113,21 @@ class GoogleMaps:
 
     def __post_init__(self) -> None:
         if (self.latitude is None) != (self.longitude is None):
-            msg = "a place needs both its latitude and its longitude"
+            msg = "GoogleMaps needs both latitude and longitude, or neither"
             raise UsageError(msg)
         if self.latitude is not None and not -90 <= self.latitude <= 90:  # noqa: PLR2004 - degrees
-            msg = f"a latitude is between -90 and 90 degrees, not {self.latitude!r}"
+            msg = f"latitude must be between -90 and 90 degrees, not {self.latitude!r}"
             raise UsageError(msg)
         if self.longitude is not None and not -180 <= self.longitude <= 180:  # noqa: PLR2004 - degrees
-            msg = f"a longitude is between -180 and 180 degrees, not {self.longitude!r}"
+            msg = f"longitude must be between -180 and 180 degrees, not {self.longitude!r}"
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         return {"googleMaps": {"enableWidget": True} if self.widget else {}}
 
     def retrieval(self) -> Json:
-        """What the request says beside its tools of where to look from."""
+        """Return the value of the request's `retrievalConfig`: location and language."""
         config: Json = {}
         if self.latitude is not None:
             config["latLng"] = {"latitude": self.latitude, "longitude": self.longitude}
@@ -139,12 +139,12 @@ class GoogleMaps:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch:
-    """The server searches files that it stores.
+    """Search in files that are stored on the server.
 
     Attributes:
-        stores: the names of the stores, as in `fileSearchStores/…`.
-        top_k: so many pieces of them are found at most.
-        filter: what the metadata of a file must say, in the server's own language.
+        stores: names of file search stores, such as `fileSearchStores/…`.
+        top_k: maximum number of chunks to retrieve.
+        filter: filter for the metadata of files, in the API's filter syntax.
     """
 
     stores: tuple[str, ...]
@@ -153,11 +153,11 @@ class FileSearch:
 
     def __post_init__(self) -> None:
         if isinstance(self.stores, str) or not self.stores:
-            msg = f"FileSearch needs a tuple of the names of stores, not {self.stores!r}"
+            msg = f"FileSearch needs a tuple with at least one store name, not {self.stores!r}"
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Its entry in the request's list of tools."""
+        """Return the entry for the request's `tools`."""
         settings: Json = {"fileSearchStoreNames": list(self.stores)}
         if self.top_k is not None:
             settings["topK"] = self.top_k

@@ -1,4 +1,4 @@
-"""What a caller may set on this wire: the options of one request, and how one model is spoken to."""
+"""Options of a request to Gemini, and the request formats of models."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ HarmThreshold: TypeAlias = Literal[
 @final
 @dataclass(frozen=True, slots=True)
 class SafetySetting:
-    """From which probability on content of one category is blocked; on Vertex AI, `method` may name the severity."""
+    """Threshold from which content of a category is blocked.
+
+    Attributes:
+        category: category of harm.
+        threshold: probability, or severity, from which content is blocked.
+        method: whether the threshold applies to probability or severity. Only for Vertex AI.
+    """
 
     category: HarmCategory | str
     threshold: HarmThreshold | str
     method: str | None = None
 
     def to_dict(self) -> dict[str, str]:
-        """The setting, as it is sent."""
+        """Return the setting in the API's format."""
         setting = {"category": self.category, "threshold": self.threshold}
         return setting if self.method is None else setting | {"method": self.method}
 
@@ -42,32 +48,32 @@ class SafetySetting:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiOptions:
-    """Options of the Gemini wire that other wires do not have. `None` leaves the choice to the server.
+    """Options that are specific to Gemini. `None` selects the server's default.
 
     Attributes:
-        top_k: choose among so many of the likeliest words.
-        presence_penalty, frequency_penalty: taken off the score of a token that has come, once or for each time.
-        response_logprobs: whether the log probabilities of the answer's tokens are returned (in the turn's metadata).
-        logprobs: so many alternatives to each token are returned too.
-        response_modalities: what the answer is made of: `"TEXT"`, `"IMAGE"`, `"AUDIO"`.
-        speech: the voice, or the voices, of what is spoken, in the server's words (`speechConfig`).
-        image: the shape and size of images, in the server's words (`imageConfig`).
-        media_resolution: how closely images and videos are looked at.
-        include_thoughts: whether the model's thoughts are told.
-        function_mode: how functions are called, where `ChatOptions.tool_choice` has no word for it.
-        allowed_functions: the functions that may be called, in the modes `ANY` and `VALIDATED`.
-        stream_arguments: whether the arguments of calls are streamed, on servers that can.
-        server_calls: whether the answer holds the calls of the server's own tools, which models need to use those
-            beside functions.
-        safety: which content is blocked.
-        cached_content: the name of a stored beginning of the conversation, which this one goes on from.
-        labels: for the bill.
-        service_tier: the server's name for how soon it answers and at what price.
-        store: whether the server keeps the exchange.
-        tools: further tools in the server's own words, sent after the chat's.
-        generation_config: further fields of `generationConfig`, as they are.
-        extra_body: further fields of the request, as they are. Neither can replace a field that the library writes.
-        provider: the name of the provider that these options are for, where it is not the default one.
+        top_k: number of most likely tokens to sample from.
+        presence_penalty, frequency_penalty: penalties for tokens that already occurred, once or per occurrence.
+        response_logprobs: whether to return log probabilities of the tokens, in the metadata of the response.
+        logprobs: number of alternatives per token to return with them.
+        response_modalities: modalities of the response: `"TEXT"`, `"IMAGE"`, `"AUDIO"`.
+        speech: voices of generated speech, in the API's format (`speechConfig`).
+        image: aspect ratio and size of generated images, in the API's format (`imageConfig`).
+        media_resolution: resolution at which the model reads images and videos.
+        include_thoughts: whether to return thought summaries.
+        function_mode: mode of function calling, for modes without an equivalent in `ChatOptions.tool_choice`.
+        allowed_functions: functions that may be called, for the modes `ANY` and `VALIDATED`.
+        stream_arguments: whether to stream the arguments of calls, if the server supports it.
+        server_calls: whether the response includes calls of server-side tools. Models require this to combine such
+            tools with functions.
+        safety: thresholds for blocking content.
+        cached_content: name of cached content with which the conversation begins.
+        labels: labels for billing reports.
+        service_tier: the API's name of the service tier, which decides latency and price.
+        store: whether the server stores request and response.
+        tools: server-side tools in the API's format, sent after the chat's tools.
+        generation_config: further fields of `generationConfig`. It cannot replace fields that the library sets.
+        extra_body: further fields of the request. It cannot replace fields that the library sets.
+        provider: name of the provider that these options apply to, if it is not the default one.
     """
 
     top_k: int | float | None = None
@@ -98,12 +104,12 @@ class GeminiOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOptions:
-    """Options of embeddings.
+    """Options of an embeddings request.
 
     Attributes:
-        task_type: what the vectors are for: `RETRIEVAL_DOCUMENT`, `SEMANTIC_SIMILARITY` and so on.
-        title: of the document that the texts are from.
-        provider: the name of the provider that these options are for, where it is not the default one.
+        task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT` or `SEMANTIC_SIMILARITY`.
+        title: title of the document that contains the texts.
+        provider: name of the provider that these options apply to, if it is not the default one.
     """
 
     task_type: str | None = None
@@ -114,21 +120,21 @@ class EmbeddingOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one model is spoken to.
+    """Request format for a model.
 
     Attributes:
-        model: its name, without `models/` in front.
-        provider: the provider's name; it owns the opaque data of that name in a history.
-        schemas: whether schemas go into the fields for JSON Schema, or into the older ones for OpenAPI.
-        thinking: whether an effort is a level, as from Gemini 3 on, or a budget of tokens, as before.
-        include_thoughts: whether thoughts are told, where the options do not say it.
-        files_in_results: whether a result of a function holds its files, as from Gemini 3 on, or they follow it.
-        stand_in: what stands for a signature that a call needs and does not have, since another model made it; from
-            Gemini 3 on a call without one is refused.
-        modalities: what answers are made of, where the options do not say it.
-        safety: which content is blocked, where the options do not say it.
-        native_tools: the tools that the server runs itself, in its own words.
-        retrieval: the place and the language that they look from.
+        model: name of the model without the prefix `models/`.
+        provider: provider name in errors and metadata; only opaque data with this name is sent.
+        schemas: whether schemas are sent as JSON Schema or in the older OpenAPI format.
+        thinking: whether an effort is sent as a level (since Gemini 3) or as a budget in tokens (before).
+        include_thoughts: whether to return thought summaries, for requests without `GeminiOptions.include_thoughts`.
+        files_in_results: whether files of a function result are sent inside the result (since Gemini 3) or after it.
+        stand_in: signature for calls that have none because another model made them. Since Gemini 3 the server rejects
+            calls without a signature.
+        modalities: modalities of responses, for requests without `GeminiOptions.response_modalities`.
+        safety: thresholds for blocking content, for requests without `GeminiOptions.safety`.
+        native_tools: declarations of server-side tools in the API's format.
+        retrieval: location and language for these tools, in the API's format.
     """
 
     model: str
@@ -143,11 +149,12 @@ class Dialect:
     native_tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     retrieval: Mapping[str, object] | None = field(default=None, hash=False)
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Stands for all that the encoding of a turn depends on besides the turn."""
+    """Cache key of encoded turns: contains every setting that their encoding depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)
+    """Cache key of encoded tools: contains every setting that their encoding depends on."""
 
     def __post_init__(self) -> None:
-        # A string keeps its hash; a tuple would be hashed anew for each turn of a long history.
+        # Strings cache their hash. A tuple would be hashed again for each turn of a long history.
         parts = ("gemini-wire", self.provider, f"{self.files_in_results:d}", self.stand_in or "")
         object.__setattr__(self, "turn_key", "\x1f".join(parts))
         object.__setattr__(self, "tools_key", f"gemini-wire\x1f{self.schemas}")
@@ -156,16 +163,16 @@ class Dialect:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingDialect:
-    """How one model of embeddings is spoken to.
+    """Request format for an embedding model.
 
     Attributes:
-        model: its name, without `models/` in front.
-        provider: the provider's name.
-        method: `batchEmbedContents`, or, on Vertex, `predict`, or `embedContent`, which takes one text at a time.
-        dimensions: of the vectors.
-        task_type: what the vectors are for, where the options do not say it.
-        auto_truncate: whether a text that is too long is cut, or refused.
-        grouped: whether `embedContent` takes all of this in an `embedContentConfig`, as Vertex does.
+        model: name of the model without the prefix `models/`.
+        provider: provider name in errors.
+        method: API method: `batchEmbedContents`, or on Vertex AI `predict` or `embedContent` (one text per request).
+        dimensions: length of the vectors.
+        task_type: purpose of the vectors, for requests without `EmbeddingOptions.task_type`.
+        auto_truncate: whether the server truncates texts that are too long instead of rejecting them.
+        grouped: whether these settings are sent in an `embedContentConfig`, as Vertex AI requires.
     """
 
     model: str

@@ -1,12 +1,13 @@
-"""From the parts of a turn to the contents of the wire.
+"""Encoder of parts as contents.
 
-What only this provider understands travels in `Opaque` data that carries its name:
+Data that only this provider understands is in `Opaque` data with the provider's name:
 
-- `thoughtSignature` is the signature of the part, on a `Text`, a `File` or a call; a `Reasoning` has a field for it;
-- `part` holds further fields of the part (`{"part": {"videoMetadata": {"fps": 2}}}`), on any of them;
-- on a call, `call` holds further fields of the call;
-- on a `File`, `file_uri` names a file that the server keeps, and `blob` holds what stands beside its bytes or its URI;
-- a `ProviderPart` is a whole part: code that the server ran, what came of it, a call of one of its own tools.
+- `thoughtSignature`: signature of a `Text`, `File` or `FunctionCall`. `Reasoning` has a field for it.
+- `part`: further fields of a part, such as `{"part": {"videoMetadata": {"fps": 2}}}`.
+- `call`: further fields of a function call.
+- `file_uri` and `blob`: URI of a `File` on the server, and further fields of its `inlineData` or `fileData`.
+
+A `ProviderPart` is a whole part, such as executed code, its output, or a call of a server-side tool.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from chat_gemini.options import Dialect
 IMAGES: Final = frozenset(
     {"image/png", "image/jpeg", "image/jpg", "image/webp", "image/heic", "image/heif", "image/avif"}
 )
-"""The images that the models see."""
+"""Mime types of images that the models accept."""
 
 UNREADABLE: Final = frozenset(
     {
@@ -54,59 +55,81 @@ UNREADABLE: Final = frozenset(
         "application/wasm",
     }
 )
-"""What no model reads. Of other documents the server itself says whether it does: their number grows."""
+"""Mime types that no model accepts. Others are left to the server, since the set of accepted types grows."""
 
 
 def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
-    """The parts of an instruction.
+    """Return the parts of a system turn.
+
+    Args:
+        turn: the turn.
+        dialect: model and request format.
 
     Raises:
-        UnsupportedPartError: it holds more than words.
+        UnsupportedPartError: the turn contains anything but text.
     """
     parts: list[Json] = []
     for part in turn.parts:
         if isinstance(part, File):
-            _refuse(part, dialect, "instructions are words alone; give it to a user's message")
-        parts += _said(part, dialect)
+            _reject(part, dialect, "system messages may only contain text; put the file into a user message")
+        parts += _encode_part(part, dialect)
     return parts
 
 
 def user_content(turn: Turn, dialect: Dialect) -> Json | None:
-    """What a user said; `None` where nothing of it is for this provider."""
-    parts = [wire for part in turn.parts for wire in _said(part, dialect)]
+    """Return the content of a user turn; `None` if it has no part for this provider.
+
+    Args:
+        turn: the turn.
+        dialect: model and request format.
+
+    Raises:
+        UnsupportedPartError: the API cannot represent a part.
+    """
+    parts = [wire for part in turn.parts for wire in _encode_part(part, dialect)]
     return {"role": "user", "parts": parts} if parts else None
 
 
 def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
-    """What the model said, and then the results of its calls, in the order of emission."""
-    # An id that another server gave, or that we made, means nothing to this one.
+    """Return the content of a model turn, followed by a content with the results of its calls in order.
+
+    Args:
+        turn: a turn whose tool calls are resolved.
+        dialect: model and request format.
+
+    Raises:
+        UnsupportedPartError: the API cannot represent a part.
+    """
+    # Ids are only sent to the server that assigned them.
     own = turn.metadata is not None and turn.metadata.provider == dialect.provider
     parts: list[Json] = []
     signed = dialect.stand_in is None
     for part in turn.parts:
         if isinstance(part, Tool):
-            call = _call(part, dialect, ids=own)
+            call = _call_part(part, dialect, ids=own)
             if not signed:
-                # Of the calls that one answer makes, the first is signed.
+                # Only the first call of a response has a signature.
                 call.setdefault(SIGNATURE, dialect.stand_in)
                 signed = True
             parts.append(call)
         else:
-            parts += _said(part, dialect, made=own)
+            parts += _encode_part(part, dialect, made=own)
     contents: list[Json] = [{"role": "model", "parts": parts}] if parts else []
     if tools := turn.tools:
-        contents.append({"role": "user", "parts": [item for tool in tools for item in _result(tool, dialect, ids=own)]})
+        contents.append(
+            {"role": "user", "parts": [item for tool in tools for item in _result_parts(tool, dialect, ids=own)]}
+        )
     return contents
 
 
-def _said(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
-    """A part that is no call."""
+def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
+    """Return a part that is not a tool call; an empty list if it is not for this provider."""
     match part:
         case Text(text, opaque):
-            further = _further(opaque, dialect)
+            further = _further_fields(opaque, dialect)
             return [{"text": text, **further}] if text or further else []
         case Reasoning():
-            return _thought(part, dialect)
+            return _thought_part(part, dialect)
         case Structured(value):
             return [{"text": dumps(value)}]
         case File():
@@ -114,10 +137,10 @@ def _said(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
         case ProviderPart(provider, _, data):
             return [dict(data)] if provider == dialect.provider else []
         case _:
-            return _refuse(part, dialect, "it has no place for it")
+            return _reject(part, dialect, "it has no place for it")
 
 
-def _further(opaque: Opaque | None, dialect: Dialect) -> Json:
+def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
     data = owned(opaque, dialect.provider)
     further = dict(mapping(data.get("part")))
     if signature := data.get(SIGNATURE):
@@ -125,11 +148,11 @@ def _further(opaque: Opaque | None, dialect: Dialect) -> Json:
     return further
 
 
-def _thought(part: Reasoning, dialect: Dialect) -> list[Json]:
-    """A thought goes back to the model that thought it, and to no other."""
+def _thought_part(part: Reasoning, dialect: Dialect) -> list[Json]:
+    """Return a thought if it is from this provider, otherwise an empty list."""
     if part.opaque is None or part.opaque.provider != dialect.provider:
         return []
-    thought: Json = {"text": part.text, "thought": True} | _further(part.opaque, dialect)
+    thought: Json = {"text": part.text, "thought": True} | _further_fields(part.opaque, dialect)
     if part.signature:
         thought[SIGNATURE] = part.signature
     return [thought]
@@ -139,15 +162,20 @@ def _thought(part: Reasoning, dialect: Dialect) -> list[Json]:
 
 
 def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
-    """A file as a part. What the provider `made` itself, it takes back.
+    """Return the part for a file.
+
+    Args:
+        file: a file with bytes, a URL or a URI of the server.
+        dialect: model and request format.
+        made: whether the provider itself generated the file, so that its type is not checked.
 
     Raises:
-        UnsupportedPartError: the wire cannot carry it.
+        UnsupportedPartError: the models do not accept the file.
     """
-    return _blob(file, dialect, made=made) | _further(file.opaque, dialect)
+    return _blob_part(file, dialect, made=made) | _further_fields(file.opaque, dialect)
 
 
-def _blob(file: File, dialect: Dialect, *, made: bool = False) -> Json:
+def _blob_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     data = owned(file.opaque, dialect.provider)
     uri = data.get("file_uri") or file.url
     if isinstance(uri, str) and not uri.startswith("data:"):
@@ -159,7 +187,7 @@ def _blob(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     if isinstance(uri, str):
         mime, content = _from_data_url(uri, file, dialect)
     if content is None:
-        _refuse(file, dialect, "it is known to another provider alone; attach its bytes")
+        _reject(file, dialect, "only another provider has its content; attach its bytes")
     if not made:
         _check_mime(mime, file, dialect)
     blob: Json = {"mimeType": mime, "data": base64.b64encode(content).decode()}
@@ -174,51 +202,51 @@ def _from_data_url(url: str, file: File, dialect: Dialect) -> tuple[str, bytes]:
             return mime or file.mime, base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         pass
-    return _refuse(file, dialect, "its data URL is not in base64; attach its bytes")
+    return _reject(file, dialect, "its data URL is not valid base64; attach its bytes")
 
 
 def _check_mime(mime: str, file: File, dialect: Dialect) -> None:
     kind, _, rest = mime.lower().partition(";")[0].strip().partition("/")
     if not rest or "*" in rest:
-        _refuse(file, dialect, "the type of bytes must be said whole, as in 'image/png'")
+        _reject(file, dialect, "bytes need a complete mime type, such as 'image/png'")
     if kind == "image" and f"image/{rest}" not in IMAGES:
-        _refuse(file, dialect, "its models see PNG, JPEG, WebP, HEIC, HEIF and AVIF images; convert it to one of these")
+        _reject(file, dialect, "convert the image to PNG, JPEG, WebP, HEIC, HEIF or AVIF")
     if f"{kind}/{rest}" in UNREADABLE:
-        _refuse(file, dialect, "its models read documents like PDF, JSON and text; send what is in it as one of these")
+        _reject(file, dialect, "convert the document to a readable format such as PDF, JSON or text")
 
 
 # --- Calls --------------------------------------------------------------------------------------------------
 
 
-def _call(tool: Tool, dialect: Dialect, *, ids: bool) -> Json:
+def _call_part(tool: Tool, dialect: Dialect, *, ids: bool) -> Json:
     data = owned(tool.call.opaque, dialect.provider)
     call: Json = {"name": tool.name, "args": dict(tool.call.arguments)}
     if ids and tool.call_id:
         call["id"] = tool.call_id
-    return {"functionCall": call | dict(mapping(data.get("call")))} | _further(tool.call.opaque, dialect)
+    return {"functionCall": call | dict(mapping(data.get("call")))} | _further_fields(tool.call.opaque, dialect)
 
 
-def _result(tool: Tool, dialect: Dialect, *, ids: bool) -> list[Json]:
-    response: Json = {"name": tool.name, "response": _response(tool)}
+def _result_parts(tool: Tool, dialect: Dialect, *, ids: bool) -> list[Json]:
+    response: Json = {"name": tool.name, "response": _response_object(tool)}
     if ids and tool.call_id:
         response["id"] = tool.call_id
-    files = [_blob(file, dialect) for file in tool.result_files]
+    files = [_blob_part(file, dialect) for file in tool.result_files]
     if files and dialect.files_in_results:
         response["parts"] = files
         files = []
     return [{"functionResponse": response}, *files]
 
 
-def _response(tool: Tool) -> Json:
-    """A result is an object on this wire: the result itself where it is one, else under a name that says what it is."""
+def _response_object(tool: Tool) -> Json:
+    """Return the result as an object, as the API requires: the result itself, or wrapped in `result` or `error`."""
     if tool.failed:
         return {"error": tool.result_text()}
     text = tool.result_text()
     result = tool.status.result if isinstance(tool.status, Completed) else None
     if text != (result if isinstance(result, str) else dumps(result)):
-        return {"result": text}  # it says what was run in place of the call
+        return {"result": text}  # the text also describes the edited call that was run
     return dict(result) if is_mapping(result) else {"result": result}
 
 
-def _refuse(part: Part, dialect: Dialect, why: str) -> NoReturn:
-    raise unsupported_part(part, f"the Gemini wire of {dialect.provider}", why)
+def _reject(part: Part, dialect: Dialect, why: str) -> NoReturn:
+    raise unsupported_part(part, f"the Gemini API of {dialect.provider}", why)

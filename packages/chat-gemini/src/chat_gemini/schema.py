@@ -1,15 +1,15 @@
-"""Schemas as this vendor takes them, in either of its two forms.
+"""JSON Schema in the two forms that the API accepts.
 
-`json_form()` is for the fields that take JSON Schema (`responseJsonSchema`, `parametersJsonSchema`). Any schema may be
-sent there, and a part of its keywords has an effect; what has none is said by one that has, where JSON Schema has two
-ways of saying it. Nothing is taken away.
+`json_form()` is for the fields that accept JSON Schema (`responseJsonSchema`, `parametersJsonSchema`). They accept any
+schema, but not every keyword has an effect. Keywords without an effect are replaced by equivalent ones with an effect;
+no keyword is removed.
 
-`openapi_form()` is for the older fields (`responseSchema`, `parameters`), which hold a message of a fixed set of fields
-and refuse any other. Definitions are put where they are referred to, a bound that has no field moves to the
-description, where the model reads it, and the answer is validated anyway. What cannot be said at all is refused by
-name.
+`openapi_form()` is for the older fields (`responseSchema`, `parameters`), which accept a fixed set of keywords and
+reject all others. References are replaced by their definitions. Other bounds move to the description, where the model
+reads them, and the library validates the response against the original schema. Schemas that cannot be expressed raise
+`InexpressibleError`.
 
-A keyword is one by its place: a property may have any name, `title` and `$id` too.
+Properties may have the name of a keyword, such as `title` or `$id`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,19 @@ MAPS: Final = ("properties", "$defs", "patternProperties", "dependentSchemas")
 SINGLES: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 
 
 class InexpressibleError(Exception):
-    """A schema says what its form cannot: `keyword`, at `path`, and what to do about it."""
+    """Raised if a schema cannot be expressed in the OpenAPI format.
 
-    def __init__(self, keyword: str, path: str, why: str) -> None:
-        super().__init__(f"`{keyword}` at {path or 'its root'}: {why}")
+    Attributes:
+        keyword: the keyword.
+        path: path of its schema; empty for the root.
+    """
+
+    def __init__(self, keyword: str, path: str, reason: str) -> None:
+        super().__init__(f"`{keyword}` at {path or 'its root'}: {reason}")
         self.keyword = keyword
         self.path = path
 
@@ -41,7 +46,7 @@ Rewrite = Callable[[Mapping[str, Any], str], Json]
 
 
 def _descend(schema: Mapping[str, Any], path: str, rewrite: Rewrite) -> Json:
-    """The schema, with the schemas in it rewritten."""
+    """Return a copy of the schema in which `rewrite` is applied to each direct subschema."""
     result: Json = dict(schema)
     for key in MAPS:
         if is_mapping(items := schema.get(key)):
@@ -63,19 +68,19 @@ def _inner(schema: object, path: str, rewrite: Rewrite) -> object:
 
 
 def json_form(schema: Mapping[str, object]) -> Json:
-    """The same schema, in the words that have an effect."""
-    return _json(schema, "")
+    """Return an equivalent schema with keywords that have an effect in the fields for JSON Schema."""
+    return _rewrite_json(schema, "")
 
 
-def _json(schema: Mapping[str, Any], path: str) -> Json:
-    if path.count(".") > DEEPEST:
+def _rewrite_json(schema: Mapping[str, Any], path: str) -> Json:
+    if path.count(".") > MAX_DEPTH:
         return dict(schema)
     schema = _with_defs(schema)
-    result = _descend(schema, path, _json)
+    result = _descend(schema, path, _rewrite_json)
     if isinstance(name := result.get("$ref"), str):
-        result["$ref"] = _moved(name)
+        result["$ref"] = _defs_reference(name)
         if any(not key.startswith("$") for key in result):
-            # Nothing may stand beside a reference.
+            # The API accepts no other keyword next to `$ref`.
             union: Json = {"anyOf": [{"$ref": result.pop("$ref")}]}
             if "anyOf" in result:
                 return {"allOf": [union, result]}
@@ -86,23 +91,23 @@ def _json(schema: Mapping[str, Any], path: str) -> Json:
         bound = result.get(exclusive)
         if result.get("type") == "integer" and type(bound) is int and inclusive not in result:
             result[inclusive] = result.pop(exclusive) + step
-    return _merged(result)
+    return _merge_all_of(result)
 
 
 def _with_defs(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with its definitions under the name that is known."""
+    """Return the schema with its `definitions` moved to `$defs`, the name that the API supports."""
     if not is_mapping(old := schema.get("definitions")):
         return schema
     rest = {key: value for key, value in schema.items() if key != "definitions"}
     return {**rest, "$defs": {**old, **mapping(schema.get("$defs"))}}
 
 
-def _moved(name: str) -> str:
+def _defs_reference(name: str) -> str:
     return f"#/$defs/{name.removeprefix('#/definitions/')}" if name.startswith("#/definitions/") else name
 
 
-def _merged(schema: Json) -> Json:
-    """The schema with the members of `allOf` in it, where no two of them say one thing in two ways."""
+def _merge_all_of(schema: Json) -> Json:
+    """Return the schema with the members of `allOf` merged into it; unchanged if two of them conflict."""
     members = schema.get("allOf")
     if is_list(members) and len(members) == 1 and "$ref" in mapping(members[0]) and "anyOf" not in schema:
         return {("anyOf" if key == "allOf" else key): value for key, value in schema.items()}
@@ -112,7 +117,7 @@ def _merged(schema: Json) -> Json:
     for item in members:
         for key, value in mapping(item).items():
             if key in NOTES and key in result:
-                continue  # the words that stand nearest hold
+                continue  # the outer annotation takes precedence
             known = result.get(key, value)
             if key == "properties" and not known.keys() & value.keys():
                 result[key] = {**known, **value}
@@ -126,10 +131,10 @@ def _merged(schema: Json) -> Json:
 
 
 NOTES: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
-"""What says nothing about the values, and may be said again in other words."""
+"""Annotations: keywords without effect on the accepted values."""
 
 
-# --- The message of fixed fields ----------------------------------------------------------------------------
+# --- OpenAPI ------------------------------------------------------------------------------------------------
 
 FIELDS: Final = frozenset(
     {
@@ -138,95 +143,99 @@ FIELDS: Final = frozenset(
         "minLength", "maxLength", "pattern", "example", "anyOf",
     }
 )  # fmt: skip
-"""The fields of the message."""
+"""Keywords of the OpenAPI format."""
 
-SPOKEN: Final = frozenset(
+DESCRIBED: Final = frozenset(
     {"multipleOf", "uniqueItems", "examples", "contentEncoding", "contentMediaType", "minContains", "maxContains"}
 )
-"""What has no field and the model can read: said in the description."""
+"""Keywords without a field. They are added to the description, which the model reads."""
 
-SILENT: Final = frozenset(
+IGNORED: Final = frozenset(
     {"$schema", "$id", "$anchor", "$comment", "$defs", "deprecated", "readOnly", "writeOnly", "discriminator"}
 )
-"""What says nothing about the values."""
+"""Keywords without effect on the accepted values. They are left out."""
 
 FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"enum", "date-time"}),
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
-"""The formats that are known, by type; any other one is refused by the server."""
+"""Supported formats by type. The server rejects others."""
 
-INSTEAD: Final = "the field for OpenAPI schemas cannot say it; send JSON Schema, or write the schema without it"
+REMEDY: Final = "the OpenAPI format does not support this; send JSON Schema, or rewrite the schema without it"
 
 
 def openapi_form(schema: Mapping[str, object]) -> Json:
-    """The schema in the fields of the message.
+    """Return the schema in the OpenAPI format.
 
     Raises:
-        InexpressibleError: it says what they cannot.
+        InexpressibleError: the format cannot express the schema.
     """
-    return _OpenApi(schema).rewrite(schema, "", ())
+    return _OpenApiRewriter(schema).rewrite(schema, "", ())
 
 
-class _OpenApi:
-    """Rewrites one schema. Its definitions are put in the places of the references to them."""
+class _OpenApiRewriter:
+    """Rewriter of one schema, which replaces references by their definitions.
+
+    In its methods, `described` collects texts for the description, and `within` contains the names of the definitions
+    around the current schema.
+    """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._defs = mapping(_with_defs(root).get("$defs"))
 
     def rewrite(self, schema: object, path: str, within: tuple[str, ...]) -> Json:
         if schema is True or schema == {}:
-            raise InexpressibleError("type", path, f"anything at all has none. {INSTEAD}")
+            raise InexpressibleError("type", path, f"a schema that accepts any value has no type; {REMEDY}")
         if not is_mapping(schema):
             raise InexpressibleError("false", path, "no value satisfies it")
-        source, within = self._resolved(_with_defs(schema), path, within)
-        source = _one_type(_one_value(source), path)
-        spoken: list[str] = []
+        source, within = self._resolve(_with_defs(schema), path, within)
+        source = _split_types(_const_to_enum(source), path)
+        described: list[str] = []
         result: Json = {}
         for key, value in source.items():
-            self._take(key, value, result, spoken, path)
-        self._numbers(source, result, spoken)
-        self._values(result, spoken)
-        self._format(result, spoken)
-        self._unions(source, result, path, within)
-        self._children(source, result, spoken, path, within)
-        if spoken:
-            said = f"({'; '.join(spoken)})"
-            result["description"] = f"{result['description']} {said}" if result.get("description") else said
+            self._add_keyword(key, value, result, described, path)
+        self._add_bounds(source, result, described)
+        self._rewrite_enum(result, described)
+        self._rewrite_format(result, described)
+        self._rewrite_union(source, result, path, within)
+        self._rewrite_children(source, result, described, path, within)
+        if described:
+            text = f"({'; '.join(described)})"
+            result["description"] = f"{result['description']} {text}" if result.get("description") else text
         return result
 
-    def _resolved(
+    def _resolve(
         self, schema: Mapping[str, Any], path: str, within: tuple[str, ...]
     ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """The schema without a reference or `allOf` at its root."""
+        """Return the schema without `$ref` and `allOf` at its root, and the names of the definitions around it."""
         while isinstance(name := schema.get("$ref"), str):
-            key = unquote(_moved(name).removeprefix("#/$defs/")).replace("~1", "/").replace("~0", "~")
+            key = unquote(_defs_reference(name).removeprefix("#/$defs/")).replace("~1", "/").replace("~0", "~")
             if key not in self._defs:
-                raise InexpressibleError("$ref", path, f"{name!r} leads to no definition of this schema")
+                raise InexpressibleError("$ref", path, f"{name!r} is not defined; add it to `$defs`")
             if key in within:
-                raise InexpressibleError("$ref", path, f"{name!r} is recursive, and {INSTEAD}")
+                raise InexpressibleError("$ref", path, f"{name!r} is recursive; {REMEDY}")
             within = (*within, key)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             schema = {**mapping(self._defs[key]), **rest}
         if "allOf" in schema:
             members = schema["allOf"] if is_list(schema["allOf"]) else []
-            parts = [self._resolved(mapping(item), path, within) for item in members]
-            schema = _merged({**schema, "allOf": [part for part, _ in parts]})
+            parts = [self._resolve(mapping(item), path, within) for item in members]
+            schema = _merge_all_of({**schema, "allOf": [part for part, _ in parts]})
             within = tuple(dict.fromkeys([*within, *[name for _, names in parts for name in names]]))
             if "allOf" in schema:
-                raise InexpressibleError("allOf", path, f"its members do not fit into one schema, and {INSTEAD}")
+                raise InexpressibleError("allOf", path, f"its members cannot be merged into one schema; {REMEDY}")
         return schema, within
 
-    def _take(self, key: str, value: Any, result: Json, spoken: list[str], path: str) -> None:  # noqa: ANN401 - JSON
+    def _add_keyword(self, key: str, value: Any, result: Json, described: list[str], path: str) -> None:  # noqa: ANN401 - JSON
         if key in FIELDS:
             result[key] = value
-        elif key in SPOKEN:
-            spoken.append(f"{key}: {dumps(value)}")
-        elif key not in SILENT and key not in HANDLED and not key.startswith("x-"):
-            raise InexpressibleError(key, path, INSTEAD)
+        elif key in DESCRIBED:
+            described.append(f"{key}: {dumps(value)}")
+        elif key not in IGNORED and key not in HANDLED and not key.startswith("x-"):
+            raise InexpressibleError(key, path, REMEDY)
 
-    def _numbers(self, source: Mapping[str, Any], result: Json, spoken: list[str]) -> None:
+    def _add_bounds(self, source: Mapping[str, Any], result: Json, described: list[str]) -> None:
         for exclusive, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
             bound = source.get(exclusive)
             if bound is None:
@@ -234,11 +243,11 @@ class _OpenApi:
             if source.get("type") == "integer" and type(bound) is int and inclusive not in source:
                 result[inclusive] = bound + step
             else:
-                spoken.append(f"{exclusive}: {dumps(bound)}")
+                described.append(f"{exclusive}: {dumps(bound)}")
                 result.setdefault(inclusive, bound)
 
-    def _values(self, result: Json, spoken: list[str]) -> None:
-        """An enumeration holds texts, none of them empty; another one is told in words."""
+    def _rewrite_enum(self, result: Json, described: list[str]) -> None:
+        """Keep an enumeration of nonempty strings, and move any other to the description."""
         values = result.get("enum")
         if not is_list(values):
             return
@@ -250,22 +259,22 @@ class _OpenApi:
             result.setdefault("type", "string")
             return
         del result["enum"]
-        spoken.append(f"one of: {', '.join([dumps(value) for value in values])}")
+        described.append(f"one of: {', '.join([dumps(value) for value in values])}")
         if "type" not in result and "anyOf" not in result:
-            kinds = {_kind_of(value) for value in texts}
+            kinds = {_type_of(value) for value in texts}
             result["type"] = kinds.pop() if len(kinds) == 1 else "string"
 
-    def _format(self, result: Json, spoken: list[str]) -> None:
+    def _rewrite_format(self, result: Json, described: list[str]) -> None:
         known = FORMATS.get(str(result.get("type")).lower(), frozenset[str]())
         if "format" in result and result["format"] not in known:
-            spoken.append(f"format: {result.pop('format')}")
+            described.append(f"format: {result.pop('format')}")
 
-    def _unions(self, source: Mapping[str, Any], result: Json, path: str, within: tuple[str, ...]) -> None:
+    def _rewrite_union(self, source: Mapping[str, Any], result: Json, path: str, within: tuple[str, ...]) -> None:
         members = result.get("anyOf", source.get("oneOf"))
         if not is_list(members):
             return
         if "oneOf" in source and "anyOf" in source:
-            raise InexpressibleError("oneOf", path, f"beside anyOf: {INSTEAD}")
+            raise InexpressibleError("oneOf", path, f"combined with anyOf; {REMEDY}")
         forms = [self.rewrite(item, f"{path}.anyOf[{index}]", within) for index, item in enumerate(members)]
         result.pop("anyOf", None)
         if len(forms) == 1:
@@ -274,8 +283,8 @@ class _OpenApi:
         elif forms:
             result["anyOf"] = forms
 
-    def _children(
-        self, source: Mapping[str, Any], result: Json, spoken: list[str], path: str, within: tuple[str, ...]
+    def _rewrite_children(
+        self, source: Mapping[str, Any], result: Json, described: list[str], path: str, within: tuple[str, ...]
     ) -> None:
         if is_mapping(properties := source.get("properties")):
             result["properties"] = {
@@ -284,27 +293,27 @@ class _OpenApi:
             }
             result.setdefault("type", "object")
         if is_mapping(further := source.get("additionalProperties")) or (further is True and "properties" in source):
-            spoken.append(f"further properties: {dumps(further)}")
+            described.append(f"further properties: {dumps(further)}")
         if str(result.get("type")).lower() == "object" and not result.get("properties") and path:
-            raise InexpressibleError("additionalProperties", path, f"an object whose names are not known: {INSTEAD}")
-        self._array(source, result, spoken, path, within)
+            raise InexpressibleError("additionalProperties", path, f"an object without named properties; {REMEDY}")
+        self._rewrite_items(source, result, described, path, within)
         if not result.keys() & {"type", "anyOf"}:
-            raise InexpressibleError("type", path, f"there is none. {INSTEAD}")
+            raise InexpressibleError("type", path, f"missing; {REMEDY}")
 
-    def _array(
-        self, source: Mapping[str, Any], result: Json, spoken: list[str], path: str, within: tuple[str, ...]
+    def _rewrite_items(
+        self, source: Mapping[str, Any], result: Json, described: list[str], path: str, within: tuple[str, ...]
     ) -> None:
         if is_list(places := source.get("prefixItems")):
             forms = [self.rewrite(item, f"{path}.prefixItems[{index}]", within) for index, item in enumerate(places)]
-            unlike = [form for index, form in enumerate(forms) if form not in forms[:index]]
-            spoken.append(f"in this order: {dumps(places)}")
-            result["items"] = unlike[0] if len(unlike) == 1 else {"anyOf": unlike}
+            distinct = [form for index, form in enumerate(forms) if form not in forms[:index]]
+            described.append(f"in this order: {dumps(places)}")
+            result["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
         elif is_list(source.get("items")):
-            raise InexpressibleError("items", path, f"a schema for each place: {INSTEAD}")
+            raise InexpressibleError("items", path, f"a list of schemas; {REMEDY}")
         elif "items" in source:
             result["items"] = self.rewrite(source["items"], f"{path}.items", within)
         elif str(result.get("type")).lower() == "array" and "items" not in result:
-            raise InexpressibleError("items", path, f"an array needs them. {INSTEAD}")
+            raise InexpressibleError("items", path, f"required for an array; {REMEDY}")
 
 
 HANDLED: Final = frozenset(
@@ -312,13 +321,13 @@ HANDLED: Final = frozenset(
 )
 
 
-def _one_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A constant is an enumeration of one value."""
+def _const_to_enum(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema with `const` replaced by an enumeration of one value."""
     return {**schema, "enum": [schema["const"]]} if "const" in schema and "enum" not in schema else schema
 
 
-def _one_type(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """The schema with one type: null is said by a field of its own, and several types are a union."""
+def _split_types(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """Return the schema with one type: null becomes `nullable`, and several types become a union."""
     kinds = schema.get("type")
     if not is_list(kinds):
         return schema
@@ -327,24 +336,24 @@ def _one_type(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     if len(rest) <= 1:
         return {**schema, **nullable, "type": rest[0] if rest else "null"}
     if "anyOf" in schema or "oneOf" in schema:
-        raise InexpressibleError("type", path, f"several types beside a union: {INSTEAD}")
-    own = {kind: {key: schema[key] for key in OF_TYPE.get(kind.lower(), ()) if key in schema} for kind in rest}
-    taken = {"type", *[key for fields in own.values() for key in fields]}
-    common = {key: value for key, value in schema.items() if key not in taken}
+        raise InexpressibleError("type", path, f"several types combined with a union; {REMEDY}")
+    own = {kind: {key: schema[key] for key in TYPE_KEYWORDS.get(kind.lower(), ()) if key in schema} for kind in rest}
+    moved = {"type", *[key for fields in own.values() for key in fields]}
+    common = {key: value for key, value in schema.items() if key not in moved}
     return {**common, **nullable, "anyOf": [{"type": kind, **fields} for kind, fields in own.items()]}
 
 
-OF_TYPE: Final[Mapping[str, tuple[str, ...]]] = {
+TYPE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     "object": (
         "properties", "required", "minProperties", "maxProperties", "propertyOrdering", "additionalProperties",
     ),
     "string": ("minLength", "maxLength", "pattern", "format"),
 }  # fmt: skip
-"""What a schema says of the values of one type alone."""
+"""Keywords that apply to values of one type."""
 
 
-def _kind_of(value: object) -> str:
+def _type_of(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "integer" if isinstance(value, int) else "number" if isinstance(value, float) else "string"

@@ -1,4 +1,4 @@
-"""What the builders of this package collect, and the endpoint that follows from it."""
+"""Settings collected by the builders, and the endpoint derived from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat_gemini.options import DEFAULT_PROVIDER, SafetySetting, Schemas, Thinki
 
 DEFAULT_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 API_KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""The environment variables of the key for the default base URL, in this order. It is never sent to another one."""
+"""Environment variables of the API key, in order of precedence. The key is only sent to the default base URL."""
 
 KEY_HEADER: Final = "x-goog-api-key"
 
@@ -22,7 +22,7 @@ KEY_HEADER: Final = "x-goog-api-key"
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder. `None` is decided when it builds."""
+    """Settings of a builder. `build()` replaces `None` by a default."""
 
     model: str = ""
     vertex: tuple[str, str] | None = None
@@ -42,15 +42,15 @@ class Settings(Connection):
 
     @property
     def key_header(self) -> str:
-        """The header that carries the API key."""
+        """Name of the header with the API key."""
         return KEY_HEADER
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint, with the credentials.
+    """Return the endpoint with its credentials.
 
     Raises:
-        UsageError: the base URL is none, or a key is missing where one is needed.
+        UsageError: the base URL is invalid, or the API key or token is missing.
     """
     headers = dict(settings.headers)
     if not settings.has_credentials and (key := _key_from_environment(settings)) is not None:
@@ -67,14 +67,14 @@ def _base_url(settings: Settings) -> str:
 
 
 def _key_from_environment(settings: Settings) -> str | None:
-    """Return the key in the environment. It is for the vendor's own server alone."""
+    """Return the API key from the environment; `None` for other servers, which must not receive it."""
     if settings.base_url is not None:
         return None
     if settings.vertex is None and (key := read_environment(*API_KEY_VARIABLES)) is not None:
         return key
     if settings.transport is None:
-        what = "token: call .with_token('…')" if settings.vertex is not None else "key: call .with_api_key('…')"
+        remedy = "token: call .with_token('…')" if settings.vertex is not None else "API key: call .with_api_key('…')"
         variables = "" if settings.vertex is not None else f", set {API_KEY_VARIABLES[0]}"
-        msg = f"there is no {what}{variables}, or name another server with .with_base_url('…')"
+        msg = f"missing {remedy}{variables}, or select another server with .with_base_url('…')"
         raise UsageError(msg)
     return None

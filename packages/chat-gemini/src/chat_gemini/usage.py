@@ -1,4 +1,4 @@
-"""What an answer cost, as this wire counts."""
+"""Token counts of the Gemini API."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from chat_core.wire.shapes import is_mapping, whole_numbers
 
 
 def read_usage(raw: object) -> Usage:
-    """The counts of a `usageMetadata` object. A count that is missing, or no number, is 0.
+    """Return the usage in a `usageMetadata` object. A missing or invalid count is 0.
 
-    Thoughts are counted beside the candidates, and what tools of the server put into the prompt beside the prompt; the
-    total has both. So do our counts of output and input.
+    The API counts thinking separately from the candidates, and the input from server-side tools separately from the
+    prompt. `Usage` includes both: thinking in the output tokens, tool input in the input tokens.
     """
     if not is_mapping(raw):
         return Usage()
