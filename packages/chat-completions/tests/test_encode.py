@@ -253,7 +253,7 @@ def test_what_a_dialect_does_not_have_is_refused_by_name() -> None:
     dialect = Dialect(model="m", provider="p", tools=False, refuses=("seed", "stop"))
     with pytest.raises(UnsupportedOptionError, match="p has no tools: leave out weather"):
         body(tools=TOOLS, dialect=dialect)
-    with pytest.raises(UnsupportedOptionError, match="p does not know the option stop="):
+    with pytest.raises(UnsupportedOptionError, match="p does not support the option stop="):
         body(options=ChatOptions(stop=("x",)), dialect=dialect)
     assert "seed" not in body(options=ChatOptions(temperature=1), dialect=dialect)
 

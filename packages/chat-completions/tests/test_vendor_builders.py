@@ -323,7 +323,7 @@ async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> 
     builder = vendor_builder(PERPLEXITY).with_model("m")
     with pytest.raises(UnsupportedOptionError, match="perplexity has no tools: leave out f"):
         await asked(builder, transport, tools=TOOLS)
-    with pytest.raises(UnsupportedOptionError, match="perplexity does not know the option seed=7"):
+    with pytest.raises(UnsupportedOptionError, match="perplexity does not support the option seed=7"):
         await asked(builder, transport, ChatOptions(seed=7))
 
 

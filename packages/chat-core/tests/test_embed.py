@@ -100,7 +100,7 @@ async def test_what_cannot_succeed_later_is_not_tried_again() -> None:
 
 async def test_too_few_vectors_are_no_answer() -> None:
     model = Embedder(EmbeddingsResponse(((1.0,),), Usage(input_tokens=2)))
-    with pytest.raises(InvalidResponseError, match="2 texts were sent and 1 vectors came back") as caught:
+    with pytest.raises(InvalidResponseError, match="the provider returned 1 vectors for 2 texts") as caught:
         await chat_of(model).embed(["a", "bb"])
     assert caught.value.usage == Usage(input_tokens=2)
     assert len(model.asked) == 1

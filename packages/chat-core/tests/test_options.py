@@ -60,14 +60,14 @@ def test_a_provider_finds_its_own_extra() -> None:
 
 def test_an_extra_of_another_provider_is_refused_and_not_dropped() -> None:
     both = ChatOptions(extras=(ClaudeOptions(), OpenAIOptions()))
-    with pytest.raises(UnsupportedOptionError, match="claude does not know OpenAIOptions, which is for openai"):
+    with pytest.raises(UnsupportedOptionError, match="claude does not support OpenAIOptions, an option of openai"):
         both.extra(ClaudeOptions, "claude")  # noqa: S610 - not Django's
 
 
 def test_an_option_that_a_provider_does_not_know_is_refused_and_not_dropped() -> None:
     options = ChatOptions(seed=0)
     options.refuse("claude", "temperature", "top_p")
-    with pytest.raises(UnsupportedOptionError, match="claude does not know the option seed=0"):
+    with pytest.raises(UnsupportedOptionError, match="claude does not support the option seed=0"):
         options.refuse("claude", "temperature", "seed")
 
 

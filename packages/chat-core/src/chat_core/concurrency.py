@@ -1,4 +1,4 @@
-"""Helpers for cancellation: tell who cancelled a task, and finish work that must not be left half done."""
+"""Helpers for cancellation: find out who cancelled a task, and finish work that must not be interrupted."""
 
 from __future__ import annotations
 

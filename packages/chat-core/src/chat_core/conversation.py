@@ -1,4 +1,4 @@
-"""The protocol of a stored conversation that a chat can run on."""
+"""Protocol of a stored conversation, as the engine uses it."""
 
 from __future__ import annotations
 
@@ -9,87 +9,86 @@ from chat_core.messages import Messages, Role, Tool, Turn
 
 @runtime_checkable
 class Conversation(Protocol):
-    """Messages with an id, a revision, a lease and a journal: what a chat takes in the place of plain messages.
+    """Messages in a store, with an id, a revision and a lease. Chats accept one instead of plain messages.
 
-    A run claims the conversation, writes ahead of every effect, renews its lease while it lasts, and releases it at its
-    end. Writes are per tool and per turn; what a person decided elsewhere meanwhile is merged into `messages`, never
-    overwritten.
+    A run claims the conversation, stores each change before its effect, and renews the lease while it runs. At the end
+    it releases the conversation. Each write stores one tool call or one turn. Decisions made elsewhere meanwhile are
+    merged into `messages`, never overwritten.
 
-    What others decided enters `messages` while one of these methods is awaited, and at no other time. A run that has
-    awaited one looks at a call again before it starts it.
+    `messages` changes only while one of these methods is awaited. After awaiting one, a run checks a tool call again
+    before it starts it.
     """
 
     @property
     def id(self) -> str:
-        """Names the conversation in its store."""
+        """Id of the conversation in its store."""
         ...
 
     @property
     def revision(self) -> int:
-        """Counts the durable changes."""
+        """Number of stored changes."""
         ...
 
     @property
     def messages(self) -> Messages:
-        """The conversation, as this process knows it."""
+        """Messages as this process knows them."""
         ...
 
     @property
     def renew_every(self) -> float | None:
-        """Seconds after which a live run must call `renew()` again; `None` where the lease does not run out."""
+        """Seconds between calls of `renew()` during a run; `None` if the lease does not expire."""
         ...
 
     async def claim(self) -> None:
-        """Take the lease for one run, merge what others wrote, and write the decisions made on `messages` here.
+        """Acquire the lease for one run, merge stored changes into `messages`, and store decisions made on `messages`.
 
-        When it returns, `messages` is the truth, everything in it is durable, and a tool that is `Running` was left by
-        a run that is gone. A run that is cancelled meanwhile calls `release()`, whether the lease was taken or not.
+        Afterwards `messages` equals the stored conversation. A tool call that is `Running` was left by a run whose
+        process died. A run that is cancelled during `claim()` must call `release()`, even without the lease.
 
         Raises:
-            ConflictError: a live run holds the lease, or a call decided here was decided or run elsewhere. Nothing was
-                written.
+            ConflictError: another run holds the lease, or a call decided here was decided or started elsewhere. Nothing
+                was stored.
         """
         ...
 
     async def renew(self) -> None:
-        """Prolong the lease.
+        """Extend the lease.
 
         Raises:
-            LeaseLostError: another run took over.
+            LeaseLostError: another run took over the conversation.
         """
         ...
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
-        """Make the state of one tool durable before returning.
+        """Store the state of one tool call before returning.
 
         Args:
-            path: the path of the tool in `messages`, as `Wait.path` has it: the ids of the outer tools whose inner
-                conversations hold it, outermost first, and its own id. It is `(tool.id,)` for an outermost tool, and
-                `messages.tool(*path)` is the tool.
-            tool: the tool at this path.
+            path: path of the tool call in `messages`, as in `Wait.path`: the ids of the outer tool calls, outermost
+                first, and its own id. `messages.tool(*path)` returns the tool call.
+            tool: the tool call at this path.
 
         Raises:
-            LeaseLostError: another run took over; the state was recorded as late, not as truth, and the tool is as it
-                is stored.
-            ConflictError: somebody decided this very call meanwhile; nothing was written, and the tool is as it is
-                stored. Where it was to start, it must not; the run looks at it again.
+            LeaseLostError: another run took over the conversation. The state was recorded as late, and `tool` has the
+                stored state.
+            ConflictError: the same call was decided elsewhere. Nothing was stored, and `tool` has the stored state. A
+                call that was to start must not start; the run decides about it again.
         """
         ...
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
-        """Make a turn durable that was just appended to a conversation.
+        """Store a turn that was just appended to a conversation.
 
         Args:
-            path: the path of that conversation: empty for `messages` themselves, else the path of the tool whose inner
+            path: path of that conversation: empty for `messages`, otherwise the path of the tool call whose inner
                 conversation has the turn.
-            role: the role of the turn.
-            turn: the turn, which has been appended.
+            role: role of the turn.
+            turn: the appended turn.
 
         Raises:
-            LeaseLostError: another run took over.
+            LeaseLostError: another run took over the conversation.
         """
         ...
 
     async def release(self) -> None:
-        """Give the lease back. Never raises for a lease that was lost, or never taken."""
+        """Release the lease. Does not raise if the lease was lost or never acquired."""
         ...

@@ -1,4 +1,4 @@
-"""Texts to vectors: cut into the batches that a provider takes, and put together again."""
+"""Embedding of any number of texts, in batches of the size that the provider accepts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 async def embed(
     provider: EmbeddingsProvider, texts: Sequence[str], options: ChatOptions, settings: Settings
 ) -> EmbeddingsResponse:
-    """One vector per text, in the order of the texts. Nothing is sent for no texts.
+    """Return one vector per text, in the same order. Sends nothing if there are no texts.
+
+    Args:
+        provider: provider of embeddings.
+        texts: texts to embed.
+        options: options of each request.
+        settings: retry rules and observers.
 
     Raises:
-        UsageError: `texts` is not a list of strings.
-        ChatError: a batch failed for good; `usage` is of everything that was paid for until then.
+        UsageError: `texts` is not a sequence of strings.
+        ChatError: a batch failed permanently; `usage` includes the successful batches.
     """
     _require_texts(texts)
     size = max(1, provider.metadata.max_embedding_batch)
@@ -41,7 +47,7 @@ async def embed(
 
 @final
 class _Batches:
-    """The requests of one call: what they cost together, and how long they may still wait."""
+    """Batched requests of one `embed()` call, with their total usage and shared retry budget."""
 
     __slots__ = ("_observers", "_options", "_provider", "_retry_budget", "usage")
 
@@ -53,7 +59,7 @@ class _Batches:
         self.usage = Usage()
 
     async def embed_observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
-        """The same, and the observers see it."""
+        """Send one batch like `embed()`, and report it to the observers."""
         from chat_core.engine.observation import observe_embedding  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import CallRecord  # noqa: PLC0415
 
@@ -71,12 +77,12 @@ class _Batches:
         return await observe_embedding(self._observers, record, self._retry_budget, ask)
 
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
-        """One request, tried again where it fails."""
+        """Send one batch, with retries."""
         attempt = 1
         while True:
             try:
                 answer = await self._provider.embed(texts, self._options)
-                _require_all(answer, texts)
+                _require_one_vector_per_text(answer, texts)
             except ChatError as error:
                 self.usage += usage_of_failure(error)
                 error.usage = self.usage
@@ -91,9 +97,9 @@ def _usage_since(before: Usage, now: Usage) -> Usage:
     return Usage(*[count - known for known, count in zip(astuple(before), astuple(now), strict=True)])
 
 
-def _require_all(answer: EmbeddingsResponse, texts: Sequence[str]) -> None:
+def _require_one_vector_per_text(answer: EmbeddingsResponse, texts: Sequence[str]) -> None:
     if len(answer.vectors) != len(texts):
-        msg = f"{len(texts)} texts were sent and {len(answer.vectors)} vectors came back: there must be one for each"
+        msg = f"the provider returned {len(answer.vectors)} vectors for {len(texts)} texts; it must return one per text"
         error = InvalidResponseError(msg, path="vectors")
         error.usage = answer.usage
         raise error

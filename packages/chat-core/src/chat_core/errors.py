@@ -44,15 +44,16 @@ if TYPE_CHECKING:
 
 
 class ChatError(Exception):
-    """The one base of what a run raises.
+    """Base class of the errors that this library raises.
 
     Attributes:
-        usage: every token that the run paid for before it failed.
-        metadata: what the provider said about itself in the failed call, where it said anything.
-        attempts: how many times the failed provider call was tried.
-        partial: the answer as far as it came; no tool of it ran, and it is not in the history.
-        retryable: whether the same call may succeed later.
-        retry_after: seconds that the provider asked to wait, where it asked.
+        usage: tokens that the run used before it failed.
+        metadata: what the provider reported in the failed request, or `None`.
+        attempts: number of attempts of the failed request.
+        partial: the part of the response received before the failure. It is not in the history, and none of its tool
+            calls ran.
+        retryable: whether the same request may succeed later.
+        retry_after: seconds that the provider asked to wait, or `None`.
     """
 
     retryable: bool = False
@@ -75,7 +76,7 @@ class ChatError(Exception):
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[object, ...]:
-        # An exception is made anew from its `args` by default, which leaves out what its subclasses ask for.
+        # By default, pickle calls the class with `args` alone, which lacks required arguments of subclasses.
         return _restore, (type(self), self.args, vars(self).copy())
 
 
@@ -86,24 +87,25 @@ def _restore(kind: type[ChatError], args: tuple[object, ...], state: dict[str, o
 
 
 class UsageError(ChatError, TypeError):
-    """Something was used in a way that its types forbid. Nothing was sent and nothing changed."""
+    """Incorrect use of the API. Nothing was sent and nothing changed."""
 
 
 @final
 class IllegalTransitionError(UsageError):
-    """A tool was told to do what its status does not allow. The tool is as it was."""
+    """The status of a tool call does not allow the operation. The tool call is unchanged."""
 
 
 @final
 class ConversationBusyError(UsageError):
-    """A live run owns these messages: wait for its end, or leave its block."""
+    """A run is using these messages. Wait for the run to end, or exit its block."""
 
 
 @final
 class PendingToolsError(UsageError):
-    """Calls wait for a decision. Approve or reject them, or call `messages.cancel_pending(reason)`.
+    """Tool calls are waiting for a decision. Approve or reject them, or call `messages.cancel_pending(reason)`.
 
-    `tool_ids` names them.
+    Attributes:
+        tool_ids: ids of the waiting tool calls.
     """
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
@@ -113,12 +115,12 @@ class PendingToolsError(UsageError):
 
 @final
 class UnsupportedPartError(UsageError):
-    """The provider has no place for this part. Nothing is dropped in silence: change the part, or the provider."""
+    """The provider cannot send a part of the history. Change the part, or use another provider."""
 
 
 @final
 class UnsupportedOptionError(UsageError):
-    """The provider does not know this option, or not in this configuration."""
+    """The provider does not support an option, or not in this configuration."""
 
 
 class NetworkError(ChatError):
@@ -129,24 +131,27 @@ class NetworkError(ChatError):
 
 @final
 class RequestTimeoutError(NetworkError):
-    """Nothing came in time. Retryable."""
+    """The server sent nothing within the timeout. Retryable."""
 
 
 @final
 class StreamTruncatedError(ChatError):
-    """A stream ended without its protocol's terminal event. What came is in `partial`; none of its calls ran."""
+    """The stream ended without its protocol's terminal event. Retryable.
+
+    `partial` has the received part of the response; none of its tool calls ran.
+    """
 
     retryable = True
 
 
 class ProviderError(ChatError):
-    """The provider refused the request.
+    """The provider returned an error.
 
     Attributes:
-        status: the HTTP status, where there was one.
-        code: the provider's own word for the error, where it gave one.
-        request_id: the id by which the provider's support finds the request.
-        body: the error's body as it came, for a log; it holds no secret of ours.
+        status: HTTP status, if there was one.
+        code: the provider's error code, if it sent one.
+        request_id: id of the request at the provider, for its support.
+        body: body of the error response, for logs; it contains no credentials of the caller.
     """
 
     def __init__(
@@ -172,14 +177,14 @@ class ProviderError(ChatError):
 
 @final
 class RateLimitedError(ProviderError):
-    """Too many requests or tokens for now. Retryable, after `retry_after` where the provider says how long."""
+    """Too many requests or tokens. Retryable, after `retry_after` if the provider sent it."""
 
     retryable = True
 
 
 @final
 class OverloadedError(ProviderError):
-    """The provider has no room for now. Retryable."""
+    """The provider has no capacity at the moment. Retryable."""
 
     retryable = True
 
@@ -193,45 +198,45 @@ class ServerError(ProviderError):
 
 @final
 class QuotaExceededError(ProviderError):
-    """The account's money or monthly quota is used up. Waiting does not help."""
+    """The balance or quota of the account is used up. Retrying does not help."""
 
 
 @final
 class AuthenticationError(ProviderError):
-    """The key is missing, wrong or expired."""
+    """The API key is missing, invalid or expired."""
 
 
 @final
 class PermissionDeniedError(ProviderError):
-    """The key is good, but not for this."""
+    """The API key is valid, but does not permit this request."""
 
 
 @final
 class NotFoundError(ProviderError):
-    """No such model, endpoint or stored object."""
+    """The model, endpoint or stored object does not exist."""
 
 
 class InvalidRequestError(ProviderError):
-    """The provider says that the request is malformed, or asks for what the model cannot do."""
+    """The request is malformed, or asks for something that the model does not support."""
 
 
 @final
 class ContextLengthError(InvalidRequestError):
-    """The conversation, with the room asked for the answer, is longer than the model's window."""
+    """The conversation and the requested output exceed the model's context window."""
 
 
 @final
 class ContentFilteredError(InvalidRequestError):
-    """The provider's content policy refused the input."""
+    """The provider's content policy rejected the input."""
 
 
 @final
 class InvalidResponseError(ChatError):
-    """The answer is not what the protocol, or the chat's output type, promises.
+    """The response violates the protocol, or the output type of the chat.
 
     Attributes:
-        path: where in the answer, as in `choices[0].message`.
-        raw: the answer, or the offending piece of it, as it came.
+        path: place in the response, such as `choices[0].message`.
+        raw: the response, or its invalid piece, as received.
     """
 
     def __init__(self, message: str, *, path: str = "", raw: str | bytes = "", partial: Turn | None = None) -> None:
@@ -242,23 +247,26 @@ class InvalidResponseError(ChatError):
 
 @final
 class RefusalError(ChatError):
-    """The model refused where a structured answer was asked; its words are in the message and in `partial`."""
+    """The model refused to give a structured answer. The message and `partial` have its text."""
 
 
 @final
 class MaxStepsExceededError(ChatError):
-    """The run used all its provider calls. The history is valid and holds every result.
+    """The run reached its limit of model calls. The history is valid and contains every result.
 
-    Continue it with another run, or raise the limit.
+    Continue with another run, or raise the limit.
     """
 
 
 @final
 class InterruptedToolsError(ChatError):
-    """A crash or a cancellation left calls in an unknown state. `tool_ids` names them.
+    """Tool calls were interrupted by a crash or a cancellation, and the chat has no rule for them.
 
-    Say what became of each: `tool.complete(result)`, `tool.retry()` or `tool.fail(reason)`; or build the chat
+    Record the outcome of each call: `tool.complete(result)`, `tool.retry()` or `tool.fail(reason)`. Or build the chat
     `with_interrupted(...)`.
+
+    Attributes:
+        tool_ids: ids of the interrupted tool calls.
     """
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
@@ -268,19 +276,19 @@ class InterruptedToolsError(ChatError):
 
 @final
 class ConflictError(ChatError):
-    """Another run owns the conversation, or has moved the call on. Nothing of this run took effect."""
+    """Another run owns the conversation, or changed the tool call first. Nothing of this operation was stored."""
 
 
 @final
 class LeaseLostError(ChatError):
-    """Another run took the conversation over when this one's lease had run out.
+    """Another run took over the conversation after this run's lease expired.
 
-    This run's late results are not truth.
+    Later results of this run are not stored as results.
     """
 
 
 class InvalidDocumentError(ChatError, ValueError):
-    """A stored conversation cannot be read; `path` says where."""
+    """A stored conversation cannot be read. `path` is the place of the error in the document."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -289,16 +297,18 @@ class InvalidDocumentError(ChatError, ValueError):
 
 @final
 class NewerVersionError(InvalidDocumentError):
-    """The document was written by a later version of this library: upgrade it here, too."""
+    """A later version of this library wrote the document. Upgrade this installation."""
 
 
 class TransportError(Exception):
-    """What a transport raises.
+    """Failure of a transport. Providers translate it into a `ChatError`.
 
     Attributes:
-        kind: `connect` (nothing was sent), `stream` (the connection broke under way), `timeout`, `status` (the answer
-            is not 2xx), or `protocol` (the peer does not speak what was agreed).
-        status, headers, body: the answer, where `kind` is `status`. The body may be cut at the transport's bound.
+        kind: `connect` (nothing was sent), `stream` (the connection broke later), `timeout`, `status` (the response
+            status is not 2xx) or `protocol` (the server violated the protocol).
+        status: HTTP status, if `kind` is `status`.
+        headers: response headers, if `kind` is `status`.
+        body: response body, if `kind` is `status`. The transport may truncate it.
     """
 
     def __init__(

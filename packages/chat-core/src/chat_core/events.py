@@ -1,4 +1,4 @@
-"""The events of a stream: small, slotted, positional, made for `match`. `Paused` or `Done` is always the last one."""
+"""Events of a stream: small dataclasses with positional fields for `match`. The last event is `Paused` or `Done`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 @final
 @dataclass(slots=True)
 class TextDelta:
-    """More text of the answer."""
+    """Next piece of the text of the response."""
 
     text: str
 
@@ -29,7 +29,7 @@ class TextDelta:
 @final
 @dataclass(slots=True)
 class ReasoningDelta:
-    """More of what the model thinks."""
+    """Next piece of the model's reasoning."""
 
     text: str
 
@@ -37,9 +37,13 @@ class ReasoningDelta:
 @final
 @dataclass(slots=True)
 class ToolCallDelta:
-    """More text of a call's arguments.
+    """Next piece of the arguments of a tool call.
 
-    `index` tells the calls of one answer apart; `name` may come with the first only.
+    Attributes:
+        arguments: piece of the arguments' JSON text.
+        index: number of the tool call in the response, from 0.
+        name: name of the tool, possibly only in the first delta of a call.
+        call_id: the provider's id of the call, possibly only in the first delta.
     """
 
     arguments: str
@@ -51,7 +55,7 @@ class ToolCallDelta:
 @final
 @dataclass(slots=True)
 class ToolCall:
-    """A call, whole: once for each, when the answer that holds it has ended well."""
+    """Complete tool call. Sent once for each call, after the response that contains it has ended successfully."""
 
     tool: Tool
 
@@ -67,7 +71,7 @@ class ToolStarted:
 @final
 @dataclass(slots=True)
 class ToolProgress:
-    """What a tool said about itself while it ran, through `ToolContext.progress()`."""
+    """Progress that a running tool reported by `ToolContext.progress()`."""
 
     tool: Tool
     value: object
@@ -76,7 +80,7 @@ class ToolProgress:
 @final
 @dataclass(slots=True)
 class ToolResult:
-    """A tool that this run resolved: completed, failed or rejected. Once for each."""
+    """Tool call that this run resolved: completed, failed or rejected. Sent once for each call."""
 
     tool: Tool
 
@@ -84,16 +88,23 @@ class ToolResult:
 @final
 @dataclass(slots=True)
 class StructuredDelta:
-    """More text of a structured answer. `snapshot()` parses what has come so far."""
+    """Next piece of the text of a structured answer.
+
+    Attributes:
+        text: the piece.
+        so_far: all pieces of the answer, a list shared by its deltas that keeps growing.
+        count: number of pieces up to and including this one.
+    """
 
     text: str
     so_far: list[str]
     count: int
 
     def snapshot(self) -> object:
-        """The partial JSON at this moment, not validated; `None` before there is any. Costs a parse of the text.
+        """Parse the incomplete JSON up to this delta, without validation. Each call parses the whole text.
 
-        Text that can be no JSON gives `None`, too.
+        Returns:
+            The parsed value; `None` if there is none yet, or the text is not JSON.
         """
         from pydantic_core import from_json  # noqa: PLC0415 - on demand
 
@@ -110,7 +121,7 @@ class StructuredDelta:
 @final
 @dataclass(slots=True)
 class FilePart:
-    """A file in the answer."""
+    """File in the response."""
 
     file: File
 
@@ -118,7 +129,12 @@ class FilePart:
 @final
 @dataclass(slots=True)
 class StepFinished:
-    """A provider call of the run has ended well. `usage` is that step's; `step` counts from 1."""
+    """A model call of the run has ended successfully.
+
+    Attributes:
+        step: number of the model call in the run, from 1.
+        usage: tokens used by this model call.
+    """
 
     step: int
     usage: Usage
@@ -127,7 +143,12 @@ class StepFinished:
 @final
 @dataclass(slots=True)
 class AttemptReset:
-    """What this step has delivered so far is void: the call begins again as attempt `attempt`."""
+    """The deltas of this step so far are void, because its request is sent again.
+
+    Attributes:
+        attempt: number of the new attempt.
+        reason: why the previous attempt failed.
+    """
 
     attempt: int
     reason: str
@@ -136,7 +157,12 @@ class AttemptReset:
 @final
 @dataclass(slots=True)
 class NestedEvent:
-    """An event of a chat that is a tool of this one. `path` leads to the tool."""
+    """Event of a chat that is used as a tool.
+
+    Attributes:
+        path: ids of the tool calls that lead to the inner chat, outermost first.
+        event: the event of the inner chat.
+    """
 
     path: tuple[str, ...]
     event: object
@@ -145,7 +171,7 @@ class NestedEvent:
 @final
 @dataclass(slots=True)
 class Done(Generic[ValueT_co]):
-    """The run has its answer."""
+    """The run has completed."""
 
     response: ValueT_co
 
@@ -164,7 +190,7 @@ ProgressEvent: TypeAlias = (
     | AttemptReset
     | NestedEvent
 )
-"""Every event but the last."""
+"""Any event but the last."""
 
 StreamEvent: TypeAlias = ProgressEvent | Done[OutT_co] | PauseT_co
-"""An event of a stream. `StreamEvent[ChatResponse, Never]` has no `Paused` in it."""
+"""Any event of a stream. `StreamEvent[ChatResponse, Never]` excludes `Paused`."""

@@ -1,4 +1,4 @@
-"""What a caller may ask of a model beside the conversation."""
+"""Options of a model request: sampling, limits, tool choice, reasoning, and provider-specific extras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ExtrasT = TypeVar("ExtrasT")
 @final
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool choice: this tool, and no other."""
+    """Tool choice that makes the model call this tool."""
 
     name: str
 
@@ -24,32 +24,32 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 
 @runtime_checkable
 class ProviderOptions(Protocol):
-    """Typed options of one provider. `provider` is its name; every other provider refuses them."""
+    """Typed options of one provider. All other providers reject them."""
 
     @property
     def provider(self) -> str:
-        """The name of the provider that knows these options."""
+        """Name of the provider that supports these options."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """Options that several providers know. `None` leaves the choice to the provider.
+    """Options that several providers support. `None` leaves the choice to the provider.
 
-    An option that a provider does not know is refused with `UnsupportedOptionError`, never dropped.
+    A provider raises `UnsupportedOptionError` for an option that it does not support; options are never ignored.
 
     Attributes:
-        temperature: how freely the model chooses its words; 0 is the least free.
-        top_p: choose among the likeliest words that have this probability together.
-        max_tokens: at most so many tokens in one answer, reasoning included where the provider counts it so.
-        stop: texts that end the answer.
-        seed: ask for the same answer to the same question, as far as the provider can give it.
-        tool_choice: whether a tool must be called: `"auto"`, `"none"`, `"required"`, or `NamedTool("…")`.
-        parallel_tool_calls: whether one answer may hold several calls.
-        reasoning: an effort by name, or a budget in tokens.
-        timeout: seconds without a byte from the provider after which a call fails with `RequestTimeoutError`.
-        extras: options that one provider alone knows, by its own typed class.
+        temperature: sampling temperature; 0 is the least random.
+        top_p: nucleus sampling: sample from the most likely tokens with this total probability.
+        max_tokens: maximum tokens of one response, including reasoning if the provider counts it.
+        stop: texts at which the response ends.
+        seed: seed for repeatable sampling, as far as the provider guarantees it.
+        tool_choice: whether the model must call a tool: `"auto"`, `"none"`, `"required"`, or `NamedTool("…")`.
+        parallel_tool_calls: whether one response may contain several tool calls.
+        reasoning: reasoning effort by name, or a budget in tokens.
+        timeout: seconds without data from the provider after which a request fails with `RequestTimeoutError`.
+        extras: options of single providers, each an instance of the provider's own class.
     """
 
     temperature: float | None = None
@@ -65,7 +65,7 @@ class ChatOptions:
 
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
-            msg = f"stop is a tuple of texts, not one text: stop=({self.stop!r},)"
+            msg = f"stop must be a tuple of texts, not one text: pass stop=({self.stop!r},)"
             raise UsageError(msg)
         if self.max_tokens is not None and self.max_tokens < 1:
             msg = f"max_tokens must be at least 1, not {self.max_tokens!r}"
@@ -75,9 +75,9 @@ class ChatOptions:
             raise UsageError(msg)
 
     def over(self, defaults: ChatOptions, /) -> ChatOptions:
-        """These options where they are set, else `defaults`.
+        """Return these options, completed by `defaults` where they are not set.
 
-        Of the extras, one here replaces the one of the same class there.
+        An extra replaces the extra of the same class in `defaults`.
         """
         if defaults == _UNSET:
             return self
@@ -87,22 +87,30 @@ class ChatOptions:
         return replace(defaults, **mine)
 
     def extra(self, kind: type[ExtrasT], provider: str, /) -> ExtrasT | None:
-        """The extras of one class, for the provider of that name.
+        """Return the extra of one class, or `None` if there is none.
+
+        Args:
+            kind: class of the extra.
+            provider: name of the calling provider, for the error.
 
         Raises:
-            UnsupportedOptionError: there are extras that are another provider's.
+            UnsupportedOptionError: an extra of another class is set.
         """
         found: ExtrasT | None = None
         for extra in self.extras:
             if isinstance(extra, kind):
                 found = extra
             else:
-                msg = f"{provider} does not know {type(extra).__name__}, which is for {extra.provider}: leave it out"
+                msg = f"{provider} does not support {type(extra).__name__}, an option of {extra.provider}: remove it"
                 raise UnsupportedOptionError(msg)
         return found
 
     def refuse(self, provider: str, *names: str) -> None:
-        """Refuse options that `provider` does not know.
+        """Check that none of the options `names` is set, on behalf of a provider that does not support them.
+
+        Args:
+            provider: name of the calling provider, for the error.
+            names: names of the unsupported options.
 
         Raises:
             UnsupportedOptionError: one of `names` is set.
@@ -110,7 +118,7 @@ class ChatOptions:
         for name in names:
             value: object = getattr(self, name)
             if value is not None:
-                msg = f"{provider} does not know the option {name}={value!r}: leave it out, or choose another provider"
+                msg = f"{provider} does not support the option {name}={value!r}: remove it or use another provider"
                 raise UnsupportedOptionError(msg)
 
 

@@ -1,4 +1,4 @@
-"""What an answer becomes: text, or a value of the caller's type."""
+"""Conversion of a response into the output of a chat: text, or a value of the caller's type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ValueT = TypeVar("ValueT")
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 MAX_PROBLEMS = 10
-"""So many mistakes of one answer are told to the model; the rest usually goes away with the first ones."""
+"""Maximum number of validation errors that the model receives for one answer."""
 
 _ENVELOPE = "value"
 _NAME_LENGTH = 64
@@ -31,18 +31,18 @@ _QUOTED = 80
 
 
 class OutputSpec(Protocol[ValueT_co]):
-    """How the model's answer becomes what `complete()` returns."""
+    """Conversion of a model's response into the return value of `complete()`."""
 
     @property
     def schema(self) -> OutputSchema | None:
-        """What a provider is told of the output; `None` for plain text."""
+        """Schema that the provider enforces; `None` for plain text."""
         ...
 
     def decode(self, answer: ChatResponse, /) -> ValueT_co:
-        """Turn an answer into the output.
+        """Convert a response into the output.
 
         Raises:
-            InvalidResponseError: the answer does not fit; the message is written for the model, which may correct it.
+            InvalidResponseError: the response is invalid. The message is written for the model, which may correct it.
             RefusalError: the model refused to answer.
         """
         ...
@@ -50,49 +50,49 @@ class OutputSpec(Protocol[ValueT_co]):
 
 @final
 class TextOutput:
-    """The answer as it is."""
+    """Output that returns the response unchanged."""
 
     __slots__ = ()
 
     @property
     def schema(self) -> None:
-        """Nothing is asked of the provider."""
+        """No schema."""
         return
 
     def decode(self, answer: ChatResponse, /) -> ChatResponse:
-        """The answer."""
+        """Return the response unchanged."""
         return answer
 
 
 @final
 class StructuredOutput(Generic[ValueT]):
-    """A value of any type that pydantic can describe, read from an answer that is its JSON and nothing else.
+    """Output of a type that pydantic can describe, read from a response that consists of its JSON.
 
-    Providers want a schema whose root is an object. A type whose JSON is none (a list, a union, a number) is therefore
-    asked for as `{"value": …}` and taken out of it again here; callers see it in `StructuredResponse.raw` alone.
+    Providers require an object at the root of a schema. Other types (lists, unions, numbers) are requested as
+    `{"value": …}` and unwrapped by `decode()`. The wrapper is visible only in `StructuredResponse.raw`.
     """
 
     __slots__ = ("_adapter", "_enveloped", "_schema")
 
     def __init__(self, form: TypeForm[ValueT], /) -> None:
-        """Build the validator and the schema, once.
+        """Build the validator and the schema.
 
         Raises:
-            UsageError: pydantic cannot describe the type, or not as JSON.
+            UsageError: pydantic cannot describe the type as JSON.
         """
-        self._adapter, schema, self._enveloped = _adapt(form)
-        self._schema = OutputSchema(_name_of(form), schema)
+        self._adapter, schema, self._enveloped = _build_adapter(form)
+        self._schema = OutputSchema(_schema_name(form), schema)
 
     @property
     def schema(self) -> OutputSchema:
-        """The JSON Schema of the answer, its root an object."""
+        """JSON Schema of the answer, with an object at its root."""
         return self._schema
 
     def decode(self, answer: ChatResponse, /) -> StructuredResponse[ValueT]:
-        """Validate an answer. White space around the JSON is all that is tolerated.
+        """Validate a response, which must be JSON, optionally surrounded by white space.
 
         Raises:
-            InvalidResponseError: it is not JSON, or not of the type; the message tells the model what to correct.
+            InvalidResponseError: the response is not JSON or not of the type. The message is written for the model.
             RefusalError: the model refused to answer.
         """
         from pydantic import ValidationError  # noqa: PLC0415 - a chat that answers in text never needs it
@@ -101,7 +101,7 @@ class StructuredOutput(Generic[ValueT]):
         if answer.refusal is not None or answer.finish_reason == "refusal":
             msg = f"the model refused to give a structured answer: {answer.refusal or answer.text}"
             raise RefusalError(msg, partial=turn)
-        # A provider may emit the value as such; in the history it is text like any other.
+        # A provider may return the value itself instead of text.
         raw = "".join(
             [
                 part.text if isinstance(part, Text) else dumps(part.value)
@@ -110,25 +110,25 @@ class StructuredOutput(Generic[ValueT]):
             ]
         )
         try:
-            found = self._adapter.validate_json(raw)
+            validated = self._adapter.validate_json(raw)
         except ValidationError as error:
-            where, msg = _complaint(raw, error, cut=answer.finish_reason == "length")
-            raise InvalidResponseError(msg, path=where, raw=raw, partial=turn) from error
-        value: ValueT = found.value if self._enveloped else found
+            path, msg = _describe_errors(raw, error, truncated=answer.finish_reason == "length")
+            raise InvalidResponseError(msg, path=path, raw=raw, partial=turn) from error
+        value: ValueT = validated.value if self._enveloped else validated
         return StructuredResponse(value, raw, turn, answer.usage)
 
 
-def _adapt(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], bool]:  # noqa: ANN401 - a TypeForm of anything
+def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], bool]:  # noqa: ANN401 - a TypeForm of anything
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, create_model  # noqa: PLC0415 - see decode()
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation  # noqa: PLC0415
 
     if inspect.isroutine(form):
-        # pydantic would take a function for the description of a call, and make that call to read an answer.
+        # Pydantic would treat a function as a schema of its arguments, and call it to validate an answer.
         msg = f"with_structured_output() needs a type, not the function {form!r}"
         raise UsageError(msg)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(form)
-        schema = _at_root(adapter.json_schema())
+        schema = _inline_root(adapter.json_schema())
         if schema.get("type") == "object":
             return adapter, schema, False
         fields: dict[str, Any] = {_ENVELOPE: (form, ...)}
@@ -139,27 +139,27 @@ def _adapt(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], bool]:  #
         raise UsageError(msg) from error
 
 
-def _at_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema` with its root in place: a type that refers to itself is described as a reference."""
+def _inline_root(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` with its root inlined. Pydantic describes a type that refers to itself as a reference."""
     definitions = schema.get("$defs", {})
     root = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
     return schema if root is None else {**root, "$defs": definitions}
 
 
-def _name_of(form: object) -> str:
-    """A name that every provider accepts."""
+def _schema_name(form: object) -> str:
+    """Return a name for the type that every provider accepts."""
     name = form.__name__ if isinstance(form, type) else ""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_NAME_LENGTH] or "answer"
 
 
-def _complaint(raw: str, error: ValidationError, *, cut: bool) -> tuple[str, str]:
-    """Where the first mistake is, and what the model is told."""
+def _describe_errors(raw: str, error: ValidationError, *, truncated: bool) -> tuple[str, str]:
+    """Return the path of the first validation error, and the message for the model."""
     problems = error.errors(include_url=False)
     first = problems[0]
     if first["type"] == "json_invalid":
         if not raw.strip():
             return "", model_texts.EMPTY_ANSWER
-        return "", model_texts.answer_not_json(model_texts.TRUNCATED_JSON if cut else first["msg"])
+        return "", model_texts.answer_not_json(model_texts.TRUNCATED_JSON if truncated else first["msg"])
     lines = [
         model_texts.answer_problem(_path(item["loc"]), item["msg"], _quote(item["input"]))
         for item in problems[:MAX_PROBLEMS]
@@ -178,6 +178,6 @@ def _quote(value: object) -> str:
     try:
         text = dumps(value)
     except (TypeError, ValueError):
-        # A validator of the caller's has made something else of it.
+        # A validator of the application may have replaced the input by a value that is not JSON.
         text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

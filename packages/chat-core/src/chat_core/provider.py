@@ -1,8 +1,8 @@
-"""What a provider must do: three protocols, and what goes in and comes out of them.
+"""Protocols that a provider implements, and the values that it receives and returns.
 
-A provider is immutable and safe to share between tasks; it keeps nothing of a conversation. It is three pure parts, an
-encoder, a decoder of a whole body and an incremental decoder of events, and a thin class that joins them to a
-transport.
+Providers are immutable, keep no state of a conversation, and may be used by several tasks at once. A provider consists
+of three pure parts (an encoder, a decoder of complete bodies and an incremental decoder of events) and a thin class
+that connects them to a transport.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from chat_core.options import ChatOptions
 
 Delta: TypeAlias = "TextDelta | ReasoningDelta | ToolCallDelta | FilePart"
-"""What a provider says in mid-stream."""
+"""Increment of a streamed response."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderMeta:
-    """A provider's description of itself.
+    """Description of a provider.
 
     Attributes:
-        name: of the provider, as in `Opaque.provider`: what it owns in a history.
-        model: the model it asks.
-        description: the caller's own words, for a router or a log.
-        max_embedding_batch: how many texts one embeddings request may hold.
+        name: name of the provider, as in `Opaque.provider`.
+        model: name of the model.
+        description: free text of the application, for routers and logs.
+        max_embedding_batch: maximum number of texts in one embeddings request.
     """
 
     name: str
@@ -44,10 +44,14 @@ class ProviderMeta:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """A tool as a model is told of it. `parameters` is a JSON Schema of an object.
+    """Declaration of a tool for the model.
 
-    One that is not `told` is in no request: a provider's decoder makes the calls of it, out of something else that
-    its server asks.
+    Attributes:
+        name: name of the tool.
+        description: description for the model.
+        parameters: JSON Schema of the arguments, an object.
+        told: whether the declaration is sent. If not, the provider's decoder makes the calls itself, from other
+            requests of its server.
     """
 
     name: str
@@ -58,7 +62,7 @@ class ToolDeclaration:
 
 @final
 class ToolDeclarations(Sequence[ToolDeclaration]):
-    """The tools of a chat, in the order of registration, with each codec's encoding of them kept beside."""
+    """Declarations of a chat's tools in the order of registration, with a cache of their encodings."""
 
     __slots__ = ("_encodings", "_items")
 
@@ -80,7 +84,12 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
         return iter(self._items)
 
     def encoded(self, key: Hashable, encode: Callable[[Sequence[ToolDeclaration]], bytes]) -> bytes:
-        """`encode(self)`, remembered under `key`: always the same bytes."""
+        """Return `encode(self)`, cached under `key`.
+
+        Args:
+            key: identifies the codec and its configuration.
+            encode: encoder of the declarations, called on a cache miss.
+        """
         data = self._encodings.get(key)
         if data is None:
             data = self._encodings[key] = encode(self._items)
@@ -93,44 +102,44 @@ NO_TOOLS = ToolDeclarations()
 @final
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The JSON Schema that a structured answer must satisfy, and a name for it."""
+    """Name and JSON Schema of a structured answer."""
 
     name: str
     schema: Mapping[str, object] = field(hash=False)
 
 
 class ProviderStream(Protocol):
-    """The deltas of one streamed answer, by batch: all that one read brought."""
+    """Streamed response: an asynchronous iterator over batches of deltas, one batch per read."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
         """Iterate over the batches.
 
         Raises:
-            ChatError: the connection broke, or the server said that it failed.
+            ChatError: the connection broke, or the server reported an error.
         """
         ...
 
     def close(self) -> Turn:
-        """The whole turn, once the iteration has ended.
+        """Return the complete turn. Call it after the iteration has ended.
 
         Raises:
-            StreamTruncatedError: the stream ended before its protocol says it may.
-            InvalidResponseError: what came makes no answer.
+            StreamTruncatedError: the stream ended without its terminal event.
+            InvalidResponseError: the received data is not a valid response.
         """
         ...
 
     def partial(self) -> Turn:
-        """The turn as far as it has come: what a failure carries. Its usage is what has been reported so far."""
+        """Return the turn received so far, with the usage reported so far. Errors carry it."""
         ...
 
 
 @runtime_checkable
 class CompletionProvider(Protocol):
-    """A model that answers."""
+    """Provider of complete responses."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """What this provider is."""
+        """Description of this provider."""
         ...
 
     async def complete(
@@ -140,21 +149,27 @@ class CompletionProvider(Protocol):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Send one request and return the turn of the model. Its tools are `Pending`.
+
+        Args:
+            messages: conversation to send; not changed.
+            tools: tools that the model may call.
+            options: options of the request.
+            structured_output: schema of the answer, or `None` for text.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed; `usage` has the reported usage.
         """
         ...
 
 
 @runtime_checkable
 class StreamProvider(Protocol):
-    """A model that answers bit by bit."""
+    """Provider of streamed responses."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """What this provider is."""
+        """Description of this provider."""
         ...
 
     def stream(
@@ -164,23 +179,31 @@ class StreamProvider(Protocol):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Return a context manager that sends one request and streams its response.
+
+        Exiting the block closes the connection immediately.
+
+        Args:
+            messages: conversation to send; not changed.
+            tools: tools that the model may call.
+            options: options of the request.
+            structured_output: schema of the answer, or `None` for text.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: the provider refused the request; raised when the block is entered.
         """
         ...
 
 
 @runtime_checkable
 class ChatProvider(CompletionProvider, StreamProvider, Protocol):
-    """A model that does both."""
+    """Provider of both complete and streamed responses."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class EmbeddingsResponse:
-    """One vector per text, in the order of the texts."""
+    """Embeddings: one vector per text, in the order of the texts."""
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = NO_USAGE
@@ -189,17 +212,21 @@ class EmbeddingsResponse:
 
 @runtime_checkable
 class EmbeddingsProvider(Protocol):
-    """A model that turns texts into vectors."""
+    """Provider of embeddings."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """What this provider is; `max_embedding_batch` bounds one call of `embed()`."""
+        """Description of this provider; `max_embedding_batch` limits the texts per request."""
         ...
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """One request: n texts in, n vectors out, in order.
+        """Send one request and return one vector per text, in the same order.
+
+        Args:
+            texts: texts to embed, at most `max_embedding_batch`.
+            options: options of the request.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed; `usage` has the reported usage.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a run ends in: an answer, or a pause."""
+"""Outcomes of a run: a response, or a pause."""
 
 from __future__ import annotations
 
@@ -25,49 +25,54 @@ PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "Interrupted",
 @final
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """An answer. `turn` is the last turn of the run, as it stands in the history; `usage` is the whole run's."""
+    """Response of a chat.
+
+    Attributes:
+        turn: last turn of the run, the one that is in the history.
+        usage: usage of the whole run.
+    """
 
     turn: Turn
     usage: Usage = NO_USAGE
 
     @property
     def text(self) -> str:
-        """The text of the answer."""
+        """Text of the response."""
         return self.turn.text
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Everything in the answer, in order."""
+        """All parts of the response, in order."""
         return self.turn.parts
 
     @property
     def reasoning(self) -> str:
-        """What the model thought before it answered."""
+        """Concatenated reasoning of the response."""
         return "".join([part.text for part in self.turn.parts if isinstance(part, Reasoning)])
 
     @property
     def files(self) -> list[File]:
-        """The files in the answer."""
+        """Files in the response."""
         return [part for part in self.turn.parts if isinstance(part, File)]
 
     @property
     def refusal(self) -> str | None:
-        """The model's words where it refused, for providers that tell a refusal from an answer."""
+        """Text of the model's refusal, from providers that mark refusals; otherwise `None`."""
         return refusal_of(self.turn)
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the model stopped."""
+        """Normalized reason why the model stopped."""
         return self.turn.finish_reason
 
     @property
     def metadata(self) -> Metadata:
-        """What the provider reported with the last call."""
+        """Metadata of the last model call."""
         return self.turn.metadata or Metadata()
 
 
 def refusal_of(turn: Turn) -> str | None:
-    """The words of a refusal in `turn`: a provider part of kind `refusal`, `None` where there is none."""
+    """Return the text of a refusal in `turn`, a provider part of the kind `refusal`, or None."""
     for part in turn.parts:
         if isinstance(part, ProviderPart) and part.kind == "refusal":
             return str(part.data.get("refusal", ""))
@@ -77,7 +82,14 @@ def refusal_of(turn: Turn) -> str | None:
 @final
 @dataclass(frozen=True, slots=True)
 class StructuredResponse(Generic[ValueT_co]):
-    """A structured answer: the validated value, and the text that it was read from."""
+    """Structured response of a chat.
+
+    Attributes:
+        value: validated value.
+        raw: JSON text from which the value was read.
+        turn: last turn of the run, the one that is in the history.
+        usage: usage of the whole run.
+    """
 
     value: ValueT_co
     raw: str
@@ -86,24 +98,24 @@ class StructuredResponse(Generic[ValueT_co]):
 
     @property
     def metadata(self) -> Metadata:
-        """What the provider reported with the last call."""
+        """Metadata of the last model call."""
         return self.turn.metadata or Metadata()
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One call that a pause is about.
+    """Tool call that a paused run waits for.
 
     Attributes:
-        kind: what it waits for: a person's approval, a time, or a person's word on what became of it.
-        tool_id: our id of the call, in the conversation that `path` leads to.
-        path: ids from the outermost tool to this one; just `(tool_id,)` where no chat is nested.
-        name: of the tool.
-        arguments: what would run, validated; the approver is shown these.
-        expires_at: when an approval comes too late, where it ever does.
-        at: when a scheduled call is due.
-        error: why an approval was taken back, or what is known of the interruption.
+        kind: reason of the wait: an approval, a scheduled time, or an interrupted call whose outcome must be recorded.
+        tool_id: id of the tool call, in the conversation that `path` leads to.
+        path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
+        name: name of the tool.
+        arguments: validated arguments that would run.
+        expires_at: time from which the call can no longer be approved, or `None`.
+        at: time from which a scheduled call may run.
+        error: why an approval was revoked, or the reason of the interruption.
     """
 
     kind: WaitKind
@@ -126,25 +138,30 @@ _REASONS: dict[WaitKind, PauseReason] = {
 @final
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A run halted: somebody, or the clock, must speak first. The history holds everything that has happened."""
+    """Pause of a run, which waits for decisions or for a time. The history contains everything that happened.
+
+    Attributes:
+        waiting: the waiting tool calls.
+        usage: usage of the run.
+    """
 
     waiting: tuple[Wait, ...]
     usage: Usage = NO_USAGE
 
     @property
     def reason(self) -> PauseReason:
-        """What is waited for, in one word."""
+        """Reason shared by all waits, or `"Mixed"`."""
         kinds: set[WaitKind] = {wait.kind for wait in self.waiting}
         return _REASONS[kinds.pop()] if len(kinds) == 1 else "Mixed"
 
     def join(self: PauseT, other: Paused, /) -> PauseT:  # noqa: PYI019 - mypy reads Self in a final class as the class
-        """This pause and another one, as one."""
+        """Return the combination of two pauses."""
         return replace(self, waiting=(*self.waiting, *other.waiting), usage=self.usage + other.usage)
 
     def prefixed(self: PauseT, tool_id: str, /) -> PauseT:  # noqa: PYI019 - as above
-        """This pause as the chat outside sees it, whose tool `tool_id` paused."""
+        """Return this pause of an inner chat as seen from the outer chat, whose tool call `tool_id` has paused."""
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
 
     def with_usage(self: PauseT, usage: Usage, /) -> PauseT:  # noqa: PYI019 - as above
-        """This pause with the usage of its run."""
+        """Return this pause with another usage."""
         return replace(self, usage=usage)

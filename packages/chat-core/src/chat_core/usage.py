@@ -1,4 +1,4 @@
-"""What a provider call cost, and what the provider said about itself."""
+"""Token counts and metadata that a provider reports with a response."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the provider counted them. Sums with `+`; a count that nobody reported is 0.
+    """Token counts as reported by the provider. Supports `+`; counts that were not reported are 0.
 
-    `input_tokens` includes what was read from a cache and what was written to one; `output_tokens` includes
-    reasoning. The other counts are parts of those two.
+    Attributes:
+        input_tokens: input tokens, including tokens read from and written to a cache.
+        output_tokens: output tokens, including reasoning.
+        cache_read_tokens: part of `input_tokens` that was read from a cache.
+        cache_write_tokens: part of `input_tokens` that was written to a cache.
+        reasoning_tokens: part of `output_tokens` that was reasoning.
     """
 
     input_tokens: int = 0
@@ -24,7 +28,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """Sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage, /) -> Usage:
@@ -43,7 +47,7 @@ class Usage:
         return f"{self.input_tokens} in, {self.output_tokens} out"
 
     def to_dict(self) -> dict[str, int]:
-        """The counts that are not 0, by name."""
+        """Return the counts that are not 0, by name."""
         return {name: count for name in _COUNTS if (count := getattr(self, name))}
 
 
@@ -54,11 +58,16 @@ _COUNTS = tuple(item.name for item in fields(Usage))
 @final
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a provider reported beside an answer.
+    """Metadata that a provider reported with a response.
 
-    `finish_reason` is the provider's own word, `extra` whatever else it said that a caller may want (a service tier,
-    log probabilities, a system fingerprint): JSON values only, since it is stored with the conversation. `unread` holds
-    the fields of a stored document that this version does not know; they are written back.
+    Attributes:
+        provider: name of the provider.
+        model: model that responded, as the provider names it.
+        id: the provider's id of the response.
+        finish_reason: the provider's own finish reason.
+        usage: token counts.
+        extra: other reported values, such as the service tier or log probabilities; JSON, stored with the conversation.
+        unread: unknown fields of the stored metadata, written back unchanged.
     """
 
     provider: str | None = None
