@@ -98,7 +98,7 @@ def p17_vectors_do_not_answer() -> None:  # R: UsageError: build\(\) needs a mod
     ChatBuilder().with_model(vectors).build()  # E: .
 
 
-def p18_a_second_model() -> None:  # R: AttributeError: it has its model
+def p18_a_second_model() -> None:  # R: AttributeError: the model is already set
     vendor_builder(GROQ).with_model("m").with_model("n")  # E: attribute .?with_model
 
 

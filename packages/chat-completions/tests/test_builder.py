@@ -208,7 +208,7 @@ def test_a_builder_without_a_model_cannot_build() -> None:
 
 def test_a_model_is_chosen_once() -> None:
     ready = CompletionsBuilder().with_model("m")
-    with pytest.raises(AttributeError, match="it has its model"):
+    with pytest.raises(AttributeError, match="the model is already set to"):
         cast("Any", ready).with_model("n")
     with pytest.raises(AttributeError, match="no attribute 'bulid'"):
         cast("Any", ready).bulid()

@@ -60,7 +60,7 @@ def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
 @pytest.mark.parametrize("kind", ["int8", "ubinary", ["float", "int8"], None])
 def test_vectors_of_anything_but_floats_are_refused_before_they_are_asked_for(name: str, kind: object) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
-    with pytest.raises(UnsupportedOptionError, match="made of floats"):
+    with pytest.raises(UnsupportedOptionError, match="must be floats"):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 

@@ -105,7 +105,7 @@ def test_a_host_is_what_ollama_s_own_variable_may_say(host: str, url: str) -> No
     ],
 )
 def test_what_is_no_host_is_told_in_words(host: str) -> None:
-    with pytest.raises(UsageError, match="a host is like") as error:
+    with pytest.raises(UsageError, match="expected a host such as") as error:
         OllamaBuilder().with_host(host)
     assert "secret" not in str(error.value)
 
@@ -124,7 +124,7 @@ async def test_the_environment_says_where_the_daemon_is(monkeypatch: pytest.Monk
 
 def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "ftp://gpu")
-    with pytest.raises(UsageError, match="OLLAMA_HOST: a host is like"):
+    with pytest.raises(UsageError, match="OLLAMA_HOST: expected a host such as"):
         OllamaBuilder().with_transport(MockTransport()).with_model("m").build()
 
 
@@ -158,7 +158,7 @@ async def test_a_daemon_that_does_not_run_is_told_with_what_starts_it() -> None:
 async def test_something_else_that_answers_is_no_daemon(body: bytes) -> None:
     transport = MockTransport()
     transport.answer(body=body)
-    with pytest.raises(InvalidResponseError, match="does Ollama listen there"):
+    with pytest.raises(InvalidResponseError, match="check that the host is an Ollama daemon"):
         await OllamaBuilder().with_transport(transport).ping()
 
 
@@ -221,7 +221,7 @@ async def test_a_model_that_does_not_exist_is_not_found() -> None:
     with pulling(lines(STEPS[0], failure)) as server:
         pull = at(server).with_model("nothing").pull()
         assert (await anext(pull)).status == "pulling manifest"
-        with pytest.raises(NotFoundError, match="knows no model 'nothing'"):
+        with pytest.raises(NotFoundError, match="has no model 'nothing'"):
             await anext(pull)
         with pytest.raises(StopAsyncIteration):
             await anext(pull)
@@ -243,7 +243,7 @@ async def test_a_pull_that_is_refused_is_an_error_with_its_status() -> None:
 
 
 async def test_a_pull_that_ends_before_the_model_is_here_is_truncated() -> None:
-    with pulling(lines(*STEPS[:3])) as server, pytest.raises(StreamTruncatedError, match="pull again"):
+    with pulling(lines(*STEPS[:3])) as server, pytest.raises(StreamTruncatedError, match="again to resume it"):
         await at(server).with_model("m").pull()
 
 

@@ -251,7 +251,7 @@ def test_reasoning_may_be_switched_off_by_a_switch_of_its_own() -> None:
 
 def test_what_a_dialect_does_not_have_is_refused_by_name() -> None:
     dialect = Dialect(model="m", provider="p", tools=False, refuses=("seed", "stop"))
-    with pytest.raises(UnsupportedOptionError, match="p has no tools: leave out weather"):
+    with pytest.raises(UnsupportedOptionError, match="p does not support tools: remove weather"):
         body(tools=TOOLS, dialect=dialect)
     with pytest.raises(UnsupportedOptionError, match="p does not support the option stop="):
         body(options=ChatOptions(stop=("x",)), dialect=dialect)

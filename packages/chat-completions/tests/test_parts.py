@@ -106,11 +106,11 @@ def test_any_other_file_goes_with_a_name(file: File, name: str, data: str) -> No
 @pytest.mark.parametrize(
     ("file", "kinds", "words"),
     [
-        (File("image/png", data=b"x"), (), "takes no files"),
-        (File("audio/wav", data=b"x"), ("image",), "files of the kind image alone"),
-        (File("video/mp4", url="https://h/v"), ("image", "audio"), "image and audio alone"),
-        (File("application/pdf", data=b"x"), ("image",), "image alone"),
-        (File("text/plain", data=b"x"), ("image",), "image alone"),
+        (File("image/png", data=b"x"), (), "supports no files"),
+        (File("audio/wav", data=b"x"), ("image",), "only files of these kinds: image;"),
+        (File("video/mp4", url="https://h/v"), ("image", "audio"), "only files of these kinds: image, audio;"),
+        (File("application/pdf", data=b"x"), ("image",), "only files of these kinds: image;"),
+        (File("text/plain", data=b"x"), ("image",), "only files of these kinds: image;"),
     ],
 )
 def test_a_file_of_a_kind_that_a_dialect_does_not_take_is_refused_by_name(file: File, kinds: Any, words: str) -> None:
@@ -137,8 +137,8 @@ def test_an_uploaded_file_goes_by_its_id() -> None:
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (File("application/pdf", opaque=Opaque("q", {"file_id": "file-1"})), "known to another provider"),
-        (File("audio/wav", url="https://example.org/a.wav"), "fetch it first"),
+        (File("application/pdf", opaque=Opaque("q", {"file_id": "file-1"})), "only another provider has its content"),
+        (File("audio/wav", url="https://example.org/a.wav"), "download it first"),
         (Embedding((1.0, 2.0)), "Embedding of 2 numbers"),
         (Reasoning("Hm"), "Reasoning"),
         (Tool(FunctionCall("f")), "Tool"),
@@ -280,7 +280,7 @@ def test_speech_goes_back_by_its_id_without_its_transcript() -> None:
 
 
 def test_a_file_that_another_model_made_is_refused() -> None:
-    with pytest.raises(UnsupportedPartError, match="give it to the user's"):
+    with pytest.raises(UnsupportedPartError, match="add it to a user turn"):
         said(File("image/png", data=b"x"))
 
 

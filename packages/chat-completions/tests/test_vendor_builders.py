@@ -170,7 +170,7 @@ async def test_a_key_of_the_caller_s_is_the_one_that_is_sent(
 def test_what_a_state_does_not_have_is_told_in_words(preset: AnyPreset) -> None:
     with pytest.raises(AttributeError, match=r"build\(\) needs a model"):
         start(preset).build()
-    with pytest.raises(AttributeError, match="it has its model, 'm'"):
+    with pytest.raises(AttributeError, match="the model is already set to 'm'"):
         start(preset).with_model("m").with_model("n")
     with pytest.raises(AttributeError, match="no attribute 'bulid'"):
         start(preset).bulid()
@@ -193,7 +193,7 @@ def test_a_vendor_with_a_builder_of_its_own_is_begun_with_it() -> None:
     assert {preset.name for preset in VENDORS if preset.own_builder} == set(OWN_BUILDERS)
     for preset in (HUGGINGFACE, OLLAMA):
         assert OWN_BUILDERS[preset.name].__name__ == preset.own_builder
-        with pytest.raises(UsageError, match=rf"begin with {preset.own_builder}\(\)"):
+        with pytest.raises(UsageError, match=rf"use {preset.own_builder}\(\)"):
             vendor_builder(preset)
 
 
@@ -321,7 +321,7 @@ async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(p
 async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> None:
     transport = MockTransport()
     builder = vendor_builder(PERPLEXITY).with_model("m")
-    with pytest.raises(UnsupportedOptionError, match="perplexity has no tools: leave out f"):
+    with pytest.raises(UnsupportedOptionError, match="perplexity does not support tools: remove f"):
         await asked(builder, transport, tools=TOOLS)
     with pytest.raises(UnsupportedOptionError, match="perplexity does not support the option seed=7"):
         await asked(builder, transport, ChatOptions(seed=7))
@@ -330,11 +330,11 @@ async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> 
 @pytest.mark.parametrize(
     ("preset", "file", "words"),
     [
-        (DEEPSEEK, File("image/png", data=b"x"), "takes no files"),
-        (GROQ, File("application/pdf", data=b"x"), "takes files of the kind image alone"),
-        (MISTRAL, File("audio/wav", data=b"x"), "takes files of the kind image alone"),
-        (XAI, File("video/mp4", data=b"x"), "takes files of the kind image alone"),
-        (LLAMACPP, File("video/mp4", data=b"x"), "takes files of the kind image and audio alone"),
+        (DEEPSEEK, File("image/png", data=b"x"), "supports no files"),
+        (GROQ, File("application/pdf", data=b"x"), "only files of these kinds: image;"),
+        (MISTRAL, File("audio/wav", data=b"x"), "only files of these kinds: image;"),
+        (XAI, File("video/mp4", data=b"x"), "only files of these kinds: image;"),
+        (LLAMACPP, File("video/mp4", data=b"x"), "only files of these kinds: image, audio;"),
     ],
 )
 async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(preset: AnyPreset, file: File, words: str) -> None:
@@ -388,12 +388,12 @@ async def test_who_serves_a_model_stands_behind_its_name(builder: Any, model: st
 
 
 def test_who_serves_a_model_is_said_once() -> None:
-    with pytest.raises(UsageError, match="says already"):
+    with pytest.raises(UsageError, match="already names its provider"):
         HuggingFaceBuilder().with_model("o/m:fastest").with_routing("cheapest")
-    with pytest.raises(UsageError, match="leave one out"):
+    with pytest.raises(UsageError, match="remove one of them"):
         HuggingFaceBuilder().with_routing("cheapest").with_model("o/m:fastest")
     for name in ("", "a:b"):
-        with pytest.raises(UsageError, match="is named like"):
+        with pytest.raises(UsageError, match="expected the name of an inference provider"):
             HuggingFaceBuilder().with_inference_provider(name)
 
 

@@ -104,5 +104,5 @@ def test_a_picture_is_refused_before_anything_is_loaded(weights: Path) -> None:
     chat = ChatBuilder().with_model(LlamaCppBuilder().with_model_path(weights).build()).build()
     picture = Messages.from_user("What is this?").file(File("image/png", data=b"\x89PNG"))
 
-    with pytest.raises(UnsupportedPartError, match="it takes no files"):
+    with pytest.raises(UnsupportedPartError, match="it supports no files"):
         chat.blocking.complete(picture)

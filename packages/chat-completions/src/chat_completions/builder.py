@@ -1,6 +1,7 @@
-"""The builder of a provider, in two states: without a model it cannot build.
+"""The builder for any server with a Chat Completions API, in two states: only a builder with a model can build.
 
-Both are immutable: every `with_…` returns a new one. What the types forbid fails at run time too, in words.
+Builders are immutable: every `with_…` method returns a new builder. Type checkers reject a method that is unavailable
+in a state, and at run time the error explains the reason.
 """
 
 from __future__ import annotations
@@ -17,54 +18,73 @@ from chat_completions.settings import Addressable, Adjustable, Settings, provide
 
 
 class _Configurable(Adjustable, Addressable):
-    """What can be said in either state."""
+    """Methods of the builder in both states."""
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(ANY_SERVER))
+        super().__init__(settings or Settings.for_preset(ANY_SERVER))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
-        """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
+        """Set the provider name in errors and metadata. It also marks the owner of opaque data in a conversation.
+
+        Args:
+            name: The provider name.
+            description: The description of the provider for routers and logs.
+
+        Raises:
+            UsageError: `name` is empty.
+        """
         dialect = replace(self._settings.dialect, provider=require_provider_name(name))
         return self._with(replace(self._settings, dialect=dialect, description=description))
 
     def with_max_tokens_field(self, name: MaxTokensField) -> Self:
-        """Call the limit of an answer `name`. Without it, OpenAI gets the first and every other server the second."""
+        """Set the request field for the token limit of a response.
+
+        The default is `max_completion_tokens` for OpenAI and `max_tokens` for a server set with `with_base_url()`.
+        """
         return self._with(replace(self._settings, max_tokens_field=name))
 
     def with_developer_role(self) -> Self:
-        """Send instructions as `developer`, not as `system`."""
+        """Send system messages with the role `developer`."""
         return self._with(self._settings.with_dialect(replace(self._settings.dialect, system_role="developer")))
 
     def without_stream_usage(self) -> Self:
-        """Do not ask streams for their usage: for servers that refuse `stream_options`."""
+        """Omit `stream_options`, which requests the usage of a stream, for servers that reject it."""
         return self._with(self._settings.with_dialect(replace(self._settings.dialect, stream_usage=False)))
 
     def with_short_call_ids(self) -> Self:
-        """Shorten ids of calls to nine letters and digits where they are anything else: for Mistral's models."""
+        """Replace call ids that are not nine letters and digits, as models of Mistral require."""
         return self._with(self._settings.with_dialect(replace(self._settings.dialect, short_call_ids=True)))
 
     def without_null_content(self) -> Self:
-        """Send an empty text as the content of messages that hold calls alone: for servers that refuse null."""
+        """Send an empty string instead of null as the content of messages that only contain tool calls."""
         return self._with(self._settings.with_dialect(replace(self._settings.dialect, null_content=False)))
 
     def with_embeddings(self, *, dimensions: int | None = None, max_batch: int = 2048) -> Self:
-        """Say how long the vectors of `embed()` are, and how many texts one request may hold."""
+        """Set the limits of embedding requests.
+
+        Args:
+            dimensions: The length of the vectors. `None` uses the default of the model.
+            max_batch: The largest number of texts in one request.
+
+        Raises:
+            UsageError: A number is less than 1.
+        """
         return self._with(self._settings.with_embeddings(dimensions, max_batch))
 
 
 @final
 class CompletionsBuilder(_Configurable):
-    """Builds a provider for any server of the Chat Completions wire. It needs a model first: `.with_model("…")`.
+    """A builder for any server with a Chat Completions API. Call `with_model()` before `build()`.
 
-    The known vendors have presets: `vendor_builder(GROQ)`.
+    For known vendors, use a preset: `vendor_builder(GROQ)`.
     """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyCompletionsBuilder:
-        """Ask for `model`, by the server's name for it."""
+        """Set the model by the name that the server uses."""
         return ReadyCompletionsBuilder(self._settings.for_model(model))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -80,16 +100,16 @@ class ReadyCompletionsBuilder(_Configurable):
     def _missing_method_hint(self, name: str) -> str | None:
         if name != "with_model":
             return None
-        return f"it has its model, {self._settings.dialect.model!r}: begin with CompletionsBuilder() for another one"
+        return f"the model is already set to {self._settings.dialect.model!r}: create a new builder for another one"
 
     def build(self) -> CompletionsProvider:
-        """The provider.
+        """Return the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+            UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.
         """
         settings = self._settings
-        # OpenAI's reasoning models refuse the old name, and many other servers do not know the new one.
-        usual: MaxTokensField = "max_completion_tokens" if settings.base_url is None else "max_tokens"
-        dialect = replace(settings.dialect, max_tokens_field=settings.max_tokens_field or usual)
+        # OpenAI's reasoning models reject `max_tokens`, and many other servers do not support the newer field.
+        default_field: MaxTokensField = "max_completion_tokens" if settings.base_url is None else "max_tokens"
+        dialect = replace(settings.dialect, max_tokens_field=settings.max_tokens_field or default_field)
         return CompletionsProvider(**provider_arguments(settings.with_dialect(dialect)))

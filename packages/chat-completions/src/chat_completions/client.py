@@ -1,4 +1,4 @@
-"""A model behind the Chat Completions wire, over any transport."""
+"""Providers of the Chat Completions API over any transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chat_completions.options import Dialect
 
 
 class _Provider(TransportProvider):
-    """A model behind the Chat Completions wire that completes and streams."""
+    """Base of the providers of this package: completion and streaming."""
 
     __slots__ = ("_dialect", "_error_patterns", "_hint")
 
@@ -50,10 +50,10 @@ class _Provider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         return decode(await self._post("/chat/completions", body, options), self._dialect.provider)
@@ -66,10 +66,12 @@ class _Provider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[DecodedStream, None]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Implement `StreamProvider.stream`: send one request and stream its response.
+
+        Exiting the context manager closes the connection, even before the end of the stream.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: On entry, if the request is rejected.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self.endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
@@ -80,29 +82,30 @@ class _Provider(TransportProvider):
         return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False))
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx, by the words of its vendor too."""
+        """Return the error for a response whose status is not 2xx. The error patterns of the vendor apply too."""
         return error_from_response(status, headers, body, self._dialect.provider, self._error_patterns)
 
     def transport_error(self, error: TransportError) -> ChatError:
-        """Return the error of a run for an error of the transport, with the vendor's hint if nothing listens."""
+        """Translate an error of the transport, and add the hint of the vendor if the connection failed."""
         return error_without_response(error, self._dialect.provider, self._hint, self._error_patterns)
 
 
 @final
 class CompletionsProvider(_Provider):
-    """A model behind the Chat Completions wire: it completes, streams and embeds.
+    """A model on the Chat Completions API, with completion, streaming and embeddings.
 
-    Immutable and safe to share between tasks. As an async context manager it closes its transport on leaving, if it
-    made it; one that was passed in stays open. Made by `CompletionsBuilder`, and by the builders of vendors that embed.
+    Create it with `CompletionsBuilder` or the builder of a vendor that has embeddings. It is immutable and safe to
+    share between tasks. As an async context manager it closes its transport on exit if it created the transport. A
+    transport that was passed to the builder stays open.
     """
 
     __slots__ = ()
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """One request: n texts in, n vectors out, in order.
+        """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
         return decode_embeddings(await self._post("/embeddings", body, options), len(texts), self._dialect.provider)
@@ -110,6 +113,6 @@ class CompletionsProvider(_Provider):
 
 @final
 class CompletionsChatProvider(_Provider):
-    """A `CompletionsProvider` of a vendor that has no embeddings: it completes and streams."""
+    """A model of a vendor without embeddings, with completion and streaming. Otherwise as `CompletionsProvider`."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""The Chat Completions wire, without input or output: bodies to send, answers to read.
+"""The codec of the Chat Completions API: encode request bodies and decode response bodies, without I/O.
 
-What a request says is in `encode.py`, `parts.py` and `schema.py`; what an answer says in `decode.py`, `answer.py` and
-`usage.py`; embeddings are short enough to be here.
+This module contains the codec of embeddings. Requests of chats are encoded in `encode.py` and `parts.py`, and responses
+are decoded in `decode.py`, `answer.py`, `calls.py` and `usage.py`.
 """
 
 from __future__ import annotations
@@ -49,17 +49,22 @@ _CHAT_ONLY = (
     "reasoning",
 )
 
-_KINDS_OF_NUMBERS = frozenset({"encoding_format", "output_dtype", "embedding_type", "embedding_types"})
-"""What vendors call the choice between floats and fewer bits, which cannot be told apart in every answer."""
+_ENCODING_FIELDS = frozenset({"encoding_format", "output_dtype", "embedding_type", "embedding_types"})
+"""Request fields that select the number format of vectors. Responses do not reliably show the format."""
 
-_NUMBERS = ("float", "base64", ["float"], ["base64"])
+_FLOAT_ENCODINGS = ("float", "base64", ["float"], ["base64"])
 
 
 def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Dialect) -> bytes:
-    """The body of a request for embeddings.
+    """Encode the body of an embedding request.
+
+    Args:
+        texts: The texts to embed.
+        options: The options of the request.
+        dialect: The dialect, which names the model and the length of the vectors.
 
     Raises:
-        UnsupportedOptionError: an option is about answers, and vectors are none.
+        UnsupportedOptionError: An option applies only to chats, or requests a number format other than floats.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *_CHAT_ONLY)
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
@@ -67,70 +72,77 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     if dialect.dimensions is not None:
         body[dialect.dimensions_field] = dialect.dimensions
     if extras is not None:
-        body |= _embedding_extras(extras, body, dialect)
+        body |= _encode_extras(extras, body, dialect)
     return dump_bytes(body)
 
 
-def _embedding_extras(extras: CompletionsOptions, body: dict[str, object], dialect: Dialect) -> dict[str, object]:
-    further = dict(extras.extra_body or {})
+def _encode_extras(extras: CompletionsOptions, body: dict[str, object], dialect: Dialect) -> dict[str, object]:
+    extra_fields = dict(extras.extra_body or {})
     if replace(extras, user=None, extra_body=None) != CompletionsOptions(provider=extras.provider):
-        msg = f"{dialect.provider} (embeddings) knows the extras `user` and `extra_body` alone: leave the others out"
+        msg = f"{dialect.provider} (embeddings) supports only the extras `user` and `extra_body`: remove the others"
         raise UnsupportedOptionError(msg)
-    if taken := sorted(further.keys() & (body.keys() | {"user"})):
-        msg = f"extra_body cannot hold {', '.join(taken)}, which the request has by an option of its own"
+    if conflicts := sorted(extra_fields.keys() & (body.keys() | {"user"})):
+        msg = f"extra_body cannot contain {', '.join(conflicts)}: set these fields with their own options"
         raise UnsupportedOptionError(msg)
-    for name in _KINDS_OF_NUMBERS & further.keys():
-        if further[name] not in _NUMBERS:
-            msg = f"vectors are made of floats: {name}={further[name]!r} asks for numbers that stand for something else"
+    for name in _ENCODING_FIELDS & extra_fields.keys():
+        if extra_fields[name] not in _FLOAT_ENCODINGS:
+            msg = f"vectors must be floats: {name}={extra_fields[name]!r} is not supported; use 'float' or 'base64'"
             raise UnsupportedOptionError(msg)
-    return further if extras.user is None else {"user": extras.user, **further}
+    return extra_fields if extras.user is None else {"user": extras.user, **extra_fields}
 
 
 def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsResponse:
-    """The vectors in an answer, in the order of the texts.
+    """Decode the body of an embedding response. The vectors are in the order of the texts.
+
+    Args:
+        body: The body of the response.
+        count: The number of texts in the request.
+        provider: The provider name, for error messages.
 
     Raises:
-        InvalidResponseError: it does not hold `count` vectors.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors.
+        ProviderError: The body contains an error object.
     """
     try:
         answer = loads(body)
     except ValueError as error:
-        msg = f"{provider}: the server's words are not JSON"
+        msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    if (said := find_error(answer, kind="embeddings")) is not None:
-        raise error_from_object(said, provider)
+    if (error_object := find_error(answer, kind="embeddings")) is not None:
+        raise error_from_object(error_object, provider)
     if not is_object(answer):
-        msg = f"{provider}: an answer is an object"
+        msg = f"{provider}: the response must be a JSON object"
         raise InvalidResponseError(msg, raw=body)
     items = answer.get("data")
     if not is_list(items) or len(items) != count:
-        found = f"{len(items)} items" if is_list(items) else "no list"
-        msg = f"{provider}: `data` must hold {count} embeddings, not {found}"
+        found = f"{len(items)} items" if is_list(items) else "another type"
+        msg = f"{provider}: `data` must be a list of {count} embeddings, not {found}"
         raise InvalidResponseError(msg, path="data", raw=body)
     vectors: dict[int, tuple[float, ...]] = {}
     for position, item in enumerate(items):
-        vector = _vector(item)
+        vector = _read_vector(item)
         index = item.get("index") if is_object(item) else None
-        place = index if isinstance(index, int) else position
-        if vector is None or place in vectors or not 0 <= place < count:
+        target = index if isinstance(index, int) else position
+        if vector is None or target in vectors or not 0 <= target < count:
             msg = f"{provider}: data[{position}] is not an embedding of one of the texts"
             raise InvalidResponseError(msg, path=f"data[{position}]", raw=body)
-        vectors[place] = vector
+        vectors[target] = vector
     model = answer.get("model")
-    ordered = tuple([vectors[place] for place in range(count)])
-    return EmbeddingsResponse(ordered, _spent(answer.get("usage")), model if isinstance(model, str) else None)
+    ordered = tuple([vectors[number] for number in range(count)])
+    return EmbeddingsResponse(
+        ordered, _read_embedding_usage(answer.get("usage")), model if isinstance(model, str) else None
+    )
 
 
-def _spent(usage: object) -> Usage:
-    """The cost of embeddings: some servers give the total alone, and all of it was input."""
-    spent = read_usage(usage)
+def _read_embedding_usage(usage: object) -> Usage:
+    """Return the usage of embeddings. If a server reports only the total, all of it is input."""
+    counts = read_usage(usage)
     total = mapping(usage).get("total_tokens")
-    return spent if spent.input_tokens or not isinstance(total, int) else Usage(total)
+    return counts if counts.input_tokens or not isinstance(total, int) else Usage(total)
 
 
-def _vector(item: object) -> tuple[float, ...] | None:
-    """The numbers of one embedding: a list, or 32-bit floats, little end first, in base64."""
+def _read_vector(item: object) -> tuple[float, ...] | None:
+    """Return the numbers of an embedding, or None. It is a list, or base64 of little-endian 32-bit floats."""
     value = item.get("embedding") if is_object(item) else None
     if not value:
         return None

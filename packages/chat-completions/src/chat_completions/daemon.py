@@ -1,4 +1,4 @@
-"""Ollama: the builder, and what its daemon does beside answering: `ping` and `pull`."""
+"""The builder for Ollama, and the `ping` and `pull` methods of its daemon."""
 
 from __future__ import annotations
 
@@ -25,42 +25,45 @@ from chat_completions.vendor_builders import WithSizedEmbeddings
 from chat_completions.vendors import OLLAMA
 
 PORT: Final = 11434
-WILDCARD_ADDRESSES: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what a daemon listens on, and nobody can ask
+WILDCARD_ADDRESSES: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - addresses to listen on, replaced by the loopback address
 PING_TIMEOUT: Final = 10.0
-"""Seconds that a ping waits: a daemon that runs answers at once."""
+"""The timeout of a ping, in seconds."""
 SUCCESS_STATUS: Final = "success"
-"""The status of a pull that is over."""
+"""The status of the last step of a completed pull."""
 
 
 def host_url(host: str) -> str:
-    """The URL of a daemon, from what `OLLAMA_HOST` may say: a name, a port behind it, or a whole URL.
+    """Return the URL of a daemon from a host in the format of `OLLAMA_HOST`.
+
+    Args:
+        host: A host name, a host name with a port, or a URL.
 
     Raises:
-        UsageError: it is no host.
+        UsageError: `host` is invalid.
     """
-    given = host.strip().strip("\"'").strip()
-    scheme, found, rest = given.rpartition("://")
+    text = host.strip().strip("\"'").strip()
+    scheme, separator, rest = text.rpartition("://")
     name = port = url = None
     with suppress(ValueError):
         url = urlsplit(f"{scheme or 'http'}://{_bracket_ipv6(rest)}")
         name, port = url.hostname, url.port
-    if url is None or scheme not in {"", "http", "https"} or (not name and port is None) or "@" in given:
-        shown = given.rpartition("@")[2]  # what stands before it is a secret
-        msg = f"a host is like 'localhost', 'gpu:11434' or 'https://host/path', not {shown!r}"
+    if url is None or scheme not in {"", "http", "https"} or (not name and port is None) or "@" in text:
+        shown = text.rpartition("@")[2]  # the part before it is a secret
+        msg = f"expected a host such as 'localhost', 'gpu:11434' or 'https://host/path', not {shown!r}"
         raise UsageError(msg)
     if not name or name in WILDCARD_ADDRESSES:
         name = "127.0.0.1"
     name = f"[{name}]" if ":" in name else name
-    # Behind a scheme the port is the one of the scheme, as Ollama's own clients have it.
-    place = name if port is None and found else f"{name}:{PORT if port is None else port}"
-    # The part of it that speaks this wire is not the daemon, though it is often what one has at hand.
-    return f"{url.scheme}://{place}{url.path.rstrip('/').removesuffix('/v1')}"
+    # With a scheme, the default port is that of the scheme, as in Ollama's own clients.
+    address = name if port is None and separator else f"{name}:{PORT if port is None else port}"
+    # The base URL of the Chat Completions API ends in /v1, but the URL of the daemon does not.
+    return f"{url.scheme}://{address}{url.path.rstrip('/').removesuffix('/v1')}"
 
 
 def _bracket_ipv6(rest: str) -> str:
-    """An address of IPv6 alone, as a URL wants it."""
-    place, slash, path = rest.partition("/")
-    return f"[{place}]{slash}{path}" if place.count(":") > 1 and not place.startswith("[") else rest
+    """Put a bare IPv6 address in brackets, as URLs require."""
+    address, slash, path = rest.partition("/")
+    return f"[{address}]{slash}{path}" if address.count(":") > 1 and not address.startswith("[") else rest
 
 
 # --- Pulling -------------------------------------------------------------------------------------------
@@ -69,13 +72,13 @@ def _bracket_ipv6(rest: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """How far a pull has come.
+    """The progress of a pull.
 
     Attributes:
-        status: what is being done, in Ollama's words; the last one is `success`.
-        digest: the layer that is being downloaded.
-        total: its size in bytes; `None` where nothing is being downloaded.
-        completed: how many of them are here.
+        status: The current step as Ollama reports it. The last status is `success`.
+        digest: The digest of the layer that is being downloaded.
+        total: The size of the layer in bytes; `None` if nothing is being downloaded.
+        completed: The number of bytes downloaded so far.
     """
 
     status: str
@@ -85,16 +88,17 @@ class PullProgress:
 
     @property
     def fraction(self) -> float | None:
-        """How much of the layer is here, from 0 to 1; `None` where nothing is being downloaded."""
+        """The downloaded fraction of the layer, from 0 to 1; `None` if nothing is being downloaded."""
         return (self.completed or 0) / self.total if self.total else None
 
 
 @final
 class Pull:
-    """A model on its way. It begins when it is awaited or iterated over.
+    """A download of a model by the Ollama daemon. It starts when it is awaited or iterated over.
 
-    `await pull` waits until the model is here. `async for step in pull` tells how far it has come; within `async with`
-    the connection is closed on leaving, and Ollama stops downloading. What has been downloaded is kept.
+    `await pull` waits until the download is complete. `async for step in pull` yields its progress. As an async context
+    manager it closes the connection on exit, and Ollama stops an unfinished download. Cancellation of `await pull` does
+    the same. Ollama keeps the downloaded data, and the next pull resumes from it.
     """
 
     __slots__ = ("_batches", "_ended", "_endpoint", "_model", "_pending_events", "_pulled", "_stack", "_transport")
@@ -114,7 +118,7 @@ class Pull:
 
     async def _finish(self) -> None:
         if self._ended and not self._pulled:
-            msg = "this pull was left or has failed, and the model is not here: call .pull() again, and it goes on"
+            msg = "this pull was closed or has failed before the download was complete: call .pull() again to resume it"
             raise UsageError(msg)
         async with self:
             async for _ in self:
@@ -129,26 +133,26 @@ class Pull:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection. Closing twice is allowed."""
+        """Close the connection, which stops an unfinished download. Closing twice is allowed."""
         self._ended = True
         await self._stack.aclose()
 
     def __aiter__(self) -> AsyncIterator[PullProgress]:
-        """Iterate over the steps."""
+        """Return this pull as an iterator over its progress."""
         return self
 
     async def __anext__(self) -> PullProgress:
-        """The next step.
+        """Return the next progress report.
 
         Raises:
-            ChatError: nobody answers, there is no such model, or the download failed.
+            ChatError: The daemon cannot be reached, the model does not exist, or the download failed.
         """
         if self._ended:
             raise StopAsyncIteration
         try:
             while not self._pending_events:
-                self._pending_events = list(reversed(await self._next()))
-            step = self._step(self._pending_events.pop())
+                self._pending_events = list(reversed(await self._next_batch()))
+            step = self._read_progress(self._pending_events.pop())
         except BaseException:
             await self.aclose()
             raise
@@ -157,7 +161,7 @@ class Pull:
             await self.aclose()
         return step
 
-    async def _next(self) -> Sequence[Event]:
+    async def _next_batch(self) -> Sequence[Event]:
         try:
             batches = self._batches
             if batches is None:
@@ -166,7 +170,9 @@ class Pull:
         except TransportError as error:
             raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
         if batch is None:
-            msg = f"{OLLAMA.name}: the stream ended before {self._model!r} was here; pull again, and it goes on"
+            msg = (
+                f"{OLLAMA.name}: the stream ended before {self._model!r} was complete; call .pull() again to resume it"
+            )
             raise StreamTruncatedError(msg)
         return batch
 
@@ -179,25 +185,25 @@ class Pull:
             self._stack.push_async_callback(transport.aclose)
         return (await self._stack.enter_async_context(transport.stream(request))).batches()
 
-    def _step(self, event: Event) -> PullProgress:
-        said = _parse_object(event.data)
-        if said.get("error"):
-            failure = error_from_object(said, OLLAMA.name)
+    def _read_progress(self, event: Event) -> PullProgress:
+        fields = _parse_object(event.data)
+        if fields.get("error"):
+            failure = error_from_object(fields, OLLAMA.name)
             if "file does not exist" in str(failure):
-                msg = f"{OLLAMA.name} knows no model {self._model!r}: {failure}"
+                msg = f"{OLLAMA.name} has no model {self._model!r}: {failure}"
                 raise NotFoundError(msg, body=event.data)
             raise failure
-        status, digest = said.get("status"), said.get("digest")
+        status, digest = fields.get("status"), fields.get("digest")
         return PullProgress(
             status if isinstance(status, str) else "",
             digest if isinstance(digest, str) else None,
-            _byte_count(said.get("total")),
-            _byte_count(said.get("completed")),
+            _byte_count(fields.get("total")),
+            _byte_count(fields.get("completed")),
         )
 
 
 def _is_last(event: Event) -> bool:
-    # A download has thousands of steps, and this tells most of them from the last one without parsing.
+    # A download has thousands of events. The search excludes most of them without parsing.
     return SUCCESS_STATUS.encode() in event.data and _parse_object(event.data).get("status") == SUCCESS_STATUS
 
 
@@ -206,17 +212,17 @@ def _byte_count(value: object) -> int | None:
 
 
 def _parse_object(data: bytes) -> dict[str, object]:
-    """A JSON object.
+    """Parse a JSON object.
 
     Raises:
-        InvalidResponseError: it is none.
+        InvalidResponseError: `data` is not a JSON object.
     """
     try:
         value = loads(data)
     except ValueError:
         value = None
     if not is_object(value):
-        msg = f"{OLLAMA.name}: the daemon's words are not JSON; does Ollama listen there?"
+        msg = f"{OLLAMA.name}: the response is not a JSON object; check that the host is an Ollama daemon"
         raise InvalidResponseError(msg, raw=data)
     return value
 
@@ -224,36 +230,43 @@ def _parse_object(data: bytes) -> dict[str, object]:
 # --- The builder ---------------------------------------------------------------------------------------
 
 
-class _Daemon(WithSizedEmbeddings):
-    """What can be said in either state."""
+class _DaemonBuilder(WithSizedEmbeddings):
+    """Methods of the builder in both states."""
 
     __slots__ = ()
 
     def with_host(self, host: str) -> Self:
-        """Ask the daemon at `host`: a name, a port behind it, or a URL. Without it, the one in `OLLAMA_HOST`."""
+        """Set the host of the daemon. The default is `OLLAMA_HOST`, or this machine.
+
+        Args:
+            host: A host name, a host name with a port, or a URL.
+
+        Raises:
+            UsageError: `host` is invalid.
+        """
         return self._with(replace(self._settings, base_url=f"{host_url(host)}/v1"))
 
     async def ping(self) -> str:
-        """The version of the daemon, which shows that it runs.
+        """Check that the daemon is running, and return its version.
 
         Raises:
-            NetworkError: nobody answers; the message says how Ollama is started.
-            InvalidResponseError: something else answers.
+            NetworkError: The daemon cannot be reached. The message explains how to start Ollama.
+            InvalidResponseError: The server at this host is not Ollama.
         """
         request = _daemon_endpoint(self._settings).request(
             "/api/version", b"", PING_TIMEOUT, stream=False, method="GET"
         )
         transport = self._settings.transport
         if transport is not None:
-            return await _version(transport, request)
+            return await _fetch_version(transport, request)
         transport = default_transport()
         try:
-            return await _version(transport, request)
+            return await _fetch_version(transport, request)
         finally:
             await transport.aclose()
 
 
-async def _version(transport: Transport, request: Request) -> str:
+async def _fetch_version(transport: Transport, request: Request) -> str:
     try:
         response = await transport.send(request)
     except TransportError as error:
@@ -262,13 +275,13 @@ async def _version(transport: Transport, request: Request) -> str:
         raise error_from_response(response.status, response.headers, response.body, OLLAMA.name)
     version = _parse_object(response.body).get("version")
     if not isinstance(version, str):
-        msg = f"{OLLAMA.name}: what answers tells no version; does Ollama listen there?"
+        msg = f"{OLLAMA.name}: the response contains no version; check that the host is an Ollama daemon"
         raise InvalidResponseError(msg, path="version", raw=response.body)
     return version
 
 
 def _with_host_from_environment(settings: Settings) -> Settings:
-    """The settings with their host, which `OLLAMA_HOST` says in its own way."""
+    """Return the settings with a base URL, from `OLLAMA_HOST` if none is set."""
     if settings.base_url is not None:
         return settings
     variable = OLLAMA.base_url_variable or ""
@@ -280,22 +293,25 @@ def _with_host_from_environment(settings: Settings) -> Settings:
 
 
 def _daemon_endpoint(settings: Settings) -> Endpoint:
-    """Where the daemon itself is, above the part that speaks this wire."""
+    """Return the endpoint of the daemon itself, without the path of its Chat Completions API."""
     addressed = _with_host_from_environment(settings)
     return endpoint_for(replace(addressed, base_url=(addressed.base_url or "").removesuffix("/v1")))
 
 
 @final
-class OllamaBuilder(_Daemon):
-    """Builds models of an Ollama daemon: at `OLLAMA_HOST`, or on this machine. It needs a model."""
+class OllamaBuilder(_DaemonBuilder):
+    """A builder for models of an Ollama daemon. Call `with_model()` before `build()`.
+
+    The default host is `OLLAMA_HOST`, or this machine.
+    """
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(OLLAMA))
+        super().__init__(settings or Settings.for_preset(OLLAMA))
 
     def with_model(self, model: str) -> ReadyOllamaBuilder:
-        """Ask for `model`, such as `llama3.2` or `qwen3:0.6b`. One that is not there yet is pulled by `.pull()`."""
+        """Set the model, such as `llama3.2` or `qwen3:0.6b`. Call `pull()` to download it."""
         return ReadyOllamaBuilder(self._settings.for_model(model))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -305,20 +321,23 @@ class OllamaBuilder(_Daemon):
 
 
 @final
-class ReadyOllamaBuilder(_Daemon):
+class ReadyOllamaBuilder(_DaemonBuilder):
     """An `OllamaBuilder` with a model."""
 
     __slots__ = ()
 
     def pull(self) -> Pull:
-        """Download the model, where it is not there yet: `await builder.pull()`, or iterate to see how far it is."""
+        """Return a download of the model. Await it, or iterate over its progress.
+
+        Nothing is downloaded if the daemon already has the current version of the model.
+        """
         settings = self._settings
         return Pull(settings.dialect.model, _daemon_endpoint(settings), settings.transport)
 
     def build(self) -> CompletionsProvider:
-        """The provider. Nothing is asked of the daemon yet.
+        """Return the provider, without sending a request to the daemon.
 
         Raises:
-            UsageError: the host is none, or there is no transport.
+            UsageError: The host is invalid, or no transport is installed.
         """
         return CompletionsProvider(**provider_arguments(_with_host_from_environment(self._settings)))

@@ -1,7 +1,7 @@
-"""From a conversation to the body of a request.
+"""Encoding of a conversation as the body of a request.
 
-The body is joined from pieces of bytes: one for each turn, kept with the turn once it can no longer change, one for the
-tools, kept with them, and one for everything that is new in this request. A long history costs a join.
+The body is joined from encoded pieces: one per turn, one for the tools, and one for the other fields. The pieces of
+completed turns and of tools are cached, so a request with a long history mostly joins cached bytes.
 """
 
 from __future__ import annotations
@@ -44,50 +44,69 @@ def encode(
     dialect: Dialect,
     stream: bool,
 ) -> bytes:
-    """The body of a request.
+    """Encode the body of a chat request.
+
+    Args:
+        messages: The conversation.
+        tools: The tools that are declared to the model.
+        options: The options of the request.
+        structured_output: The schema of the output, if the response is structured.
+        dialect: The dialect of the server.
+        stream: Whether the response is streamed.
 
     Raises:
-        PendingToolsError: a call in the history is not resolved.
-        UnsupportedPartError: this wire has no place for a part of the history.
-        UnsupportedOptionError: this wire, or this dialect of it, does not know an option.
+        PendingToolsError: A tool call in the conversation is not resolved.
+        UnsupportedPartError: The API cannot represent a part of the conversation.
+        UnsupportedOptionError: The API, or this dialect, does not support an option.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
-    declared = _declared(tools, extras, dialect)
+    declared = _encode_tools(tools, extras, dialect)
     options.refuse(dialect.provider, *dialect.refuses)
-    rest = _rest(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
+    other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
-    pieces += [b'"messages":[', *_instruction(structured_output, dialect), encode_turns(messages, dialect), b"]"]
+    pieces += [
+        b'"messages":[',
+        *_encode_schema_instruction(structured_output, dialect),
+        encode_turns(messages, dialect),
+        b"]",
+    ]
     if declared:
         pieces += [b',"tools":[', declared, b"]"]
-    if rest:
-        pieces += [b",", dump_bytes(rest)[1:]]
+    if other_fields:
+        pieces += [b",", dump_bytes(other_fields)[1:]]
     else:
         pieces.append(b"}")
     return b"".join(pieces)
 
 
-def _instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
-    """The schema of a structured answer in words, for servers that promise no more than that it is JSON."""
+def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
+    """Return a system message with the schema of structured output, for servers that only support JSON mode."""
     if output is None or dialect.structured == "json_schema":
         return ()
-    # In front, where it stays: what comes before a new turn is the same bytes as before it.
-    words = f"Answer with one JSON object, and with nothing else. It satisfies this JSON Schema: {dumps(output.schema)}"
-    return (dump_bytes({"role": dialect.system_role, "content": words}), b",")
+    # The message comes first, so that the prefix of the prompt stays the same for the server's cache.
+    instruction = (
+        f"Answer with one JSON object, and with nothing else. It satisfies this JSON Schema: {dumps(output.schema)}"
+    )
+    return (dump_bytes({"role": dialect.system_role, "content": instruction}), b",")
 
 
 def encode_turns(messages: Messages, dialect: Dialect) -> bytes:
-    """The messages of the wire, joined by commas: each turn's own, then the results of its tools.
+    """Encode the conversation as JSON messages, joined by commas. Tool results follow the turn of their calls.
+
+    Args:
+        messages: The conversation.
+        dialect: The dialect of the server.
 
     Raises:
-        PendingToolsError: a call is not resolved.
-        UnsupportedPartError: this wire has no place for a part.
+        PendingToolsError: A tool call is not resolved.
+        UnsupportedPartError: The API cannot represent a part.
     """
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _encoder(role, dialect) for role in ROLES}
     return messages.encoded(dialect.turn_key, encoders)
 
 
-class _encoder:  # noqa: N801 - a closure in all but name
-    """Encodes the turns of one role. Made once per request, since the cache calls it only for turns that are new."""
+class _encoder:  # noqa: N801 - used like a function
+    """An encoder of the turns of one role. One is created per request and called only for turns not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -100,27 +119,27 @@ class _encoder:  # noqa: N801 - a closure in all but name
             return dump_bytes(plain_message(self._role, turn, self._dialect))
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
-            msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
+            msg = f"the tool calls {', '.join(waiting)} are pending: decide or cancel them before the next request"
             raise PendingToolsError(msg, waiting)
         return dump_bytes(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets
 
 
-def _declared(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:
-    """The tools, joined by commas: the chat's own, then those that the server knows by itself."""
+def _encode_tools(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:
+    """Encode the tools, joined by commas: those of the chat, then those that the server runs."""
     if tools and not dialect.tools:
-        msg = f"{dialect.provider} has no tools: leave out {', '.join([item.name for item in tools])}, or ask another"
+        msg = f"{dialect.provider} does not support tools: remove {', '.join([item.name for item in tools])}"
         raise UnsupportedOptionError(msg)
-    pieces = [tools.encoded(dialect.tools_key, lambda items: _tools(items, dialect))] if tools else []
+    pieces = [tools.encoded(dialect.tools_key, lambda items: _encode_declarations(items, dialect))] if tools else []
     if extras is not None:
         pieces += [dump_bytes(tool) for tool in extras.tools]
     return b",".join(pieces)
 
 
-def _tools(items: Sequence[ToolDeclaration], dialect: Dialect) -> bytes:
-    return b",".join([dump_bytes({"type": "function", "function": _function(item, dialect)}) for item in items])
+def _encode_declarations(items: Sequence[ToolDeclaration], dialect: Dialect) -> bytes:
+    return b",".join([dump_bytes({"type": "function", "function": _encode_function(item, dialect)}) for item in items])
 
 
-def _function(item: ToolDeclaration, dialect: Dialect) -> dict[str, object]:
+def _encode_function(item: ToolDeclaration, dialect: Dialect) -> dict[str, object]:
     function: dict[str, object] = {"name": item.name}
     if item.description:
         function["description"] = item.description
@@ -134,11 +153,11 @@ def _function(item: ToolDeclaration, dialect: Dialect) -> dict[str, object]:
 def _strict_parameters(parameters: Mapping[str, object], dialect: Dialect) -> Mapping[str, object] | None:
     if not dialect.strict_rewrite:
         return parameters
-    # A default that a tool has stays one: only a schema that requires all its properties is enforced.
+    # Strict schemas have no optional properties, so a schema with one is not enforced.
     return strict_schema(parameters) if requires_all(parameters) else None
 
 
-def _rest(
+def _encode_fields(
     options: ChatOptions,
     extras: CompletionsOptions | None,
     structured_output: OutputSchema | None,
@@ -147,35 +166,35 @@ def _rest(
     stream: bool,
     tools: bool,
 ) -> dict[str, object]:
-    """Everything but the model, the messages and the tools."""
-    rest: dict[str, object] = {}
+    """Return the fields of the request other than the model, the messages and the tools."""
+    other_fields: dict[str, object] = {}
     fields = {"seed": dialect.seed_field, "max_tokens": dialect.max_tokens_field}
     for name in ("temperature", "top_p", "seed", "max_tokens"):
         if (value := getattr(options, name)) is not None:
-            rest[fields.get(name, name)] = value
+            other_fields[fields.get(name, name)] = value
     if options.stop is not None:
-        rest["stop"] = list(options.stop)
+        other_fields["stop"] = list(options.stop)
     if options.reasoning is not None:
-        rest |= _reasoning(options.reasoning, dialect)
-    rest |= _choice(options, tools=tools)
+        other_fields |= _reasoning_fields(options.reasoning, dialect)
+    other_fields |= _tool_choice_fields(options, tools=tools)
     if structured_output is not None:
-        rest["response_format"] = _response_format(structured_output, dialect)
+        other_fields["response_format"] = _response_format(structured_output, dialect)
     if extras is not None:
-        rest |= _extras(extras, rest)
+        other_fields |= _extra_fields(extras, other_fields)
     if stream:
-        rest["stream"] = True
+        other_fields["stream"] = True
         if dialect.stream_usage:
-            rest.setdefault("stream_options", {"include_usage": True})
-    return rest
+            other_fields.setdefault("stream_options", {"include_usage": True})
+    return other_fields
 
 
-def _reasoning(reasoning: str | int, dialect: Dialect) -> dict[str, object]:
+def _reasoning_fields(reasoning: str | int, dialect: Dialect) -> dict[str, object]:
     if dialect.reasoning_style == "object":
         return {"reasoning": {"max_tokens" if isinstance(reasoning, int) else "effort": reasoning}}
     if isinstance(reasoning, int):
         msg = (
-            f"{dialect.provider} takes an effort, not a budget in tokens: reasoning={reasoning!r} cannot be sent; "
-            "choose 'low', 'medium' or 'high'"
+            f"{dialect.provider} does not support a token budget: reasoning={reasoning!r} cannot be sent; "
+            "use 'low', 'medium' or 'high'"
         )
         raise UnsupportedOptionError(msg)
     if dialect.reasoning_style == "thinking" and reasoning == "none":
@@ -183,13 +202,13 @@ def _reasoning(reasoning: str | int, dialect: Dialect) -> dict[str, object]:
     return {"reasoning_effort": reasoning}
 
 
-def _choice(options: ChatOptions, *, tools: bool) -> dict[str, object]:
+def _tool_choice_fields(options: ChatOptions, *, tools: bool) -> dict[str, object]:
     choice = options.tool_choice
     if not tools:
         if choice == "required" or isinstance(choice, NamedTool):
-            msg = f"tool_choice={choice!r} needs tools, and there are none: add them, or leave the choice out"
+            msg = f"tool_choice={choice!r} needs tools, but there are none: add tools, or remove tool_choice"
             raise UnsupportedOptionError(msg)
-        # Without tools, "auto" and "none" ask for nothing, and several servers refuse the fields.
+        # Without tools, "auto" and "none" have no effect, and several servers reject these fields.
         return {}
     fields: dict[str, object] = {}
     if isinstance(choice, NamedTool):
@@ -215,7 +234,7 @@ def _response_format(output: OutputSchema, dialect: Dialect) -> dict[str, object
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _extras(extras: CompletionsOptions, taken: dict[str, object]) -> dict[str, object]:
+def _extra_fields(extras: CompletionsOptions, used_fields: dict[str, object]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in EXTRAS:
         if (value := getattr(extras, name)) is not None:
@@ -231,8 +250,8 @@ def _extras(extras: CompletionsOptions, taken: dict[str, object]) -> dict[str, o
             {"type": "content", "content": prediction} if isinstance(prediction, str) else dict(prediction)
         )
     for name, value in (extras.extra_body or {}).items():
-        if name in taken or name in fields or name in {"model", "messages", "tools", "stream"}:
-            msg = f"extra_body cannot hold {name!r}, which the request already has: set it by its own option"
+        if name in used_fields or name in fields or name in {"model", "messages", "tools", "stream"}:
+            msg = f"extra_body cannot contain {name!r}: set this field with its own option"
             raise UnsupportedOptionError(msg)
         fields[name] = value
     return fields

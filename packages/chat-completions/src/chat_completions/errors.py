@@ -1,7 +1,7 @@
-"""What servers of the Chat Completions wire say of errors where no status does: in an answer, or in its finish reason.
+"""Errors of the Chat Completions API that a response reports in its body or in its finish reason.
 
-What they say with a status is read by `chat_core.wire.errors`, as on every wire; the few words that mean something at
-one vendor alone stand in its preset.
+`chat_core.wire.errors` reads errors that are reported with an HTTP status, for every API. Error messages that only one
+vendor uses are listed in its preset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chat_core.wire.shapes import is_list, is_object, mapping
 
 __all__ = [
     "FAILED_FINISH",
-    "FINE",
+    "SUCCESS_CODES",
     "ErrorPatterns",
     "error_from_finish_reason",
     "error_from_object",
@@ -38,13 +38,21 @@ __all__ = [
 ]
 
 ErrorPatterns: TypeAlias = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
-"""Patterns in the body of a refusal, and the error class that each of them means at one vendor."""
+"""Regular expressions for the body of an error response, and the error class for each of them."""
 
 
 def error_from_response(
     status: int, headers: Mapping[str, str], body: bytes, provider: str, error_patterns: ErrorPatterns = ()
 ) -> ProviderError:
-    """Return the error for a response whose status is not 2xx."""
+    """Return the error for a response whose status is not 2xx.
+
+    Args:
+        status: The HTTP status.
+        headers: The headers of the response.
+        body: The body of the response.
+        provider: The provider name, for the message.
+        error_patterns: The error patterns of the vendor.
+    """
     error = errors.error_from_response(status, headers, body, provider)
     text = body[: errors.LONGEST_SEARCH].decode(errors="replace")
     for pattern, kind in error_patterns:
@@ -57,13 +65,13 @@ def error_from_response(
 
 
 def _wait_in_body(body: bytes) -> float | None:
-    """The wait that a gateway was told itself, and passes on in the body: OpenRouter does."""
+    """Return the retry delay in seconds from upstream headers in the body, which OpenRouter forwards."""
     try:
         fields = mapping(mapping(loads(body)).get("error"))
     except ValueError:
         return None
-    told = mapping(mapping(fields.get("metadata")).get("headers"))
-    headers = Headers({name: value for name, value in told.items() if isinstance(value, str)})
+    upstream = mapping(mapping(fields.get("metadata")).get("headers"))
+    headers = Headers({name: value for name, value in upstream.items() if isinstance(value, str)})
     wait = retry_after(headers)
     return reset_after(headers) if wait is None else wait
 
@@ -71,7 +79,14 @@ def _wait_in_body(body: bytes) -> float | None:
 def error_without_response(
     error: TransportError, provider: str, hint: str = "", error_patterns: ErrorPatterns = ()
 ) -> ChatError:
-    """Return the error for a failure of the transport, with `hint` appended if nothing listens at the address."""
+    """Return the error for a failure of the transport.
+
+    Args:
+        error: The error of the transport.
+        provider: The provider name, for the message.
+        hint: The advice that is appended to the message if no connection could be made.
+        error_patterns: The error patterns of the vendor, used if `error` carries an HTTP status.
+    """
     if error.kind == "connect" and hint:
         return NetworkError(f"{provider}: {error}; {hint}")
     if error.kind == "status" and error.status is not None:
@@ -80,9 +95,11 @@ def error_without_response(
 
 
 def find_error(answer: object, *, kind: str = "message") -> object:
-    """Return the error object in a response with status 200; `None` if it holds none.
+    """Return the error object in a response with status 200, or None.
 
-    `kind` is the type of the event that it came in.
+    Args:
+        answer: The decoded JSON of a response body or an event.
+        kind: The type of the event that contained `answer`.
     """
     if is_list(answer):
         return find_error(answer[0], kind="error") if answer else None
@@ -90,7 +107,7 @@ def find_error(answer: object, *, kind: str = "message") -> object:
         return None
     if error := answer.get("error"):
         return error if is_object(error) else answer
-    # MiniMax says it in a field of its own, with or without choices.
+    # MiniMax reports errors in a field of its own, with or without choices.
     if mapping(answer.get("base_resp")).get("status_code"):
         return answer
     if "choices" in answer:
@@ -100,17 +117,18 @@ def find_error(answer: object, *, kind: str = "message") -> object:
 
 
 def _is_bare_error(answer: dict[str, Any]) -> bool:
-    """Whether it is an error with nothing around it. What has words but neither code nor status may be anything."""
+    """Return whether `answer` itself is an error object: it has a message, and a code or details."""
     named = any(
-        error_name(answer.get(name)) not in FINE for name in ("code", "error_code", "status_code", "statusCode")
+        error_name(answer.get(name)) not in SUCCESS_CODES
+        for name in ("code", "error_code", "status_code", "statusCode")
     )
     if named or answer.get("detail") or answer.get("errors"):
         return any(answer.get(name) for name in MESSAGES)
     return False
 
 
-FINE: Final = frozenset({"", "0", "200"})
-"""Codes that say that nothing is wrong."""
+SUCCESS_CODES: Final = frozenset({"", "0", "200"})
+"""Error codes that mean success."""
 
 FAILED_FINISH: Final[Mapping[str, type[ProviderError]]] = {
     "error": ServerError,
@@ -118,12 +136,17 @@ FAILED_FINISH: Final[Mapping[str, type[ProviderError]]] = {
     "abort": ServerError,
     "insufficient_system_resource": OverloadedError,
 }
-"""Finish reasons that say that the server, not the model, ended the answer."""
+"""Finish reasons that report a failure of the server, and the error class for each of them."""
 
 
 def error_from_finish_reason(finish: str | None, provider: str) -> ProviderError | None:
-    """The error for a finish reason that says that the server failed; `None` for any other one."""
+    """Return the error for a finish reason that reports a failure of the server, or None.
+
+    Args:
+        finish: The finish reason of the response.
+        provider: The provider name, for the message.
+    """
     kind = FAILED_FINISH.get((finish or "").lower())
     if kind is None:
         return None
-    return kind(f"{provider} broke its answer off: its finish reason is {finish!r}", code=finish)
+    return kind(f"{provider} aborted the response with the finish reason {finish!r}", code=finish)

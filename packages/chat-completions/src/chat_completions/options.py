@@ -1,4 +1,4 @@
-"""What a caller may set on this wire: the options of one request, and the dialect of one vendor."""
+"""Options of a request that only the Chat Completions API has, and the dialect of a vendor."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ FileKind: TypeAlias = Literal["image", "audio", "video", "document"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionsOptions:
-    """Options of the Chat Completions wire that other wires do not have. `None` leaves the choice to the server.
+    """Options that only the Chat Completions API has. `None` leaves the choice to the server.
 
     Attributes:
-        frequency_penalty, presence_penalty: taken off the score of a token, for each time that it has come, or once.
-        logit_bias: from a token's id to a number that is added to its score.
-        logprobs: whether the log probabilities of the answer's tokens are returned (in the turn's metadata).
-        top_logprobs: so many alternatives to each token are returned too.
-        user, safety_identifier: tell one user of the application from another.
-        prompt_cache_key: requests with one key, whose beginnings are alike, find the same cache.
-        service_tier: the server's name for how soon it answers and at what price.
-        store: whether the server keeps the answer.
-        metadata: the server stores it with the answer, where `store` is set.
-        modalities, audio: what the answer is made of, and the voice and format of what is spoken.
-        prediction: text that the answer will probably repeat.
-        verbosity: how long an answer should be.
-        web_search_options: how the server searches the web, for models that do.
-        tools: further tools in the server's own words, sent after the chat's: those that the server runs itself.
-        extra_body: further fields of the request, as they are. It cannot replace a field that the library writes.
-        provider: the name of the provider that these options are for, where it is not the default one.
+        frequency_penalty: The penalty for a token for each time that it has appeared in the text.
+        presence_penalty: The penalty for a token that has appeared in the text at least once.
+        logit_bias: The numbers that are added to the scores of tokens, by token id.
+        logprobs: Whether log probabilities of output tokens are returned, in the metadata of the turn.
+        top_logprobs: The number of alternatives whose log probabilities are returned for each token.
+        user: An id of the end user.
+        safety_identifier: An id of the end user for abuse detection.
+        prompt_cache_key: The cache key. Requests with the same key and a common prefix share a prompt cache.
+        service_tier: The server's name of the latency and price tier.
+        store: Whether the server stores the response.
+        metadata: The metadata that the server stores with the response if `store` is set.
+        modalities: The output modalities, such as `("text", "audio")`.
+        audio: The voice and format of audio output.
+        prediction: The text that the response will probably repeat, for predicted output.
+        verbosity: The length of the response.
+        web_search_options: The options of the web search of search models.
+        tools: Additional tools in the format of the server, such as tools that the server runs. They follow the tools
+            of the chat.
+        extra_body: Additional fields of the request body. They cannot replace a field that the library sets.
+        provider: The name of the provider that these options apply to.
     """
 
     frequency_penalty: float | None = None
@@ -62,31 +66,32 @@ class CompletionsOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one vendor speaks this wire.
+    """The differences of one vendor's API from OpenAI's Chat Completions API.
 
     Attributes:
-        model: what the requests name; empty where the URL names it.
-        provider: the provider's name; it owns the opaque data of that name in a history.
-        system_role: the role of instructions.
-        max_tokens_field: what `ChatOptions.max_tokens` is called.
-        seed_field: what `ChatOptions.seed` is called.
-        reasoning_style: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which takes a budget too;
-            `thinking` sends `reasoning_effort` too, and for none the switch `thinking`.
-        reasoning_replay: whether reasoning goes back to the model that thought it, in the fields it came in.
-        reasoning_field: where reasoning of nobody's goes, written by the caller; `None` leaves it out.
-        reasoning_required: whether a message with calls must have reasoning, a blank where there was none.
-        structured: how a structured answer is asked for: by its schema, or as any JSON object, and the schema in words.
-        strict_output: whether the schema of a structured answer may be rewritten so that the server can enforce it.
-        strict_tools: the same for the parameters of tools, where all of them are required.
-        strict_rewrite: whether they are rewritten at all; a few servers enforce any schema as it is written.
-        stream_usage: whether a stream is asked for its usage; a few servers refuse the question.
-        short_call_ids: whether ids of calls are nine letters and digits, as Mistral demands; others are shortened.
-        null_content: whether a message that holds calls alone has null for its content, or else an empty text.
-        tools: whether there are tools at all.
-        files: the kinds of files that it takes; `None` for every one. What it does not take is refused.
-        refuses: the names of further options that it does not know.
-        dimensions: of the vectors of embeddings.
-        dimensions_field: what they are called.
+        model: The name of the model in requests; empty if the URL names the model.
+        provider: The provider name. It marks the owner of opaque data in a conversation.
+        system_role: The role of system messages.
+        max_tokens_field: The request field for `ChatOptions.max_tokens`.
+        seed_field: The request field for `ChatOptions.seed`.
+        reasoning_style: The request field for reasoning: `effort` sends `reasoning_effort`; `object` sends `reasoning`,
+            which also accepts a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off.
+        reasoning_replay: Whether reasoning is sent back to the model that produced it, in its original fields.
+        reasoning_field: The message field for reasoning that no provider owns; `None` omits such reasoning.
+        reasoning_required: Whether a message with tool calls must contain reasoning. If it has none, a space is sent.
+        structured: How structured output is requested: with its schema, or in JSON mode with the schema in a message.
+        strict_output: Whether the server enforces the schema of structured output.
+        strict_tools: Whether the server enforces the schemas of tools.
+        strict_rewrite: Whether enforced schemas are rewritten into the supported subset. A tool schema with optional
+            properties is not enforced then. Some servers enforce any schema.
+        stream_usage: Whether a stream requests its usage. Some servers reject `stream_options`.
+        short_call_ids: Whether call ids must be nine letters and digits, as Mistral requires. Other ids are replaced.
+        null_content: Whether a message that only contains tool calls has null as its content, not an empty string.
+        tools: Whether the vendor supports tools.
+        files: The supported kinds of files; `None` supports all kinds. Other files raise an error.
+        refuses: The names of other options that the vendor does not support.
+        dimensions: The length of embedding vectors; `None` uses the default of the model.
+        dimensions_field: The request field for `dimensions`.
     """
 
     model: str
@@ -111,11 +116,12 @@ class Dialect:
     dimensions: int | None = None
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Stands for all that the encoding of a turn depends on besides the turn."""
+    """The cache key of encoded turns: every setting that the encoding of a turn depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)
+    """The cache key of encoded tools."""
 
     def __post_init__(self) -> None:
-        # A string keeps its hash; a tuple would be hashed anew for each turn of a long history.
+        # A string caches its hash. A tuple would be hashed again for each turn of a long conversation.
         kinds = "any" if self.files is None else ",".join(self.files)
         flags = f"{self.short_call_ids:d}{self.null_content:d}{self.reasoning_required:d}{kinds}"
         parts = (self.provider, self.system_role, self.reasoning_replay, self.reasoning_field or "", flags)
@@ -124,21 +130,35 @@ class Dialect:
 
     def with_reasoning(
         self,
-        usual: Dialect,
+        default: Dialect,
         *,
         style: ReasoningStyle | None,
         replay: ReasoningReplay,
         field: Literal["reasoning_content", "reasoning"] | None,
     ) -> Dialect:
-        """Return this dialect with other settings of reasoning; where one is None, that of `usual` is taken."""
+        """Return this dialect with other reasoning settings.
+
+        Args:
+            default: The dialect that supplies `style` and `field` if they are None.
+            style: The value of `reasoning_style`.
+            replay: The value of `reasoning_replay`.
+            field: The value of `reasoning_field`.
+        """
         return replace(
             self,
-            reasoning_style=style or usual.reasoning_style,
+            reasoning_style=style or default.reasoning_style,
             reasoning_replay=replay,
-            reasoning_field=field or usual.reasoning_field,
+            reasoning_field=field or default.reasoning_field,
         )
 
-    def with_strict(self, usual: Dialect, *, output: bool, tools: bool, rewrite: bool | None) -> Dialect:
-        """Return this dialect with other settings of strict schemas; for `rewrite=None`, that of `usual` is taken."""
-        rewrite = usual.strict_rewrite if rewrite is None else rewrite
+    def with_strict(self, default: Dialect, *, output: bool, tools: bool, rewrite: bool | None) -> Dialect:
+        """Return this dialect with other settings of strict schemas.
+
+        Args:
+            default: The dialect that supplies `rewrite` if it is None.
+            output: The value of `strict_output`.
+            tools: The value of `strict_tools`.
+            rewrite: The value of `strict_rewrite`.
+        """
+        rewrite = default.strict_rewrite if rewrite is None else rewrite
         return replace(self, strict_output=output, strict_tools=tools, strict_rewrite=rewrite)

@@ -1,14 +1,14 @@
-"""From the parts of a turn to the messages of the wire.
+"""Encoding of the parts of a turn as messages of the Chat Completions API.
 
-What only this provider understands travels in `Opaque` data that carries its name:
+Data that only this provider understands is stored in `Opaque` data with the provider's name:
 
-- on a `Text` or a `File`, `part` holds further fields of the content part (`{"part": {"cache_control": …}}`);
-- on a `File`, `file_id` names an uploaded file and `detail` how closely an image is looked at; `image` and `audio` hold
-  what the model itself sent;
-- on a `Reasoning`, `field` names the field that it came in, `details` is its structured form and `chunk` that of a
-  content part, with its `pieces` where more than text is in them;
-- a `ProviderPart` of kind `refusal`, `annotations` or `audio` is that field of the message, one of kind `message` holds
-  further fields of it, and one of kind `part` is a whole content part.
+- On a `Text` or a `File`, `part` contains additional fields of the content part (`{"part": {"cache_control": …}}`).
+- On a `File`, `file_id` names an uploaded file, and `detail` sets the resolution at which the model reads an image.
+  `image` and `audio` contain the original fields of model output.
+- On a `Reasoning`, `field` names the message field of the text, and `details` contains `reasoning_details`. If the text
+  was a content part, `chunk` contains its fields, and `pieces` its text pieces if they have other fields than text.
+- A `ProviderPart` of kind `refusal`, `annotations` or `audio` is that field of the message. Kind `message` contains
+  other fields of the message, and kind `part` is a whole content part.
 """
 
 from __future__ import annotations
@@ -45,11 +45,20 @@ AUDIO_FORMATS: Final = {
     "audio/mpeg": "mp3",
     "audio/mp3": "mp3",
 }
-"""The formats that `input_audio` names, by mime type; another one is named by what follows the slash."""
+"""The values of `input_audio.format` by MIME type. For other types the subtype is used."""
 
 
 def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
-    """The message of a turn that no model said."""
+    """Encode a turn of the system or of the user as one message.
+
+    Args:
+        role: The role of the turn. The role in the message may differ.
+        turn: The turn.
+        dialect: The dialect of the server.
+
+    Raises:
+        UnsupportedPartError: The API cannot represent a part.
+    """
     message: Json = {"role": dialect.system_role if role == "system" else "user"}
     parts: list[Json] = []
     for part in turn.parts:
@@ -60,12 +69,12 @@ def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
                 parts.append(dict(part.data))
         else:
             parts.append(content_part(part, dialect))
-    message["content"] = _content(parts)
+    message["content"] = _encode_content(parts)
     return message
 
 
-def _content(parts: list[Json]) -> object:
-    """Content as the wire wants it: a single text as a string, which every server takes, else a list of parts."""
+def _encode_content(parts: list[Json]) -> object:
+    """Return the value of `content`: a string for a single text, which every server supports, else a list."""
     if not parts:
         return ""
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
@@ -74,73 +83,92 @@ def _content(parts: list[Json]) -> object:
 
 
 def content_part(part: Part, dialect: Dialect) -> Json:
-    """A part that stands in the content of a message.
+    """Encode a part as a content part of a message.
+
+    Args:
+        part: A text, a file or structured output.
+        dialect: The dialect of the server.
 
     Raises:
-        UnsupportedPartError: it does not.
+        UnsupportedPartError: The API has no content part for `part`.
     """
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text} | _further(owned(part.opaque, dialect.provider))
+        return {"type": "text", "text": part.text} | _extra_part_fields(owned(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "text", "text": dumps(part.value)}
     if isinstance(part, File):
         return file_part(part, dialect)
-    return _refuse(part, dialect)
+    return _raise_unsupported(part, dialect)
 
 
-def _further(data: Mapping[str, object]) -> Json:
+def _extra_part_fields(data: Mapping[str, object]) -> Json:
     return dict(mapping(data.get("part")))
 
 
 def file_part(file: File, dialect: Dialect) -> Json:
-    """A file as a content part.
+    """Encode a file as a content part.
+
+    Args:
+        file: The file.
+        dialect: The dialect of the server.
 
     Raises:
-        UnsupportedPartError: the wire cannot carry it.
+        UnsupportedPartError: The server does not support the kind of file, or the file has no usable data.
     """
     data = owned(file.opaque, dialect.provider)
-    further = _further(data)
+    extra_fields = _extra_part_fields(data)
     if "file_id" in data:
-        return {"type": "file", "file": {"file_id": data["file_id"]}} | further
+        return {"type": "file", "file": {"file_id": data["file_id"]}} | extra_fields
     kind = file.kind if file.kind in {"image", "audio", "video"} else "document"
     if dialect.files is not None and kind not in dialect.files:
-        taken = f"files of the kind {' and '.join(dialect.files)} alone" if dialect.files else "no files"
-        _refuse(file, dialect, f"it takes {taken}; say in words what is in it, or ask another")
+        supported = f"only files of these kinds: {', '.join(dialect.files)}" if dialect.files else "no files"
+        _raise_unsupported(file, dialect, f"it supports {supported}; send the content as text, or use another vendor")
     if file.data is None and file.url is None:
-        _refuse(file, dialect, "it is known to another provider alone; attach its bytes")
+        _raise_unsupported(file, dialect, "only another provider has its content; set its data")
     if file.kind == "image":
-        image: Json = {"url": _url(file)}
+        image: Json = {"url": _file_url(file)}
         if "detail" in data:
             image["detail"] = data["detail"]
-        return {"type": "image_url", "image_url": image} | further
+        return {"type": "image_url", "image_url": image} | extra_fields
     if file.kind == "audio":
         if file.data is None:
-            _refuse(file, dialect, "audio travels as bytes, not as a URL; fetch it first")
+            _raise_unsupported(file, dialect, "audio must be sent as bytes, not as a URL; download it first")
         name = AUDIO_FORMATS.get(file.mime) or file.mime.partition("/")[2]
         audio = {"data": base64.b64encode(file.data).decode(), "format": name}
-        return {"type": "input_audio", "input_audio": audio} | further
+        return {"type": "input_audio", "input_audio": audio} | extra_fields
     if file.kind == "video":
-        return {"type": "video_url", "video_url": {"url": _url(file)}} | further
-    return {"type": "file", "file": {"filename": file.name or _name(file), "file_data": _url(file)}} | further
+        return {"type": "video_url", "video_url": {"url": _file_url(file)}} | extra_fields
+    return {
+        "type": "file",
+        "file": {"filename": file.name or _fallback_name(file), "file_data": _file_url(file)},
+    } | extra_fields
 
 
-def _url(file: File) -> str:
-    """Where a file is: its own URL, or one that holds its bytes."""
+def _file_url(file: File) -> str:
+    """Return the URL of a file, or a data URL with its bytes."""
     if file.data is None:
         return file.url or ""
     return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
 
 
-def _name(file: File) -> str:
-    """A name for a file that has none: servers refuse a file without one."""
+def _fallback_name(file: File) -> str:
+    """Return a file name for a file without one, because servers require a name."""
     if file.url is not None and (last := file.url.partition("?")[0].rpartition("/")[2]):
         return last
     return f"file.{file.mime.partition('/')[2].partition('+')[0].partition(';')[0] or 'bin'}"
 
 
 def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
-    """The messages of a model's turn: its own, then one for each result of its tools, in the order of emission."""
-    message = _Assistant(dialect)
+    """Encode a turn of the model as its message, followed by one message per tool result in the order of the calls.
+
+    Args:
+        turn: The turn, whose tool calls are all resolved.
+        dialect: The dialect of the server.
+
+    Raises:
+        UnsupportedPartError: The API cannot represent a part.
+    """
+    message = _AssistantMessage(dialect)
     for part in turn.parts:
         message.add(part)
     ids = wire_ids(turn, dialect)
@@ -150,40 +178,44 @@ def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
         messages.append({"role": "tool", "tool_call_id": call_id, "content": tool.result_text()})
         files += [file_part(file, dialect) for file in tool.result_files]
     if files:
-        # A tool's message holds text alone on this wire, so what tools return beside it follows their results.
+        # Tool messages of this API only contain text, so files that tools return follow in a user message.
         messages.append({"role": "user", "content": files})
     return messages
 
 
-LONGEST_ID: Final = 40
-"""OpenAI refuses longer ids of calls. A server that gives longer ones takes them back."""
+MAX_ID_LENGTH: Final = 40
+"""The longest call id that OpenAI accepts. A server that creates longer ids also accepts them."""
 
 SHORT_ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 def wire_ids(turn: Turn, dialect: Dialect) -> list[str]:
-    """The ids of a turn's calls on the wire: the provider's where it gave one that tells the calls apart, else ours.
+    """Return the call ids of a turn in requests: the ids of the provider if they are unique, else the ids of the tools.
 
-    An id that this server would refuse is replaced by one that is made from it, always the same.
+    An id that the server would reject is replaced by a hash of it, so that the replacement is always the same.
+
+    Args:
+        turn: The turn of the model.
+        dialect: The dialect of the server.
     """
     ids: list[str] = []
     own = turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
     for tool in turn.tools:
-        id_ = _accepted(tool.call_id or tool.id, dialect, own=own)
-        ids.append(id_ if id_ not in ids else _accepted(tool.id, dialect, own=own))
+        id_ = _accepted_id(tool.call_id or tool.id, dialect, own=own)
+        ids.append(id_ if id_ not in ids else _accepted_id(tool.id, dialect, own=own))
     return ids
 
 
-def _accepted(id_: str, dialect: Dialect, *, own: bool) -> str:
+def _accepted_id(id_: str, dialect: Dialect, *, own: bool) -> str:
     if dialect.short_call_ids:
         return id_ if SHORT_ID.fullmatch(id_) else sha256(id_.encode(errors="surrogatepass")).hexdigest()[:9]
-    if own or len(id_) <= LONGEST_ID:
+    if own or len(id_) <= MAX_ID_LENGTH:
         return id_
     return f"call_{sha256(id_.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
-class _Assistant:
-    """Gathers the parts of a model's turn into its one message."""
+class _AssistantMessage:
+    """A collector of the parts of a model's turn that builds their message."""
 
     __slots__ = ("_calls", "_dialect", "_fields", "_images", "_parts")
 
@@ -201,32 +233,32 @@ class _Assistant:
         elif isinstance(part, Tool):
             self._calls.append(part)
         elif isinstance(part, Reasoning):
-            self._reasoning(part)
+            self._add_reasoning(part)
         elif isinstance(part, ProviderPart):
-            self._own(part)
+            self._add_provider_part(part)
         elif isinstance(part, File):
-            self._file(part)
+            self._add_file(part)
         else:
             self._parts.append(content_part(part, self._dialect))
 
     def build(self, ids: Sequence[str]) -> Json:
         message: Json = {"role": "assistant"}
-        # A message with calls and no text has null content; one with nothing at all is an empty text.
+        # Content may be null only if the message has calls, a refusal or audio. Otherwise it is an empty string.
         empty = not self._parts and (self._calls or "refusal" in self._fields or "audio" in self._fields)
-        message["content"] = None if empty and self._dialect.null_content else _content(self._parts)
+        message["content"] = None if empty and self._dialect.null_content else _encode_content(self._parts)
         message |= self._fields
         if self._calls and self._dialect.reasoning_required:
-            # A call that another model made, or that was made without a thought. An empty text would not do.
+            # The call came from another model or without reasoning. The server rejects an empty string.
             message["reasoning_content"] = message.get("reasoning_content") or " "
         if self._images:
             message["images"] = self._images
         if self._calls:
             message["tool_calls"] = [
-                _call(tool, call_id, self._dialect) for tool, call_id in zip(self._calls, ids, strict=True)
+                _encode_call(tool, call_id, self._dialect) for tool, call_id in zip(self._calls, ids, strict=True)
             ]
         return message
 
-    def _reasoning(self, part: Reasoning) -> None:
+    def _add_reasoning(self, part: Reasoning) -> None:
         if self._dialect.reasoning_replay == "never":
             return
         data = owned(part.opaque, self._dialect.provider)
@@ -242,7 +274,7 @@ class _Assistant:
             known = self._fields.get("reasoning_details")
             self._fields["reasoning_details"] = [*known, *details] if is_list(known) else details
 
-    def _own(self, part: ProviderPart) -> None:
+    def _add_provider_part(self, part: ProviderPart) -> None:
         if part.provider != self._dialect.provider:
             return
         if part.kind == "part":
@@ -252,35 +284,39 @@ class _Assistant:
         elif part.kind == "refusal":
             self._fields["refusal"] = part.data.get("refusal")
         elif part.kind == "annotations":
-            # Citations are for the reader; only what a server wants back, the parsed form of a file, is sent again.
-            notes = part.data.get("annotations")
-            mine = [note for note in notes if mapping(note).get("type") == "file"] if is_list(notes) else []
-            if mine:
-                self._fields["annotations"] = mine
+            # Only parsed files are sent back, which servers reuse. Citations are output only.
+            annotations = part.data.get("annotations")
+            parsed_files = (
+                [annotation for annotation in annotations if mapping(annotation).get("type") == "file"]
+                if is_list(annotations)
+                else []
+            )
+            if parsed_files:
+                self._fields["annotations"] = parsed_files
 
-    def _file(self, file: File) -> None:
+    def _add_file(self, file: File) -> None:
         data = owned(file.opaque, self._dialect.provider)
         if "image" in data:
-            self._images.append(_image(file, data))
+            self._images.append(_encode_image(file, data))
         elif "audio" in data:
             self._fields["audio"] = {"id": mapping(data["audio"]).get("id")}
         else:
-            _refuse(file, self._dialect, "a model's own message cannot hold it; give it to the user's")
+            _raise_unsupported(file, self._dialect, "a model turn cannot contain it; add it to a user turn")
 
 
-def _image(file: File, data: Mapping[str, object]) -> Json:
-    """An image that the model sent; its bytes are kept once, in the file."""
-    return {**mapping(data["image"]), "type": "image_url", "image_url": {"url": _url(file)}}
+def _encode_image(file: File, data: Mapping[str, object]) -> Json:
+    """Return the entry of `images` for an image that the model produced. Its bytes are stored only in the file."""
+    return {**mapping(data["image"]), "type": "image_url", "image_url": {"url": _file_url(file)}}
 
 
-def _call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
+def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
     data = owned(tool.call.opaque, dialect.provider)
-    further = {key: value for key, value in data.items() if key != "type"}
+    extra_fields = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":
-        return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | further
+        return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | extra_fields
     kind = data.get("type", "function")
-    return {"id": call_id, "type": kind, "function": {"name": tool.name, "arguments": tool.call.text}} | further
+    return {"id": call_id, "type": kind, "function": {"name": tool.name, "arguments": tool.call.text}} | extra_fields
 
 
-def _refuse(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
-    raise unsupported_part(part, f"the Chat Completions wire of {dialect.provider}", why)
+def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
+    raise unsupported_part(part, f"the Chat Completions API of {dialect.provider}", why)

@@ -1,6 +1,6 @@
-"""The record of a vendor: its address, its key, its dialect, its abilities, and the source of each of these facts.
+"""The preset of a vendor: its base URL, API key settings, dialect and abilities, with a source for each fact.
 
-A preset is data, and the builders only read it. The presets of the known vendors are in `vendors.py`.
+The presets of the known vendors are in `vendors.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chat_completions.options import DEFAULT_PROVIDER, Dialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""The variable of the key for the default base URL. The key is never sent to another server."""
+"""The environment variable of the API key for `DEFAULT_BASE_URL`. The key is never sent to another server."""
 
 # --- Abilities -----------------------------------------------------------------------------------------
 
@@ -23,19 +23,19 @@ API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
 @final
 @dataclass(frozen=True, slots=True)
 class NoEmbeddings:
-    """The vendor has no embeddings on this wire: its builder has no `with_embeddings()`, its provider no `embed()`."""
+    """An ability: no embeddings. The builder has no `with_embeddings()`, and the provider has no `embed()`."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FixedEmbeddings:
-    """The vendor has embeddings, and the model fixes the length of their vectors."""
+    """An ability: embeddings whose vectors have a fixed length for each model."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SizedEmbeddings:
-    """The vendor has embeddings, and a request may choose the length of their vectors."""
+    """An ability: embeddings whose requests can set the length of vectors."""
 
 
 Embeddings: TypeAlias = NoEmbeddings | FixedEmbeddings | SizedEmbeddings
@@ -73,30 +73,30 @@ _FACTS: Final = (
     "error_patterns",
     "notes",
 )
-"""The fields of a preset that state something about the vendor. The others follow from them or are ours."""
+"""The fields of a preset that state facts about the vendor and therefore need a source."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset(Generic[EmbeddingsT_co]):
-    """What is known about one vendor, generic in its embeddings.
+    """The facts about one vendor. The type parameter is its embeddings ability.
 
     Attributes:
-        title: The vendor's name for people. Programs use `name`, the provider name of the dialect.
-        dialect: How the vendor differs from OpenAI on the wire. The builder fills in the model.
-        base_url: The part of every URL before `/chat/completions`; `None` where each customer has its own.
+        title: The display name of the vendor. `name` is the name for programs.
+        dialect: The differences of the vendor's API from OpenAI's. The builder sets the model.
+        base_url: The part of every URL before `/chat/completions`; `None` if each customer has a URL of its own.
         base_url_variable: The environment variable that overrides the base URL.
-        own_server: Whether the server is run by the caller, so that the key is sent to any base URL.
-        key_variables: The environment variables that are searched for the key, in this order.
-        key_needed: Whether requests without a key are refused.
-        key_header: The header that carries the key; in `authorization` it is a bearer token.
-        embeddings: Whether the vendor has embeddings, and whether their length can be chosen.
+        own_server: Whether the user runs the server. The key in the environment is then sent to any base URL.
+        key_variables: The environment variables of the API key, in order of preference.
+        key_needed: Whether the server rejects requests without a key.
+        key_header: The header of the key. In `authorization` the key is a bearer token.
+        embeddings: The embeddings ability of the vendor.
         max_embedding_batch: The largest number of texts in one request for embeddings.
-        hint: What to do when nothing listens at the base URL; part of the error message.
-        error_patterns: Patterns in the body of a refusal, and the error class each of them means at this vendor alone.
-        own_builder: The name of the builder class for what only this vendor has; empty where there is none.
+        hint: The advice in the error message if no connection can be made.
+        error_patterns: Regular expressions for the body of error responses, and their error classes.
+        own_builder: The name of the builder class for this vendor; empty if `vendor_builder()` supports it.
         recorded: Whether the preset is tested against recorded traffic of the vendor.
-        notes: Other differences, for the reader.
+        notes: Other differences, for the documentation.
         sources: The pages that state these facts; see `source_of`.
     """
 
@@ -119,12 +119,12 @@ class Preset(Generic[EmbeddingsT_co]):
 
     @property
     def name(self) -> str:
-        """The vendor's name in errors and metadata, and the owner of its opaque data in a history."""
+        """The provider name in errors and metadata. It marks the owner of opaque data in a conversation."""
         return self.dialect.provider
 
     @property
     def differences(self) -> Mapping[str, object]:
-        """The fields in which the dialect differs from OpenAI's, with their values."""
+        """The fields of the dialect whose values differ from OpenAI's dialect."""
         return {
             field.name: value
             for field in fields(Dialect)
@@ -135,18 +135,18 @@ class Preset(Generic[EmbeddingsT_co]):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The names of the fields that state something about the vendor, each of which has a source."""
+        """The names of the fields that state facts about the vendor."""
         defaults = (None, (), "authorization", NoEmbeddings())
-        stated = [name for name in _FACTS if getattr(self, name) not in defaults]
-        return (*stated, *self.differences)
+        own_facts = [name for name in _FACTS if getattr(self, name) not in defaults]
+        return (*own_facts, *self.differences)
 
     def source_of(self, fact: str) -> Source | None:
-        """Return the page that states `fact`, or None where no page is known and recorded traffic is all there is."""
+        """Return the page that states `fact`, or None if no page is known."""
         return next((source for source in self.sources if fact in source.facts), None)
 
 
 AnyPreset: TypeAlias = Preset[Embeddings]
-"""A preset of any vendor, where its abilities do not matter."""
+"""A preset with any abilities."""
 
 ANY_SERVER: Final = Preset(
     title="any server",
@@ -155,4 +155,4 @@ ANY_SERVER: Final = Preset(
     key_variables=(API_KEY_VARIABLE,),
     embeddings=SizedEmbeddings(),
 )
-"""The preset that `CompletionsBuilder` begins with."""
+"""The preset of `CompletionsBuilder`."""

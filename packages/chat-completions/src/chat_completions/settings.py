@@ -1,4 +1,4 @@
-"""The settings and methods that the builders of this wire share, and the arguments of a provider they lead to."""
+"""Settings and methods shared by the builders of this package, and the provider arguments that they produce."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ from chat_completions.presets import AnyPreset
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder. `None` is decided when it builds.
+    """The settings of a builder.
 
     Attributes:
-        suffix: appended to the name of the model.
+        preset: The preset of the vendor, which supplies the defaults.
+        dialect: The dialect, including the model.
+        description: The description of the provider for routers and logs.
+        max_tokens_field: The request field for the token limit; `None` is resolved by `build()`.
+        max_embedding_batch: The largest number of texts in one embedding request.
+        suffix: The text appended to the name of the model in requests.
     """
 
     preset: AnyPreset
@@ -45,27 +50,31 @@ class Settings(Connection):
         return self.preset.key_header
 
     @classmethod
-    def of(cls, preset: AnyPreset) -> Self:
-        """The settings that a vendor's builder begins with."""
+    def for_preset(cls, preset: AnyPreset) -> Self:
+        """Return the initial settings of a vendor's builder."""
         return cls(preset, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
     def with_dialect(self, dialect: Dialect) -> Settings:
-        """The same in another dialect."""
+        """Return these settings with another dialect."""
         return replace(self, dialect=dialect)
 
     def for_model(self, model: str) -> Settings:
-        """The same for a model.
+        """Return these settings with a model.
 
         Raises:
-            UsageError: it has no name.
+            UsageError: `model` is empty.
         """
         return self.with_dialect(replace(self.dialect, model=require_model("with_model", model)))
 
     def with_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
-        """The same for vectors of this length, so many at once.
+        """Return these settings with limits for embeddings.
+
+        Args:
+            dimensions: The length of the vectors; `None` uses the default of the model.
+            max_batch: The largest number of texts in one request; `None` uses the limit of the vendor.
 
         Raises:
-            UsageError: one of them is less than 1.
+            UsageError: A number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
             if value is not None and value < 1:
@@ -76,7 +85,7 @@ class Settings(Connection):
 
 
 class Adjustable(ConnectionBuilder[Settings]):
-    """A builder of this wire, with the methods for what depends on the model."""
+    """Base of the builders of this package, with the settings that depend on the model."""
 
     __slots__ = ()
 
@@ -90,26 +99,40 @@ class Adjustable(ConnectionBuilder[Settings]):
         replay: ReasoningReplay = "as-received",
         field: Literal["reasoning_content", "reasoning"] | None = None,
     ) -> Self:
-        """Say how reasoning is asked for, whether it goes back, and where reasoning goes that no provider owns."""
+        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+
+        Args:
+            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
+                a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
+                the vendor's style.
+            replay: Whether reasoning is sent back to the model that produced it.
+            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
+        """
         settings = self._settings
         dialect = settings.dialect.with_reasoning(settings.preset.dialect, style=style, replay=replay, field=field)
         return self._with(settings.with_dialect(dialect))
 
     def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
-        """Say which schemas the server enforces, and whether they are rewritten for it or sent as they are written."""
+        """Set which schemas the server enforces.
+
+        Args:
+            output: Whether it enforces the schema of a structured output.
+            tools: Whether it enforces the schemas of tools.
+            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
+        """
         settings = self._settings
-        usual = settings.preset.dialect
-        dialect = settings.dialect.with_strict(usual, output=output, tools=tools, rewrite=rewrite)
+        default = settings.preset.dialect
+        dialect = settings.dialect.with_strict(default, output=output, tools=tools, rewrite=rewrite)
         return self._with(settings.with_dialect(dialect))
 
 
 class Addressable(AddressBuilder[Settings]):
-    """A builder whose server may be anywhere."""
+    """Base of the builders that accept a base URL and an API key."""
 
     __slots__ = ()
 
 
-# --- What comes of it ----------------------------------------------------------------------------------
+# --- Provider arguments --------------------------------------------------------------------------------
 
 
 class ProviderArguments(TypedDict):
@@ -129,7 +152,7 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
     """Return the arguments of the provider that `settings` describe.
 
     Raises:
-        UsageError: the base URL is none, a key is missing where one is needed, or there is no transport.
+        UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.
     """
     return {
         "dialect": replace(settings.dialect, model=f"{settings.dialect.model}{settings.suffix}"),
@@ -144,10 +167,10 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Where the requests go, with the key.
+    """Return the base URL and headers of requests, including the API key.
 
     Raises:
-        UsageError: the base URL is none, or missing; a key is missing where one is needed.
+        UsageError: The base URL is invalid, or a required API key is missing.
     """
     preset, headers = settings.preset, _headers(settings)
     variable = preset.base_url_variable
@@ -165,14 +188,14 @@ def _headers(settings: Settings) -> dict[str, str]:
 
 
 def _key_from_environment(settings: Settings) -> str | None:
-    """Return the vendor's key in the environment. It is never sent to another server."""
+    """Return the vendor's API key from the environment, or None if requests go to another server."""
     preset = settings.preset
     if settings.base_url is not None and not preset.own_server:
         return None
     key = read_environment(*preset.key_variables)
     if key is None and preset.key_needed and settings.transport is None:
-        msg = f"there is no key: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
+        msg = f"the API key is missing: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
         if not preset.own_server:
-            msg += "; a server that needs none is named with .with_base_url('…')"
+            msg += "; for a server that needs no key, call .with_base_url('…')"
         raise UsageError(msg)
     return key

@@ -1,4 +1,4 @@
-"""Short forms: a vendor's model in one call. The key is read from the environment unless it is passed."""
+"""Functions that return a model of a vendor in one call. By default the API key is read from the environment."""
 
 from __future__ import annotations
 
@@ -22,87 +22,163 @@ from chat_completions.vendors import (
 
 
 def cerebras(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Cerebras."""
+    """Return a model of Cerebras.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `CEREBRAS_API_KEY`.
+    """
     builder = vendor_builder(CEREBRAS).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def deepseek(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of DeepSeek."""
+    """Return a model of DeepSeek.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `DEEPSEEK_API_KEY`.
+    """
     builder = vendor_builder(DEEPSEEK).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def fireworks(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Fireworks."""
+    """Return a model of Fireworks.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `FIREWORKS_API_KEY`.
+    """
     builder = vendor_builder(FIREWORKS).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def groq(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Groq."""
+    """Return a model of Groq.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `GROQ_API_KEY`.
+    """
     builder = vendor_builder(GROQ).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def huggingface(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Hugging Face's router; its name may end in `:fastest` and the like."""
+    """Return a model served through Hugging Face's router.
+
+    Args:
+        model: The name of the model, such as `openai/gpt-oss-20b`. A suffix such as `:fastest` is allowed.
+        api_key: The API key. `None` reads `HF_TOKEN`.
+    """
     builder = HuggingFaceBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def litellm(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a LiteLLM proxy."""
+    """Return a model of a LiteLLM proxy.
+
+    Args:
+        model: The name of the model.
+        base_url: The base URL of the server. `None` reads `LITELLM_PROXY_API_BASE`, or uses `http://localhost:4000/v1`.
+        api_key: The API key. `None` reads `LITELLM_PROXY_API_KEY`.
+    """
     builder = vendor_builder(LITELLM).with_model(model)
     builder = builder if base_url is None else builder.with_base_url(base_url)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def llamacpp_server(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a llama.cpp server."""
+    """Return a model of a llama.cpp server.
+
+    Args:
+        model: The name of the model.
+        base_url: The base URL of the server. `None` uses `http://localhost:8080/v1`.
+        api_key: The API key. `None` sends no key.
+    """
     builder = vendor_builder(LLAMACPP).with_model(model)
     builder = builder if base_url is None else builder.with_base_url(base_url)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def mistral(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Mistral."""
+    """Return a model of Mistral.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `MISTRAL_API_KEY`.
+    """
     builder = vendor_builder(MISTRAL).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def ollama(model: str, *, host: str | None = None) -> CompletionsProvider:
-    """Return a model of an Ollama daemon, at `host` or at `OLLAMA_HOST`. The model must have been pulled."""
+    """Return a model of an Ollama daemon. The model must have been pulled.
+
+    Args:
+        model: The name of the model, such as `llama3.2`.
+        host: The host of the daemon, such as `gpu:11434`. `None` reads `OLLAMA_HOST`, or uses this machine.
+
+    Raises:
+        UsageError: `host` is invalid.
+    """
     builder = OllamaBuilder().with_model(model)
     return (builder if host is None else builder.with_host(host)).build()
 
 
 def ollama_cloud(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Ollama's cloud."""
+    """Return a model of Ollama's cloud.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `OLLAMA_API_KEY`.
+    """
     builder = vendor_builder(OLLAMA_CLOUD).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def perplexity(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Perplexity, which searches the web for every answer and calls no tools."""
+    """Return a model of Perplexity. Its models search the web for every response and call no tools.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `PERPLEXITY_API_KEY`.
+    """
     builder = vendor_builder(PERPLEXITY).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def together(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Together."""
+    """Return a model of Together.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `TOGETHER_API_KEY`.
+    """
     builder = vendor_builder(TOGETHER).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def vllm(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a vLLM server."""
+    """Return a model of a vLLM server.
+
+    Args:
+        model: The name of the model.
+        base_url: The base URL of the server. `None` uses `http://localhost:8000/v1`.
+        api_key: The API key. `None` sends no key.
+    """
     builder = vendor_builder(VLLM).with_model(model)
     builder = builder if base_url is None else builder.with_base_url(base_url)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
 def xai(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of xAI."""
+    """Return a model of xAI.
+
+    Args:
+        model: The name of the model.
+        api_key: The API key. `None` reads `XAI_API_KEY`.
+    """
     builder = vendor_builder(XAI).with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()

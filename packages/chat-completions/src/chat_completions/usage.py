@@ -1,4 +1,4 @@
-"""What an answer cost, in the words of many servers."""
+"""Token usage of a response, from the field names of several vendors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from chat_core.usage import Usage
 from chat_core.wire.shapes import is_mapping, whole_numbers
 
 CACHE_READ: Final = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
-"""Where servers count cached input outside `prompt_tokens_details`."""
+"""Fields for cached input tokens of servers that do not use `prompt_tokens_details`."""
 
 
 def read_usage(raw: object) -> Usage:
-    """The counts of a `usage` object. A count that is missing, or no number, is 0."""
+    """Return the counts of a `usage` object. A count that is missing or not a number is 0."""
     if not is_mapping(raw):
         return Usage()
     counts = whole_numbers(raw)
@@ -20,7 +20,7 @@ def read_usage(raw: object) -> Usage:
     outputs = whole_numbers(raw.get("completion_tokens_details"))
     output = counts.get("completion_tokens", 0)
     reasoning = outputs.get("reasoning_tokens", 0) or counts.get("reasoning_tokens", 0)
-    # Most servers count reasoning in `completion_tokens`; where the numbers show that one does not, it is added.
+    # Most servers include reasoning in `completion_tokens`. Add it if the numbers show that a server does not.
     if reasoning > output or (
         reasoning and counts.get("total_tokens") == counts.get("prompt_tokens", 0) + output + reasoning
     ):

@@ -1,6 +1,6 @@
-"""Builders for the vendors of this wire: each starts from a preset, and offers what the vendor has.
+"""Builders for known vendors. Each starts from a preset and offers only the features of the vendor.
 
-`vendor_builder(GROQ).with_model("…").build()`; `groq("…")` is short for it. A builder without a model has no `build()`,
+`groq("…")` is short for `vendor_builder(GROQ).with_model("…").build()`. A builder without a model has no `build()`,
 and the provider of a vendor without embeddings has no `embed()`. Type checkers reject both, and at run time the error
 says what is missing.
 """
@@ -19,16 +19,16 @@ from chat_completions.vendors import HUGGINGFACE
 
 Routing: TypeAlias = Literal["fastest", "cheapest", "preferred"]
 
-# --- What the states have in common ---------------------------------------------------------------------
+# --- Shared methods -------------------------------------------------------------------------------------
 
 
 class VendorState(Adjustable):
-    """A builder of one vendor, in any state."""
+    """Base of the builders for one vendor, in any state."""
 
     __slots__ = ()
 
     def with_description(self, description: str) -> Self:
-        """Describe the provider, for a router or a log."""
+        """Set the description of the provider that routers and logs show."""
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -37,43 +37,51 @@ class VendorState(Adjustable):
         if name == "build":
             return "build() needs a model: call .with_model('…') first"
         if name == "with_model":
-            return f"it has its model, {self._settings.dialect.model!r}: begin anew for another one"
+            return f"the model is already set to {self._settings.dialect.model!r}: create a new builder for another one"
         if name == "with_embeddings":
-            return f"{title} has no embeddings on this wire: build a model of another vendor for them"
+            return f"{title} has no embeddings on this API: use a model of another vendor"
         return None
 
 
 class WithSizedEmbeddings(VendorState):
-    """The method for embeddings of a vendor that lets a request choose the length of vectors."""
+    """The embeddings method of vendors whose requests can set the length of vectors."""
 
     __slots__ = ()
 
     def with_embeddings(self, *, dimensions: int | None = None, max_batch: int | None = None) -> Self:
-        """Set the length of the vectors of `embed()`, and the largest number of texts in one request."""
+        """Set the limits of embedding requests.
+
+        Args:
+            dimensions: The length of the vectors. `None` uses the default of the model.
+            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+
+        Raises:
+            UsageError: A number is less than 1.
+        """
         return self._with(self._settings.with_embeddings(dimensions, max_batch))
 
 
 class WithFixedEmbeddings(VendorState):
-    """The method for embeddings of a vendor whose models fix the length of vectors."""
+    """The embeddings method of vendors whose models have a fixed vector length."""
 
     __slots__ = ()
 
     def with_embeddings(self, *, max_batch: int | None = None) -> Self:
-        """Set the largest number of texts in one request of `embed()`."""
+        """Set the largest number of texts in one embedding request. `None` uses the vendor's limit."""
         return self._with(self._settings.with_embeddings(None, max_batch))
 
 
-# --- Vendors that differ in their presets alone ----------------------------------------------------------
+# --- Vendors that are described by a preset ---------------------------------------------------------------
 
 
 @final
 class ChatVendorBuilder(VendorState, Addressable):
-    """A builder of a vendor without embeddings. It needs a model."""
+    """A builder for a vendor without embeddings. Call `with_model()` before `build()`."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyChatVendorBuilder:
-        """Use `model`, by the vendor's name for it."""
+        """Set the model by the name that the vendor uses."""
         return ReadyChatVendorBuilder(self._settings.for_model(model))
 
 
@@ -84,7 +92,7 @@ class ReadyChatVendorBuilder(VendorState, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """Build the provider.
+        """Return the provider.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -94,12 +102,12 @@ class ReadyChatVendorBuilder(VendorState, Addressable):
 
 @final
 class FixedVendorBuilder(WithFixedEmbeddings, Addressable):
-    """A builder of a vendor with embeddings whose length the model fixes. It needs a model."""
+    """A builder for a vendor with embeddings of fixed length. Call `with_model()` before `build()`."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyFixedVendorBuilder:
-        """Use `model`, by the vendor's name for it."""
+        """Set the model by the name that the vendor uses."""
         return ReadyFixedVendorBuilder(self._settings.for_model(model))
 
 
@@ -110,7 +118,7 @@ class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """Build the provider.
+        """Return the provider.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -120,12 +128,12 @@ class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
 
 @final
 class SizedVendorBuilder(WithSizedEmbeddings, Addressable):
-    """A builder of a vendor with embeddings whose length can be chosen. It needs a model."""
+    """A builder for a vendor with embeddings of configurable length. Call `with_model()` before `build()`."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadySizedVendorBuilder:
-        """Use `model`, by the vendor's name for it."""
+        """Set the model by the name that the vendor uses."""
         return ReadySizedVendorBuilder(self._settings.for_model(model))
 
 
@@ -136,7 +144,7 @@ class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """Build the provider.
+        """Return the provider.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -153,18 +161,18 @@ def vendor_builder(preset: Preset[SizedEmbeddings]) -> SizedVendorBuilder: ...
 @overload
 def vendor_builder(preset: AnyPreset) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder: ...
 def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder:
-    """Start building a model of the preset's vendor: `vendor_builder(GROQ)`.
+    """Return a builder for models of a vendor: `vendor_builder(GROQ)`.
 
     Args:
         preset: One of the presets of this package, or a `Preset` of your own.
 
     Raises:
-        UsageError: The vendor has a builder of its own, with what only this vendor has.
+        UsageError: The vendor has a builder class of its own, such as `OllamaBuilder`.
     """
     if preset.own_builder:
-        msg = f"{preset.title} has a builder of its own: begin with {preset.own_builder}()"
+        msg = f"{preset.title} has its own builder: use {preset.own_builder}()"
         raise UsageError(msg)
-    settings = Settings.of(preset)
+    settings = Settings.for_preset(preset)
     if isinstance(preset.embeddings, NoEmbeddings):
         return ChatVendorBuilder(settings)
     if isinstance(preset.embeddings, FixedEmbeddings):
@@ -175,8 +183,8 @@ def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendo
 # --- Hugging Face --------------------------------------------------------------------------------------
 
 
-class _Routed(VendorState):
-    """The choice of the provider that serves a model of Hugging Face."""
+class _HuggingFace(VendorState):
+    """Methods that choose the inference provider that serves a model of Hugging Face."""
 
     __slots__ = ()
 
@@ -192,40 +200,42 @@ class _Routed(VendorState):
         """Append `name` to the model's name, where the router reads it."""
         settings = self._settings
         if not name or ":" in name:
-            msg = f"a provider is named like 'groq', not {name!r}"
+            msg = f"expected the name of an inference provider such as 'groq', not {name!r}"
             raise UsageError(msg)
         if ":" in settings.dialect.model:
-            msg = f"{settings.dialect.model!r} says already what serves it: leave out what is behind the colon"
+            msg = f"the model {settings.dialect.model!r} already names its provider: remove the part after the colon"
             raise UsageError(msg)
         return self._with(replace(settings, suffix=f":{name}"))
 
 
 @final
-class HuggingFaceBuilder(_Routed, Addressable):
-    """Builds models that are served through Hugging Face's router. The key is in `HF_TOKEN`."""
+class HuggingFaceBuilder(_HuggingFace, Addressable):
+    """A builder for models served through Hugging Face's router. The default API key is read from `HF_TOKEN`."""
 
     __slots__ = ()
 
     def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings or Settings.of(HUGGINGFACE))
+        super().__init__(settings or Settings.for_preset(HUGGINGFACE))
 
     def with_model(self, model: str) -> ReadyHuggingFaceBuilder:
-        """Use `model`, such as `openai/gpt-oss-20b`; a suffix such as `:fastest` is allowed."""
+        """Set the model, such as `openai/gpt-oss-20b`. A suffix such as `:fastest` is allowed."""
         settings = self._settings.for_model(model)
         if settings.suffix and ":" in model:
-            msg = f"{model!r} says what serves it, and so did {settings.suffix[1:]!r} before: leave one out"
+            msg = (
+                f"the model {model!r} names a provider, but {settings.suffix[1:]!r} is already set: remove one of them"
+            )
             raise UsageError(msg)
         return ReadyHuggingFaceBuilder(settings)
 
 
 @final
-class ReadyHuggingFaceBuilder(_Routed, Addressable):
+class ReadyHuggingFaceBuilder(_HuggingFace, Addressable):
     """A `HuggingFaceBuilder` with a model."""
 
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """Build the provider.
+        """Return the provider.
 
         Raises:
             UsageError: The base URL is invalid, the key is missing, or no transport is installed.

@@ -1,6 +1,6 @@
-"""The presets of the known vendors of this wire, each with the sources of its facts.
+"""Presets of the known vendors of the Chat Completions API, with a source for each fact.
 
-OpenAI, Azure OpenAI and OpenRouter are in `chat_openai`, which speaks their other wire too.
+OpenAI, Azure OpenAI and OpenRouter are in `chat_openai`, which also supports their Responses API.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DEEPSEEK: Final = Preset(
     ),
     base_url="https://api.deepseek.com",
     key_variables=("DEEPSEEK_API_KEY",),
-    notes=("a model that thinks takes no `tool_choice` but `auto` and `none`",),
+    notes=("reasoning models support only `auto` and `none` as `tool_choice`",),
     embeddings=NoEmbeddings(),
     sources=(
         Source("Your First API Call", "https://api-docs.deepseek.com/", CHECKED, ("base_url", "key_variables")),
@@ -87,7 +87,7 @@ GROQ: Final = Preset(
     dialect=Dialect(model="", provider="groq", max_tokens_field="max_tokens", files=IMAGES),
     base_url="https://api.groq.com/openai/v1",
     key_variables=("GROQ_API_KEY",),
-    notes=("a schema is enforced for some models; for the others, `.with_strict(output=False)`",),
+    notes=("only some models enforce schemas; for the others, use `.with_strict(output=False)`",),
     embeddings=NoEmbeddings(),
     sources=(
         Source("OpenAI Compatibility", "https://console.groq.com/docs/openai", CHECKED, ("base_url", "key_variables")),
@@ -100,7 +100,7 @@ HUGGINGFACE: Final = Preset(
     dialect=Dialect(model="", provider="huggingface", max_tokens_field="max_tokens"),
     base_url="https://router.huggingface.co/v1",
     key_variables=("HF_TOKEN",),
-    notes=("what serves a model is said behind its name: `:fastest`, `:cheapest`, `:preferred`, or a provider",),
+    notes=("a suffix of the model's name selects the provider: `:fastest`, `:cheapest`, `:preferred`, or its name",),
     embeddings=NoEmbeddings(),
     own_builder="HuggingFaceBuilder",
     sources=(
@@ -127,7 +127,7 @@ LITELLM: Final = Preset(
         (re.compile(r"\bContextWindowExceededError\b"), ContextLengthError),
         (re.compile(r"\bContentPolicyViolationError\b"), ContentFilteredError),
     ),
-    hint="start the proxy with `litellm --config config.yaml`, or say where it is with .with_base_url('…')",
+    hint="start the proxy with `litellm --config config.yaml`, or set its address with .with_base_url('…')",
     recorded=False,
     sources=(
         Source(
@@ -152,8 +152,8 @@ LLAMACPP: Final = Preset(
     own_server=True,
     key_needed=False,
     embeddings=FixedEmbeddings(),
-    hint="start it with `llama-server -m model.gguf --jinja`, or say where it is with .with_base_url('…')",
-    notes=("embeddings need `--embeddings`, tools `--jinja`",),
+    hint="start it with `llama-server -m model.gguf --jinja`, or set its address with .with_base_url('…')",
+    notes=("embeddings need the option `--embeddings`, and tools need `--jinja`",),
     sources=(
         Source(
             "LLaMA.cpp HTTP Server",
@@ -179,7 +179,7 @@ MISTRAL: Final = Preset(
     base_url="https://api.mistral.ai/v1",
     key_variables=("MISTRAL_API_KEY",),
     embeddings=SizedEmbeddings(),
-    notes=("reasoning is a part of the content, and goes back as one",),
+    notes=("reasoning is a content part, and is sent back as one",),
     sources=(
         Source("Mistral AI API", "https://docs.mistral.ai/api/", CHECKED, ("max_tokens_field", "seed_field")),
         Source(
@@ -199,8 +199,8 @@ OLLAMA: Final = Preset(
     own_server=True,
     key_needed=False,
     embeddings=SizedEmbeddings(),
-    hint="start Ollama with `ollama serve`, or say where it is with .with_host('…') or OLLAMA_HOST",
-    notes=("models are pulled before they answer: `.pull()`",),
+    hint="start Ollama with `ollama serve`, or set its address with .with_host('…') or OLLAMA_HOST",
+    notes=("a model must be pulled before its first use: `.pull()`",),
     own_builder="OllamaBuilder",
     sources=(
         Source(
@@ -250,8 +250,8 @@ PERPLEXITY: Final = Preset(
     base_url="https://api.perplexity.ai",
     key_variables=("PERPLEXITY_API_KEY",),
     notes=(
-        "every answer has searched the web; its sources are in the answer's citations",
-        "the user and the model must take turns",
+        "every response uses a web search, and cites its sources",
+        "turns of the user and the model must alternate",
     ),
     embeddings=NoEmbeddings(),
     sources=(
@@ -290,7 +290,7 @@ VLLM: Final = Preset(
     own_server=True,
     key_needed=False,
     embeddings=SizedEmbeddings(),
-    hint="start it with `vllm serve MODEL`, or say where it is with .with_base_url('…')",
+    hint="start it with `vllm serve MODEL`, or set its address with .with_base_url('…')",
     recorded=False,
     sources=(
         Source(
@@ -343,4 +343,4 @@ PRESETS: Final[Mapping[str, AnyPreset]] = MappingProxyType(
         )
     }
 )
-"""The preset of every vendor whose builder is in this package, by the name of the vendor."""
+"""The presets of this package by provider name."""
