@@ -1,8 +1,8 @@
-"""The blocks of an answer, as they grow.
+"""Content blocks of a response.
 
-A stream says where a block begins, what is added to it, and where it ends; a whole answer is blocks that begin with all
-that they hold. Text, thinking and calls become parts of their own; every other block, known or not, is kept whole as a
-`ProviderPart`, since Claude wants it back where it stood.
+A stream sends the start of a block, its deltas and its end. A complete response contains blocks without deltas. Text,
+thinking and tool calls become parts of their own types. Every other block becomes a `ProviderPart`, since the API
+requires it at the same position in later requests.
 """
 
 from __future__ import annotations
@@ -21,37 +21,41 @@ Piece: TypeAlias = Mapping[str, Any]
 OF_CALL: Final = ("id", "name", "input")
 
 DIRECT: Final = {"type": "direct"}
-"""The caller of a call that the model makes itself: the default, and not worth keeping."""
+"""Default value of `caller`: the model itself. It is not stored."""
 
 
 class Block(Protocol):
-    """A block that grows."""
+    """Protocol of content blocks."""
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
-        """Take a piece of it, and tell a listener.
+        """Add a delta.
+
+        Args:
+            delta: the `delta` object of the event.
+            out: list to which deltas for the caller are appended.
 
         Raises:
-            WrongShapeError: the piece is not what its type promises.
+            WrongShapeError: a field of the delta has the wrong type.
         """
         ...
 
     def end(self, out: list[Delta]) -> None:
-        """Take note that nothing more comes."""
+        """Finish the block and append remaining deltas to `out`. Some gateways send more deltas afterwards."""
         ...
 
     def part(self, provider: str) -> Part:
-        """What it has come to."""
+        """Return the block as a part; its opaque data belongs to `provider`."""
         ...
 
 
 def _further(block: Piece, *own: str) -> Json:
-    """What a block holds beside what is known of it, where it says anything."""
+    """Return the fields of a block that are not empty, except `type` and those named in `own`."""
     return {key: value for key, value in block.items() if key not in own and key != "type" and value not in (None, [])}
 
 
 @final
 class TextBlock:
-    """Words, with the citations that back them. A quiet one tells a listener nothing as it grows."""
+    """Text with citations. If `quiet`, it produces no deltas."""
 
     __slots__ = ("_further", "_notes", "quiet", "texts")
 
@@ -65,7 +69,7 @@ class TextBlock:
 
     @property
     def text(self) -> str:
-        """Its words so far."""
+        """The text received so far."""
         return "".join(self.texts)
 
     def _say(self, text: str, out: list[Delta]) -> None:
@@ -74,28 +78,28 @@ class TextBlock:
             out.append(TextDelta(text))
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
-        """More words, or a citation."""
+        """Implement `Block.grow` for text and citations."""
         if (text := delta.get("text")) is not None:
             self._say(require_text(text, "delta.text"), out)
         elif citation := delta.get("citation"):
             self._notes.append(citation)
 
     def end(self, out: list[Delta]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def further(self) -> Json:
-        """The further fields of the block."""
+        """Return the fields of the block other than its text, including citations."""
         return {**self._further, "citations": self._notes} if self._notes else self._further
 
     def part(self, provider: str) -> Part:
-        """A text."""
+        """Return a `Text`."""
         further = self.further()
         return Text(self.text, Opaque(provider, further) if further else None)
 
 
 @final
 class ThinkingBlock:
-    """What the model thinks, and the signature that proves it."""
+    """Thinking with its signature."""
 
     __slots__ = ("_further", "_signature", "_texts")
 
@@ -108,7 +112,7 @@ class ThinkingBlock:
             out.append(ReasoningDelta(text))
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
-        """More of it, or its signature, which comes whole."""
+        """Implement `Block.grow` for thinking text and signature. The signature is sent in one delta."""
         if (text := delta.get("thinking")) is not None:
             self._texts.append(require_text(text, "delta.thinking"))
             if text:
@@ -117,16 +121,16 @@ class ThinkingBlock:
             self._signature = require_text(signature, "delta.signature")
 
     def end(self, out: list[Delta]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def part(self, provider: str) -> Part:
-        """Reasoning that is Claude's."""
+        """Return a `Reasoning`. Its opaque data, even if empty, marks the signature as the provider's."""
         return Reasoning("".join(self._texts), self._signature or None, Opaque(provider, self._further))
 
 
 @final
 class CallBlock:
-    """A call of a tool of the caller's."""
+    """Call of a tool of the chat."""
 
     __slots__ = ("_further", "_index", "_input", "_pieces", "id", "name")
 
@@ -142,19 +146,19 @@ class CallBlock:
         out.append(ToolCallDelta("", index, self.name, self.id or None))
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
-        """More of its arguments."""
+        """Implement `Block.grow` for a piece of the arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._pieces.append(text)
             out.append(ToolCallDelta(text, self._index))
 
     def end(self, out: list[Delta]) -> None:
-        """Tell the arguments that came with its beginning."""
+        """Append the arguments from the block start, if there were no deltas."""
         if not self._pieces and self._input:
             self._pieces.append(self._input)
             out.append(ToolCallDelta(self._pieces[0], self._index))
 
     def part(self, provider: str) -> Part:
-        """A call, as the model wrote it; no arguments at all are an empty object."""
+        """Return a `Tool` with the arguments as received. Missing arguments are an empty object."""
         raw = "".join(self._pieces) or self._input
         opaque = Opaque(provider, self._further) if self._further else None
         return Tool(FunctionCall.parse(self.name, raw, opaque=opaque), call_id=self.id or None)
@@ -162,7 +166,7 @@ class CallBlock:
 
 @final
 class OutputBlock:
-    """A structured answer that comes as the arguments of a tool: to everybody else it is text."""
+    """Structured output as the arguments of the output tool. It is returned as text."""
 
     __slots__ = ("_input", "_pieces")
 
@@ -171,25 +175,25 @@ class OutputBlock:
         self._pieces: list[str] = []
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:
-        """More of it."""
+        """Implement `Block.grow` for a piece of the arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._pieces.append(text)
             out.append(TextDelta(text))
 
     def end(self, out: list[Delta]) -> None:
-        """Tell what came with its beginning."""
+        """Append the output from the block start, if there were no deltas."""
         if not self._pieces:
             self._pieces.append(self._input or "{}")
             out.append(TextDelta(self._pieces[0]))
 
     def part(self, provider: str) -> Part:  # noqa: ARG002 - as the others
-        """The JSON of the answer."""
+        """Return the JSON of the output as a `Text`."""
         return Text("".join(self._pieces))
 
 
 @final
 class OtherBlock:
-    """Any other block: kept whole."""
+    """Block of any other type, stored unchanged."""
 
     __slots__ = ("_data", "_kind", "_lists", "_pieces", "_texts")
 
@@ -201,13 +205,13 @@ class OtherBlock:
         self._lists: set[str] = set()
 
     def grow(self, delta: Piece, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
-        """More of it: arguments in pieces, or whole fields, or text that goes on."""
+        """Implement `Block.grow` for pieces of arguments, whole fields, and pieces of text."""
         if delta.get("type") == "input_json_delta":
             self._pieces.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
             return
         fields = {key: value for key, value in delta.items() if key != "type"}
         if delta.get("type") == "compaction_delta":
-            self._data |= fields  # whole, and null where it failed: an empty text would be refused
+            self._data |= fields  # sent whole; null after a failure, where the API rejects an empty text
             return
         for key, value in fields.items():
             if key == "citation":
@@ -229,10 +233,10 @@ class OtherBlock:
             self._texts.pop(key, None)
 
     def end(self, out: list[Delta]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def part(self, provider: str) -> Part:
-        """The block."""
+        """Return the block as a `ProviderPart`."""
         data = self._data | {key: "".join(texts) for key, texts in self._texts.items()}
         text = "".join(self._pieces)
         if not text.strip():
@@ -247,7 +251,7 @@ class OtherBlock:
 
 
 def _input(block: Piece, path: str) -> str:
-    """The arguments that stand in the beginning of a block, as text: none, or all of them."""
+    """Return the `input` of a block start as JSON text; empty if there is none."""
     value = block.get("input")
     if not value:
         return ""

@@ -1,8 +1,8 @@
-"""From Claude's words to a turn, at once or bit by bit.
+"""Decoder of responses, complete or streamed.
 
-Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponseError` with its path. Events, blocks and fields that are unknown are ignored or kept. An answer has
-ended when `message_stop` has come, and not before: a gateway's `[DONE]` says nothing that counts.
+Fields are read by plain dict access, without validation in advance. A known field of the wrong type raises
+`InvalidResponseError` with its path. Unknown events are ignored; unknown blocks and fields are stored. A stream ends
+with `message_stop`. The `[DONE]` that some gateways send is ignored.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ FINISH: Final[dict[str, FinishReason]] = {
     "compaction": "pause",
     "refusal": "refusal",
 }
-"""What Claude's words mean; any other one is `other`."""
+"""Finish reasons by `stop_reason`. Any other reason is `other`."""
 
 OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
-"""What is read of a message; of the rest, what says anything is kept for the caller."""
+"""Fields of a message with a place in the turn. All other fields that are not empty go into the metadata."""
 
 REFUSED: Final = "the model refused to go on, so the call was not run"
 
@@ -53,7 +53,7 @@ def _text(value: object) -> str | None:
 
 
 def is_last(event: Event, /) -> bool:
-    """Whether an event ends a stream of this wire."""
+    """Return whether `event` is the last one of a stream."""
     if event.type in {STOP, "error"}:
         return True
     if event.type != "message" or STOP_BYTES not in event.data:
@@ -66,11 +66,16 @@ def is_last(event: Event, /) -> bool:
 
 
 def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Turn:
-    """The turn in a whole answer.
+    """Return the turn in the body of a complete response.
+
+    Args:
+        body: body of the response.
+        provider: provider name for metadata and errors.
+        output_tool: name of the tool whose arguments are the structured output, if there is one.
 
     Raises:
-        InvalidResponseError: it is none.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: the body is not a valid response.
+        ProviderError: the body contains an error object.
     """
     return StreamDecoder(provider, output_tool=output_tool).read(body)
 
@@ -131,7 +136,7 @@ class StreamDecoder(EventDecoder):
             return None
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Take one event. Only an error may be something else than an object."""
+        """Implement `EventDecoder.take`. Events whose data is not an object are ignored, except errors."""
         if name in SILENT:
             return
         if chunk.__class__ is not dict:
@@ -145,7 +150,7 @@ class StreamDecoder(EventDecoder):
                 raise WrongShapeError("delta", "an object")
             block = self._open.get(chunk.get("index"))
             if block is None:
-                block = self._lost(delta, chunk.get("index"), out)
+                block = self._block_without_start(delta, chunk.get("index"), out)
             block.grow(delta, out)
             return
         handler = EVENTS.get(kind)
@@ -159,29 +164,35 @@ class StreamDecoder(EventDecoder):
     # --- Events ------------------------------------------------------------------------------------------------
 
     def message_start(self, chunk: Json, out: list[Delta]) -> None:
-        """The answer begins. Its message is empty, or, where a gateway has nothing to stream, whole."""
+        """Handle the beginning of the response: `chunk` is the event, and deltas are appended to `out`.
+
+        Some gateways send the whole message in this event.
+        """
         self._message(require_object(chunk.get("message"), "message"), out)
 
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
-        """A block begins."""
+        """Handle the beginning of a block: `chunk` is the event, and deltas are appended to `out`."""
         block = require_object(chunk.get("content_block"), "content_block")
         self._begin(block, chunk.get("index"), out)
 
     def content_block_stop(self, chunk: Json, out: list[Delta]) -> None:
-        """A block has ended. It stays known by its index, since some gateways send its signature later."""
+        """Handle the end of a block: `chunk` is the event, and deltas are appended to `out`.
+
+        The block stays registered by its index, since some gateways send its signature afterwards.
+        """
         block = self._open.get(chunk.get("index"))
         if block is not None:
             block.end(out)
 
     def message_delta(self, chunk: Json, _out: list[Delta]) -> None:
-        """Why the answer ends, and what it cost."""
+        """Store the stop reason and usage."""
         delta = require_object(chunk.get("delta") or {}, "delta")
-        self._ended(delta, "delta")
-        self._keep({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
+        self._store_stop_reason(delta, "delta")
+        self._store_extra({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
         self._usage = merge_usage(self._usage, chunk.get("usage"))
 
     def message_stop(self, _chunk: Json, out: list[Delta]) -> None:
-        """The answer has ended."""
+        """Handle the end of the response."""
         for block in self._open.values():
             block.end(out)
         self._open.clear()
@@ -190,7 +201,7 @@ class StreamDecoder(EventDecoder):
         self.done = True
 
     def error(self, chunk: Json, _out: list[Delta]) -> None:
-        """The server failed."""
+        """Raise the error in an `error` event."""
         raise error_from_object(chunk, self.provider)
 
     def _message(self, message: Json, out: list[Delta]) -> None:
@@ -200,15 +211,15 @@ class StreamDecoder(EventDecoder):
         for index, item in enumerate(require_list(message.get("content") or [], "content")):
             self._begin(require_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
         self._open.clear()
-        self._ended(message, "message")
+        self._store_stop_reason(message, "message")
         self._usage = merge_usage(self._usage, message.get("usage"))
 
-    def _ended(self, source: Json, path: str) -> None:
+    def _store_stop_reason(self, source: Json, path: str) -> None:
         if reason := source.get("stop_reason"):
             self._finish = require_text(reason, f"{path}.stop_reason")
-        self._keep({key: value for key, value in source.items() if key not in OF_MESSAGE})
+        self._store_extra({key: value for key, value in source.items() if key not in OF_MESSAGE})
 
-    def _keep(self, fields: Mapping[str, Any]) -> None:
+    def _store_extra(self, fields: Mapping[str, Any]) -> None:
         for key, value in fields.items():
             if value:
                 self._extra[key] = value
@@ -218,22 +229,22 @@ class StreamDecoder(EventDecoder):
     def _begin(self, block: Json, index: object, out: list[Delta], path: str = "content_block") -> Block:
         if (before := self._open.get(index)) is not None:
             before.end(out)
-        begun = self._made(block, out, path)
+        begun = self._create_block(block, out, path)
         self._blocks.append(begun)
         self._open[index] = begun
         return begun
 
-    def _lost(self, delta: Json, index: object, out: list[Delta]) -> Block:
-        """The block of a piece whose index says nothing: the last one, or a new one where its beginning was lost."""
+    def _block_without_start(self, delta: Json, index: object, out: list[Delta]) -> Block:
+        """Return the block for a delta with an unknown index: the last block, or a new one if its start is missing."""
         if index is None and self._blocks:
             return self._blocks[-1]
         kind = delta.get("type")
         if kind == "input_json_delta":
-            # Whose arguments they are nobody knows, and an answer that lost a call must not look like a whole one.
+            # The arguments belong to an unknown call. A response without that call must not appear complete.
             raise WrongShapeError("index", "that of a block that has begun")
         return self._begin({"type": BEGINNINGS.get(kind, UNKNOWN)}, index, out)
 
-    def _made(self, block: Json, out: list[Delta], path: str) -> Block:
+    def _create_block(self, block: Json, out: list[Delta], path: str) -> Block:
         kind = block.get("type")
         if kind == "text":
             text = TextBlock(block, out, quiet=self._output_tool is not None)
@@ -248,21 +259,21 @@ class StreamDecoder(EventDecoder):
             self._calls += 1
             return CallBlock(block, self._calls - 1, path, out)
         if kind == "fallback":
-            # Another model goes on from here, and what the first one began to call is not to be run.
+            # Another model continues from here. Tool calls of the first model must not run.
             self._model = _text(mapping(block.get("to")).get("model")) or self._model
             self._declined = len(self._blocks)
         return OtherBlock(block)
 
     @property
     def _has_output(self) -> bool:
-        """Whether the structured answer came as the arguments of its tool."""
+        """Whether the response contains a call of the output tool."""
         return any(block.__class__ is OutputBlock for block in self._blocks)
 
     def _parts(self) -> list[Part]:
         provider = self.provider
         if not self._has_output:
             return [block.part(provider) for block in self._blocks]
-        # What is said beside a structured answer is none of it; it stays where it stood, for Claude alone.
+        # Text next to structured output is not part of the output. It is stored in place, to be sent back to Claude.
         return [
             ProviderPart(provider, "text", {"type": "text", "text": block.text, **block.further()})
             if isinstance(block, TextBlock)
@@ -273,7 +284,7 @@ class StreamDecoder(EventDecoder):
     # --- The end -----------------------------------------------------------------------------------------------
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Take a whole message."""
+        """Implement `EventDecoder.take_body`: decode a complete message."""
         message = require_object(body, "the answer")
         if (said := find_error(message, "")) is not None:
             raise error_from_object(said, self.provider)
@@ -300,16 +311,16 @@ class StreamDecoder(EventDecoder):
         parts = self._parts()
         for index, part in enumerate(parts[: self._declined]):
             if isinstance(part, Tool):
-                # No call any more: one would have the model asked again for an answer that is whole.
+                # A tool would run, and its result would be sent although the response is complete.
                 parts[index] = declined_call(part, self.provider)
         tools = [part for part in parts if isinstance(part, Tool)]
         finish: FinishReason = FINISH.get(self._finish, "other") if self._finish is not None else "other"
         if tools and (finish == "stop" or self._finish is None):
             finish = "tool_calls"
         elif not tools and finish == "tool_calls":
-            finish = "stop"  # the tool was the answer
+            finish = "stop"  # the only tool was the output tool
         if finish == "refusal" and self.done:
-            # What came before a refusal is to be thrown away, and must not take effect.
+            # Output before a refusal must be discarded, so its calls must not run.
             for tool in tools:
                 tool.fail(REFUSED)
             if isinstance(words := mapping(self._extra.get("stop_details")).get("explanation"), str):
@@ -347,10 +358,10 @@ EVENTS: Final[Mapping[object, Handler]] = {
     "message_stop": StreamDecoder.message_stop,
     "error": StreamDecoder.error,
 }
-"""The events that are known, beside `content_block_delta`. All others are ignored."""
+"""Handlers by event type. `content_block_delta` is handled in `take()`; other events are ignored."""
 
 NAMED: Final = (EVENTS.keys() | {"content_block_delta"}) - {"error"}
-"""The events that are told by their names where a gateway leaves their types out."""
+"""Event names that replace a missing `type` in the data, which some gateways leave out."""
 
 BEGINNINGS: Final[Mapping[object, str]] = {
     "text_delta": "text",
@@ -358,4 +369,4 @@ BEGINNINGS: Final[Mapping[object, str]] = {
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
 }
-"""The block that a piece belongs to, where its beginning was lost."""
+"""Type of the block for a delta whose block start is missing."""

@@ -1,7 +1,7 @@
-"""One answer as it grows: the parts of its content, and the parts of a turn that they become.
+"""Conversion of the parts of a response to the parts of a turn.
 
-In a stream, pieces of text that follow each other are one text, and so are thoughts and raw sound. A part with a
-signature is never joined to another one: signatures go back on the parts that they came on, byte for byte.
+In a stream, adjacent texts are joined, and so are adjacent thoughts and raw audio. A part with a signature is never
+joined, because the API requires signatures unchanged on the same parts in later requests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from chat_gemini.calls import Call
 SIGNATURE: Final = "thoughtSignature"
 
 BESIDE: Final = frozenset({"thought", SIGNATURE})
-"""The fields of a part that say something of what it holds."""
+"""Fields of a part that describe its content."""
 
 RAW_SOUND: Final = ("audio/l16", "audio/l24", "audio/pcm")
-"""Sound without a header: pieces of it, put together, are one piece."""
+"""Mime types of audio without a header, whose pieces can be concatenated."""
 
 
 @final
 class Answer:
-    """Gathers one answer. Text is kept in pieces and joined once."""
+    """Collector of the parts of one response. Pieces of text are joined once, at the end."""
 
     __slots__ = ("_items", "_of", "_open", "_provider", "_sound", "_whole", "calls", "texts")
 
@@ -44,14 +44,14 @@ class Answer:
 
     @property
     def flowing(self) -> bool:
-        """Whether the part that grows is a text, so that more of it may be appended to `texts`."""
+        """Whether the open part is a text, so that the next piece may be appended to `texts`."""
         return self._of is Text
 
     def read(self, parts: list[Any], out: list[Delta]) -> None:
-        """Take parts; what they say to a listener is appended to `out`.
+        """Add the `parts` of a chunk, and append the deltas for the caller to `out`.
 
         Raises:
-            WrongShapeError: a known field has one.
+            WrongShapeError: a known field has the wrong type.
         """
         for index, item in enumerate(parts):
             if item is None:
@@ -68,7 +68,7 @@ class Answer:
                 self._other(part)
 
     def _plain(self, part: Json, path: str, out: list[Delta]) -> Json:
-        """A part that holds one thing, and no nulls. A gateway may put a text beside it."""
+        """Return the part without nulls. If it also has a text, as from some gateways, add the text first."""
         if None in part.values():
             part = {key: value for key, value in part.items() if value is not None}
         if "text" not in part or part.keys().isdisjoint(OTHERS):
@@ -78,7 +78,7 @@ class Answer:
         return {key: value for key, value in part.items() if key != "text"}
 
     def parts(self) -> list[Part]:
-        """The parts so far, in the order in which they came."""
+        """Return the parts received so far, in order."""
         items = [*self._items]
         grown = self._grown()
         if grown is not None:
@@ -106,7 +106,7 @@ class Answer:
     # --- One part --------------------------------------------------------------------------------------------
 
     def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Text of the answer, or what the model thinks."""
+        """Add text or thinking: `value` of `part` at `path`. Deltas are appended to `out`."""
         text = require_text(value, f"{path}.text")
         kind = Reasoning if part.get("thought") else Text
         if text:
@@ -127,7 +127,7 @@ class Answer:
         return Reasoning(text, data.pop(SIGNATURE, None), Opaque(self._provider, data))
 
     def _data(self, part: Json, kind: str, path: str) -> Json:
-        """What a part has beside its content: its signature, and further fields."""
+        """Return the opaque data of a part: its signature and further fields."""
         data: Json = {}
         if signature := part.get(SIGNATURE):
             data[SIGNATURE] = require_text(signature, f"{path}.{SIGNATURE}")
@@ -136,7 +136,7 @@ class Answer:
         return data
 
     def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """A call of a function, or a piece of one."""
+        """Add a function call, or a piece of one: `value` of `part` at `path`. Deltas are appended to `out`."""
         path = f"{path}.functionCall"
         entry = require_object(value, path)
         name = require_text(entry.get("name") or "", f"{path}.name")
@@ -164,7 +164,7 @@ class Answer:
             out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """A file that the model made."""
+        """Add a generated file: `value` of `part` at `path`. Deltas are appended to `out`."""
         blob = require_object(value, f"{path}.inlineData")
         if part.get("thought"):
             self._other(part)  # a sketch on the way to the answer is no file of it
@@ -189,7 +189,7 @@ class Answer:
         self._add_file(file, out)
 
     def linked(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """A file that the model made, by its URI."""
+        """Add a generated file by its URI: `value` of `part` at `path`. Deltas are appended to `out`."""
         where = require_object(value, f"{path}.fileData")
         mime = require_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
         url = require_text(where.get("fileUri"), f"{path}.fileData.fileUri")
@@ -202,7 +202,7 @@ class Answer:
         out.append(FilePart(file))
 
     def _other(self, part: Json) -> None:
-        """What its server alone understands: code that it ran and what came of it, calls of its own tools."""
+        """Add a part of another type, such as executed code or a call of a server-side tool."""
         kind = next((key for key, value in part.items() if key not in BESIDE and value is not None), None)
         if kind is None and part.get(SIGNATURE):
             kind = SIGNATURE
@@ -219,7 +219,7 @@ KINDS: Final[Mapping[str, Handler]] = {
     "inlineData": Answer.inline,
     "fileData": Answer.linked,
 }
-"""What a part may hold that every wire has a word for. A part that holds anything else is its provider's own."""
+"""Handlers by field of a part. A part without any of these fields becomes a `ProviderPart`."""
 
 OTHERS: Final = frozenset(
     {
@@ -227,13 +227,13 @@ OTHERS: Final = frozenset(
         "toolCall", "toolResponse",
     }
 )  # fmt: skip
-"""What a part may hold in the place of a text."""
+"""Fields that a part may have instead of a text."""
 
 BLOB_FIELDS: Final = frozenset({"mimeType", "data", "fileUri"})
 
 
 def _blob(blob: Json) -> Json:
-    """The further fields of a file, such as the name that it is shown by."""
+    """Return the further fields of a file, such as its display name."""
     further = {key: item for key, item in blob.items() if key not in BLOB_FIELDS and item is not None}
     return {"blob": further} if further else {}
 
@@ -253,4 +253,4 @@ def _base64(text: str, path: str) -> bytes:
 
 
 URL_SAFE: Final = str.maketrans("-_", "+/")
-"""Protocol buffers may be written in either alphabet, and without the signs that fill them up."""
+"""Translation of URL-safe base64: protocol buffers in JSON may use either alphabet, without padding."""

@@ -1,11 +1,11 @@
-"""From the server's words to a turn, at once or bit by bit.
+"""Decoder of responses, complete or streamed.
 
-Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponseError` with its path. What is unknown is ignored. A whole answer is read as a stream of one chunk.
+Fields are read by plain dict access, without validation in advance. A known field of the wrong type raises
+`InvalidResponseError` with its path. Unknown fields are ignored. A complete response is decoded as one chunk.
 
-No event ends a stream of this wire. It is complete when its candidate has a finish reason and the body has ended.
+No event marks the end of a stream. It is complete if its candidate has a finish reason and the body has ended.
 
-A chunk that holds nothing but text takes a shortcut: it does not go through the table of parts.
+Chunks that contain only text take a fast path without the table of part types.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from chat_gemini.errors import error_from_object, find_error
 from chat_gemini.usage import read_usage
 
 FIRST: Final = (0, None)
-"""The indices of the candidate that is the answer."""
+"""Values of `index` of the first candidate, the only one that is decoded."""
 
 UNSAID: Final = frozenset({"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"})
-"""Reasons that are none."""
+"""Values of a reason that mean no reason."""
 
 FINISH: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
@@ -45,10 +45,10 @@ FINISH: Final[dict[str, FinishReason]] = {
     "MODEL_ARMOR": "content_filter",
     "CONTINUATION": "pause",
 }
-"""What the server's words mean; any other one is `other`."""
+"""Finish reasons by `finishReason`. Any other reason is `other`."""
 
 KEPT: Final = ("createTime", "modelStatus", "promptFeedback", "usageMetadata")
-"""Fields beside the candidates that a caller may want."""
+"""Fields of a chunk that are stored in the metadata."""
 
 KEPT_OF_CANDIDATE: Final = (
     "avgLogprobs",
@@ -62,22 +62,26 @@ KEPT_OF_CANDIDATE: Final = (
     "tokenCount",
     "urlContextMetadata",
 )
-"""Fields beside the content that a caller may want."""
+"""Fields of a candidate that are stored in the metadata."""
 
 GROWING: Final = frozenset({"citationMetadata", "logprobsResult", "urlContextMetadata"})
-"""Those of them whose lists go on from chunk to chunk."""
+"""Fields of a candidate whose lists continue in later chunks."""
 
 MERGED: Final = GROWING | {"groundingMetadata"}
-"""Those of them that may come piece by piece, each with other fields; of the others the last one counts."""
+"""Fields of a candidate that are merged from several chunks. For other fields the last value is stored."""
 
 
 def decode(body: bytes, provider: str) -> Turn:
-    """The turn in a whole answer.
+    """Return the turn in the body of a complete response.
+
+    Args:
+        body: body of the response.
+        provider: provider name for metadata and errors.
 
     Raises:
-        InvalidResponseError: it is none.
+        InvalidResponseError: the body is not a valid response.
         ContentFilteredError: the prompt was blocked.
-        ProviderError: the body says that the server failed.
+        ProviderError: the body contains an error object.
     """
     return StreamDecoder(provider, whole=True).read(body)
 
@@ -141,7 +145,7 @@ class StreamDecoder(EventDecoder):
         if not candidates or not self._headed or "error" in chunk:
             self._head(chunk)
         if usage := chunk.get("usageMetadata"):
-            # Each time they are the counts of the whole answer so far; one that is not said again stays.
+            # Counts are cumulative. A count that is missing in later chunks keeps its value.
             known = self._usage
             self._usage = usage if known.keys() <= usage.keys() else {**known, **usage}
         self._last = chunk
@@ -165,7 +169,7 @@ class StreamDecoder(EventDecoder):
                 self._finish = None
             else:
                 self._take_parts(parts, out)
-        # Most say nothing beside their content and their index, and to count is quicker than to look.
+        # Most candidates have only content and index. Comparing the length is faster than looking up every field.
         if len(candidate) > ("content" in candidate) + ("index" in candidate):
             self._end(candidate)
 
@@ -173,7 +177,7 @@ class StreamDecoder(EventDecoder):
         self._seen = True
         before = len(out)
         self._answer.read(require_list(parts, "parts"), out)
-        # What says anything after a finish reason shows that the answer was not over.
+        # Output after a finish reason shows that the response was not complete.
         if len(out) > before:
             self._finish = None
         self._flowing = not self._whole and self._answer.flowing
@@ -206,7 +210,7 @@ class StreamDecoder(EventDecoder):
         return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
-        """The error for a prompt that was blocked, at times in mid-answer: the feedback on the prompt says why."""
+        """Return the error for a blocked prompt, with the reason from `promptFeedback`; `None` if it is not blocked."""
         reason = str(self._feedback.get("blockReason") or "")
         words = str(self._feedback.get("blockReasonMessage") or "")
         if reason in UNSAID and not words:
@@ -218,7 +222,11 @@ class StreamDecoder(EventDecoder):
     # --- Beside the text -------------------------------------------------------------------------------
 
     def _head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        """Look at the fields beside the candidates."""
+        """Read the fields of a chunk except its candidates.
+
+        Raises:
+            ProviderError: the chunk is an error object.
+        """
         if (said := find_error(chunk)) is not None:
             raise error_from_object(said, self.provider)
         self._id = self._id or require_text(chunk.get("responseId") or "", "responseId") or None
@@ -233,7 +241,7 @@ class StreamDecoder(EventDecoder):
                 self._extra[name] = value
 
     def _end(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
-        """Look at a candidate that says more than its piece of the content."""
+        """Read the finish reason and metadata of a candidate."""
         finish = require_text(candidate.get("finishReason") or "", "candidates[0].finishReason")
         if finish not in UNSAID:
             self._finish = finish
@@ -275,7 +283,7 @@ class StreamDecoder(EventDecoder):
 
 
 def _merge(known: Json, value: Json, *, grow: bool) -> None:
-    """Add to a field that came before what goes on from it. In place: copies would cost the square."""
+    """Merge `value` into `known` in place, since copying at each chunk would take quadratic time."""
     for name, item in value.items():
         before = known.get(name)
         if not grow or not is_list(before) or not is_list(item):
@@ -285,14 +293,14 @@ def _merge(known: Json, value: Json, *, grow: bool) -> None:
 
 
 def _copied(value: object) -> object:
-    """A field as it is now, which does not grow any more."""
+    """Return a copy of a field that later chunks do not change."""
     if not is_object(value):
         return value
     return {name: [*item] if is_list(item) else item for name, item in value.items()}
 
 
 def wrong_path(chunk: object) -> str | None:
-    """Where an answer is not shaped as its protocol says; `None` where it is."""
+    """Return the path of the first field with the wrong type; `None` if there is none."""
     if is_list(chunk):
         return next((where for item in chunk if (where := wrong_path(item)) is not None), None)
     if not is_object(chunk):
