@@ -134,7 +134,7 @@ class StreamDecoder(EventDecoder):
         return SKIP if event.data.strip() in (b"", b"[DONE]") else super().parse_irregular(event)
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Take one chunk, or a list of chunks."""
+        """Implement `EventDecoder.take` for a chunk or a list of chunks."""
         if chunk.__class__ is list:
             for item in chunk:
                 self.take(item, name, out)
@@ -219,7 +219,7 @@ class StreamDecoder(EventDecoder):
         msg = f"{self.provider} blocked the prompt{named}{f' ({words})' if words else ''}"
         return ContentFilteredError(msg, code=reason or None)
 
-    # --- Beside the text -------------------------------------------------------------------------------
+    # --- Other fields ------------------------------------------------------------------------------------
 
     def _head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
         """Read the fields of a chunk except its candidates.
@@ -253,7 +253,7 @@ class StreamDecoder(EventDecoder):
                 else:
                     self._extra[name] = value
 
-    # --- What it comes to ------------------------------------------------------------------------------
+    # --- The turn --------------------------------------------------------------------------------------
 
     def partial(self) -> Turn:
         """Return the turn received so far."""
