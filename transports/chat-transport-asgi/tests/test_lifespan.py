@@ -102,7 +102,7 @@ async def test_an_application_that_cannot_start_and_does_not_end_either_is_cance
             ended.append(1)
 
     ended: list[int] = []
-    with anyio.fail_after(60), pytest.raises(TransportError, match="it did not say why"):
+    with anyio.fail_after(60), pytest.raises(TransportError, match="no reason given"):
         await AsgiTransport(stays, grace=0.01).__aenter__()
 
     assert ended == [1]
@@ -128,7 +128,7 @@ async def test_what_goes_wrong_at_its_end_is_logged(caplog: pytest.LogCaptureFix
                 pass
 
     assert [record.getMessage() for record in caplog.records] == [
-        "the application did not end well: still busy",
+        "the shutdown of the application failed: still busy",
         "the application raised in its lifespan",
     ]
 

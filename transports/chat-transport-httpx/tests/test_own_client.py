@@ -146,7 +146,7 @@ def test_every_error_of_a_request_has_a_kind(package: Any) -> None:
 
 @pytest.mark.parametrize("other", [httpx.Client(), httpx2.Client(), object(), "http://api.test"])
 def test_what_is_no_client_that_can_be_awaited_is_refused(other: Any) -> None:
-    with pytest.raises(UsageError, match="needs an AsyncClient of httpx or of httpx2, not an object of "):
+    with pytest.raises(UsageError, match="requires an AsyncClient of httpx or httpx2, not an object of "):
         HttpxTransport(other)
 
 

@@ -1,4 +1,4 @@
-"""What the connections of a transport share: a session for each event loop, and the proxies of the environment."""
+"""The sessions of a transport, one for each event loop, and the proxies of the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
 
 @final
 class LoopSession:
-    """A session that its event loop closes."""
+    """Owner of a session that the event loop closes when it shuts down."""
 
     __slots__ = ("__weakref__", "_sessions", "session")
 
@@ -22,16 +22,16 @@ class LoopSession:
         close_with_event_loop(self)
 
     async def aclose(self) -> None:
-        """Close the session. Closing twice is allowed."""
+        """Close the session. May be called more than once."""
         self._sessions.discard()
         await self.session.close()
 
 
 @final
 class Proxies:
-    """The proxies of the environment, read when the transport is made.
+    """The proxies of the environment, read once when the transport is created.
 
-    aiohttp would read them, and a file of passwords, in a thread at every request.
+    aiohttp itself reads them, and the netrc file, in a thread for every request.
     """
 
     __slots__ = ("_proxies",)
@@ -40,10 +40,14 @@ class Proxies:
         self._proxies = getproxies() if trust_env else {}
 
     def get(self, scheme: str, host: str) -> str | None:
-        """Return the URL of the proxy for a host, which includes the port; `None` if there is none.
+        """Return the URL of the proxy for a host, or None for a direct connection.
+
+        Args:
+            scheme: The scheme of the request.
+            host: The host of the request, with its port if it has one.
 
         Raises:
-            TransportError: of kind `connect`, aiohttp does not support proxies of this kind.
+            TransportError: With kind `connect`: aiohttp does not support this kind of proxy.
         """
         if not self._proxies:
             return None
@@ -53,6 +57,8 @@ class Proxies:
         if "://" not in url:
             url = f"http://{url}"
         if (kind := url.partition("://")[0]) not in {"http", "https"}:
-            msg = f"the environment names a proxy of the kind {kind!r} for {scheme}, and aiohttp speaks to http proxies"
+            msg = (
+                f"the environment sets a {kind!r} proxy for {scheme}, but aiohttp supports only http and https proxies"
+            )
             raise TransportError("connect", msg)
         return url

@@ -1,4 +1,4 @@
-"""The translation of aiohttp's exceptions to `TransportError`."""
+"""The translation of the exceptions of aiohttp into `TransportError`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _KINDS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (aiohttp.InvalidURL, "protocol"),
     (aiohttp.NonHttpUrlClientError, "protocol"),
     (HttpProcessingError, "protocol"),
-    (zlib.error, "protocol"),  # the body is not compressed as it says
+    (zlib.error, "protocol"),  # the body does not match its content-encoding
     (aiohttp.ClientError, "stream"),
     (OSError, "stream"),
 )
-"""The kind of an exception is that of the first base in this list."""
+"""Exception classes and error kinds. The first class that matches an exception applies."""
 
 
 @final
 class AiohttpErrorTranslation(ErrorTranslation):
-    """A context in which aiohttp's exceptions become `TransportError`."""
+    """Context manager that turns the exceptions of aiohttp into `TransportError`."""
 
     __slots__ = ()
 
     def translate(self, error: BaseException) -> TransportError | None:
-        """Return the error to raise in place of an exception of aiohttp; `None` if it is not one."""
+        """Implement `ErrorTranslation.translate`."""
         kind = next((kind for base, kind in _KINDS if isinstance(error, base)), None)
         if kind is None:
             return None
@@ -43,7 +43,7 @@ class AiohttpErrorTranslation(ErrorTranslation):
         elif kind == "protocol" and self.response_started and _is_not_http(error):
             kind = "stream"
         text = _text(error)
-        # Some of aiohttp's exceptions quote the whole URL, and some keep the headers.
+        # Some exceptions of aiohttp quote the full URL, and some keep the headers.
         has_secret = isinstance(error, aiohttp.ClientResponseError) or _quotes_query(f"{text} {error!r}", self.request)
         name = type(error).__name__
         detail = name if _quotes_query(text, self.request) else f"{name}: {text}"
@@ -51,7 +51,7 @@ class AiohttpErrorTranslation(ErrorTranslation):
 
 
 def _text(error: BaseException) -> str:
-    """Return the text of an error, without the URL that aiohttp adds to a response error."""
+    """Return the message of an error, without the URL that aiohttp adds to response errors."""
     text = f"{error.status} {error.message}" if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return " ".join(text.split()) or "no reason given"
 

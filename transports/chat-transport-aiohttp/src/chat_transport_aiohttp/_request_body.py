@@ -1,4 +1,4 @@
-"""The bodies of requests, as aiohttp sends them."""
+"""Request bodies for aiohttp."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import final
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
-_PIECE = 65536
+_PIECE_BYTES = 65536
 
 
 @final
 class LargeBody(aiohttp.Payload):
-    """A body that is sent in pieces, each with a timeout: aiohttp itself waits for ever.
+    """A body that is sent in pieces, each with a timeout. aiohttp itself has no timeout for sending.
 
     Args:
-        body: the body.
-        idle: the longest time, in seconds, in which the peer takes nothing; `None` for no limit.
+        body: The body.
+        idle: Seconds that sending a piece may take; `None` for no limit.
     """
 
     _autoclose = True
@@ -36,15 +36,15 @@ class LargeBody(aiohttp.Payload):
         """Write the whole body.
 
         Raises:
-            TimeoutError: the peer takes nothing.
+            TimeoutError: The peer accepts no data.
         """
-        for start in range(0, len(self._body), _PIECE):
+        for start in range(0, len(self._body), _PIECE_BYTES):
             async with asyncio.timeout(self._idle):
-                await writer.write(self._body[start : start + _PIECE])
+                await writer.write(self._body[start : start + _PIECE_BYTES])
 
 
 def request_data(body: bytes, idle: float | None) -> bytes | LargeBody | None:
-    """Return the `data` of a request. A body that fits into the socket's buffer needs no timeout."""
-    if len(body) > _PIECE:
+    """Return the `data` argument for a request. Small bodies fit into the socket buffer and need no timeout."""
+    if len(body) > _PIECE_BYTES:
         return LargeBody(body, idle)
     return body or None

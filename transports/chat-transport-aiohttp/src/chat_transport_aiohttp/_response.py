@@ -1,4 +1,4 @@
-"""The response of aiohttp: how its body is read, and how it is closed."""
+"""Responses of aiohttp sessions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class AiohttpResponse(HttpResponse):
     """A response of aiohttp.
 
     Args:
-        response: the response, whose body has not been read.
-        is_decoded: whether the session decodes bodies itself.
+        response: The response of the library, before its body is read; this object owns it.
+        is_decoded: Whether the session decodes bodies.
     """
 
     __slots__ = ("_body", "_response")
@@ -28,28 +28,28 @@ class AiohttpResponse(HttpResponse):
 
     @property
     def reason(self) -> str:
-        """The reason phrase; empty if the server sent none."""
+        """The reason phrase; empty if the server sends none."""
         return self._response.reason or ""
 
     async def drain(self) -> None:
-        """Read the rest of a body behind the last event of its stream, unless it has ended."""
+        """Override `HttpResponse.drain`: do nothing if the body has already ended."""
         if not self._response.content.is_eof():
             await super().drain()
 
     async def aclose(self) -> None:
-        """Close the connection, unless the whole body was read and it can be used again. Closing twice is allowed."""
+        """Close the response. Its connection is reused if the whole body was read. May be called more than once."""
         self._body.stop_watching()
         connection = self._response.connection
         transport = connection.transport if connection is not None else None
         self._response.close()
         if transport is not None:
-            # What waits to be sent, the farewell of TLS too, would keep the socket open until the peer has read it.
+            # Otherwise unsent data, such as a TLS close alert, keeps the socket open until the peer reads it.
             transport.abort()
 
 
 @final
 class BodyChunks:
-    """The chunks of a body as received, each of them all bytes that have arrived since the one before."""
+    """Iterates over the chunks of a body. Each chunk has all data that arrived since the previous one."""
 
     __slots__ = ("_closed", "_content", "_ends_with_connection", "_protocol")
 
@@ -71,7 +71,7 @@ class BodyChunks:
         try:
             chunk = await self._content.readany()
         except Exception:
-            # aiohttp raises at once, although bytes that arrived before the error are still unread.
+            # aiohttp raises at once, although data that arrived before the error is still unread.
             chunk = self._take_buffered()
             if not chunk:
                 raise
@@ -87,20 +87,20 @@ class BodyChunks:
         raise StopAsyncIteration
 
     def stop_watching(self) -> None:
-        """Stop waiting for the end of the connection, which may go back to the pool."""
+        """Stop observing the connection, which may return to the pool."""
         if self._closed is not None:
             self._closed.remove_done_callback(self._fail_reader)
             self._closed.remove_done_callback(_retrieve_exception)
             self._closed.add_done_callback(_retrieve_exception)
 
     def _fail_reader(self, closed: asyncio.Future[None]) -> None:
-        """Raise in the reader when the connection is lost: aiohttp waits for ever after bytes it cannot parse."""
+        """Make a pending read raise when the connection is lost: after invalid data, aiohttp would wait forever."""
         closed.exception()
         if not self._content.is_eof() and self._content.exception() is None:
-            self._content.set_exception(aiohttp.ClientPayloadError("what came is not how a body goes on"))
+            self._content.set_exception(aiohttp.ClientPayloadError("the connection was lost within the body"))
 
     def _take_buffered(self) -> bytes:
-        """Take the bytes in aiohttp's buffer, which nothing public returns after an exception."""
+        """Return and clear the private buffer of aiohttp. After an exception, no public method returns its data."""
         buffer = cast("deque[bytes] | None", getattr(self._content, "_buffer", None))
         if not buffer:
             return b""
@@ -110,5 +110,5 @@ class BodyChunks:
 
 
 def _retrieve_exception(closed: asyncio.Future[None]) -> None:
-    """Retrieve the exception with which a pooled connection was lost: asyncio logs one that is not retrieved."""
+    """Retrieve the exception of a lost pooled connection; otherwise asyncio logs it."""
     closed.exception()

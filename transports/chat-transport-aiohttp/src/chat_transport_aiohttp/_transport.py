@@ -1,4 +1,4 @@
-"""The transport: requests over an aiohttp session, one answer or a stream of events each."""
+"""The aiohttp transport."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _AUTOMATIC_HEADERS = ("Content-Type",)
 
 @final
 class AiohttpTransport(HttpTransport):
-    """HTTP/1.1 over aiohttp, on asyncio: a third of the CPU time of the default transport. It does not run on trio.
+    """Sends requests with aiohttp, over HTTP/1.1. It runs on asyncio and not on trio.
 
-    It is safe to share between tasks, and may be used from several event loops, one after another or at once. A
-    redirect is not followed, whatever the session says: a request holds a secret and a conversation, and both are for
-    one host. Connections wait in a pool for the next request; leaving a stream before its end closes its connection at
-    once. Cookies are not kept.
+    It needs a third of the CPU time of the default transport. The transport is safe to share between tasks, and may be
+    used from several event loops, also at the same time. Connections are pooled; exiting a stream early closes its
+    connection at once. Redirects are never followed, because the secret and the conversation in a request are meant for
+    one host. Cookies are not stored.
 
     Args:
-        session: a session of your own, which is used as it is and never closed. The other arguments about connections
-            are for the sessions that the transport makes itself, one for each event loop.
-        proxy: the URL of a proxy for all requests; else the environment says it, where `trust_env` is set.
-        verify: what to trust in TLS: a context, the path of a bundle of authorities, or whether to check at all. The
-            authorities that are trusted without a word are those of the system.
-        trust_env: whether the environment may name proxies (`HTTPS_PROXY`), when the transport is made.
-        max_connections: how many connections may be busy. A request that finds no room waits for one without a timeout.
-        idle_connection_seconds: how long one is kept for the next request.
-        max_event_bytes: the longest event of a stream.
-        max_body_bytes: the longest body of `send`; none where it is `None`.
-        max_error_bytes: how much of the body of a refused stream is kept.
+        session: A session of the caller, who owns it: the transport never closes it, and ignores its own connection
+            arguments. By default, the transport creates one session for each event loop.
+        proxy: The URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
+        verify: A TLS context, the path of a CA bundle, or whether to verify certificates. By
+            default, the CA certificates of the system are trusted.
+        trust_env: Whether to read proxies (`HTTPS_PROXY`) from the environment when the transport is created.
+        max_connections: The limit on connections in use. Requests over the limit wait without a timeout.
+        idle_connection_seconds: Seconds until an idle connection is closed.
+        max_event_bytes: The limit on the length of a streamed event.
+        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
+        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class AiohttpTransport(HttpTransport):
         return "AiohttpTransport()" if self._session is None else "AiohttpTransport(session=...)"
 
     async def aclose(self) -> None:
-        """Close the connections that this transport has opened on this event loop.
+        """Close the connections that this transport opened on the running event loop.
 
-        Those of other loops end with their loops. A session that was passed in stays open. Closing twice is allowed,
-        and so is using the transport again.
+        The connections of other loops are closed with their loops. A session that the caller passed in stays open. May
+        be called more than once, and the transport remains usable.
         """
         require_asyncio("AiohttpTransport")
         await self._sessions.aclose()
 
     async def _open(self, request: Request, accept_encoding: str) -> AiohttpResponse:
-        """Send a request and return its response, whose body has not been read."""
+        """Implement `HttpTransport._open`."""
         require_asyncio("AiohttpTransport")
         headers = _headers_to_send(request, accept_encoding)
         session = self._session or self._sessions.get().session
@@ -122,17 +122,17 @@ class AiohttpTransport(HttpTransport):
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
-    """Return the headers of a request, with the encodings that it accepts.
+    """Return the headers of a request; `accept_encoding` is added unless it is set.
 
     Raises:
-        TransportError: a name or a value has characters that HTTP does not allow.
+        TransportError: A name or a value contains characters that HTTP does not allow.
     """
     headers: list[tuple[str, str]] = []
     spellings: dict[str, str] = {}
     for name, value in request.headers:
         if (invalid := invalid_header_name(name) or invalid_header_value(name, value)) is not None:
             raise TransportError("protocol", f"{describe(request)}: {invalid}")
-        # aiohttp takes a name that is repeated in other letters for a new value of the same field.
+        # Use one spelling per name: for aiohttp, a name in a different case overwrites the earlier value.
         headers.append((spellings.setdefault(name.lower(), name), value))
     if "accept-encoding" not in spellings:
         headers.append(("accept-encoding", accept_encoding))
@@ -140,12 +140,12 @@ def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, 
 
 
 def _unquoted_url(request: Request) -> URL:
-    """Return the URL as it is, without further quoting."""
+    """Return the URL of a request without quoting it again."""
     try:
         url = URL(request.url, encoded=True)
-        url.port  # noqa: B018  # it is parsed when it is read
+        url.port  # noqa: B018  # the port is parsed on access
     except ValueError:
-        msg = f"{describe(request)}: this is no URL"
+        msg = f"{describe(request)}: the URL is invalid"
         raise TransportError("protocol", msg) from None
     return url
 

@@ -1,7 +1,7 @@
-"""One request, as the application sees it, and its answer, as the reader sees it.
+"""One call of an ASGI application, and the response that its reader receives.
 
-The two run in tasks of their own. A chunk passes from the one to the other without a queue: the application's `send`
-returns when the reader has taken it, so an application is never further ahead of its reader than that.
+The application and the reader run in separate tasks. Chunks are not buffered: `send` of the application returns when
+the reader has received the chunk.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from chat_transport_asgi._types import VERSIONS, AsgiApp, Message, Scope
 _LOGGER: Final = logging.getLogger("chat_transport_asgi")
 _PORTS: Final = {"http": 80, "https": 443}
 _WITHOUT_BODY: Final = {204, 304}
-_GONE: Final = "the reader has left"
+_GONE: Final = "the reader has exited"
 
 
 @final
 class ClientDisconnectedError(OSError):
-    """Raised by the application's `send` when nobody listens any more."""
+    """Raised by `send` of the application after the reader has exited."""
 
 
 @final
@@ -44,12 +44,13 @@ class Exchange:
     """One call of an application.
 
     Args:
-        app: the application.
-        request: what it is asked.
-        state: what its lifespan left for it.
+        app: The application.
+        request: The request to the application.
+        state: The lifespan state of the application.
 
     Attributes:
-        status, headers: the head of the answer, once `head()` has returned.
+        status: The status of the response, after `head()` has returned.
+        headers: The headers of the response, after `head()` has returned.
     """
 
     def __init__(self, app: AsgiApp, request: Request, state: dict[str, object]) -> None:
@@ -64,7 +65,7 @@ class Exchange:
         self._bodiless = False
         self._length: int | None = None
         self._fault: TransportError | None = None
-        # In how many places the application would hear that its reader is gone.
+        # The number of pending `receive` and `send` calls, which report the exit of the reader to the application.
         self._listening = 0
         self._headed = anyio.Event()
         self._over = anyio.Event()
@@ -73,14 +74,14 @@ class Exchange:
         self._chunks, self._taken = anyio.create_memory_object_stream[bytes](0)
         self._decoder: Decoder | None = None
 
-    # The application's side
+    # --- Called in the task of the application
 
     async def run(self) -> None:
-        """Call the application. Whatever becomes of it, nothing is raised here."""
+        """Call the application. Its exceptions are passed to the reader or logged, and never raised here."""
         try:
             with self._running:
                 await self._app(self._scope, self._receive, self._send)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the reader is told
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - passed to the reader
             self._failed(error)
         finally:
             self._ended.set()
@@ -89,9 +90,9 @@ class Exchange:
 
     def _failed(self, error: BaseException) -> None:
         if self._left:
-            _LOGGER.debug("the application raised behind a reader who had left", exc_info=error)
+            _LOGGER.debug("the application raised after its reader had exited", exc_info=error)
         elif self._whole:
-            _LOGGER.error("the application raised behind its answer to %s", describe(self._request), exc_info=error)
+            _LOGGER.error("the application raised after its response to %s", describe(self._request), exc_info=error)
         elif self._fault is None:
             self._fault = self._error("stream", f"the application raised {type(error).__name__}")
             self._fault.__cause__ = error
@@ -116,15 +117,17 @@ class Exchange:
             elif kind == "http.response.body" and self._headed.is_set() and not self._whole:
                 await self._body(bytes(message.get("body", b"")), more=bool(message.get("more_body", False)))
             else:
-                due = "nothing more" if self._whole else "a body" if self._headed.is_set() else "http.response.start"
-                what = f"the application sent {kind!r} where {due} was due"
+                due = "no message" if self._whole else "a body" if self._headed.is_set() else "http.response.start"
+                what = f"the application sent {kind!r}, but {due} was expected"
                 raise self._wrong(what)
             if self._left:
-                raise ClientDisconnectedError(_GONE)  # it was taken, and the reader left before the application went on
+                raise ClientDisconnectedError(
+                    _GONE
+                )  # the chunk was received, and the reader exited before the application resumed
 
     @contextmanager
     def _hearing(self) -> Generator[None]:
-        """Where the application would hear that its reader has left."""
+        """Count a pending call that reports the exit of the reader to the application."""
         self._listening += 1
         try:
             yield
@@ -147,9 +150,9 @@ class Exchange:
         if self._length is not None:
             self._length -= len(chunk)
             if self._length < 0 or (self._length and not more):
-                what = "the application sent a body of another length than its content-length"
+                what = "the length of the body that the application sent does not match its content-length"
                 raise self._wrong(what)
-        if chunk and not self._bodiless:  # frameworks leave it to the server to drop such a body
+        if chunk and not self._bodiless:  # frameworks rely on the server to drop such a body
             try:
                 await self._chunks.send(chunk)
             except anyio.BrokenResourceError:
@@ -162,31 +165,31 @@ class Exchange:
             self._chunks.close()
 
     def _wrong(self, what: str) -> RuntimeError:
-        """The application does not speak ASGI: both sides are told."""
+        """Record a violation of ASGI for the reader, and return the error for the application."""
         self._fault = self._error("protocol", what)
         return RuntimeError(what)
 
     def _error(self, kind: str, what: str) -> TransportError:
         return TransportError(kind, f"{describe(self._request)}: {what}")
 
-    # The reader's side
+    # --- Called in the task of the reader
 
     async def head(self) -> None:
-        """Wait for the head of the answer.
+        """Wait for the status and headers of the response.
 
         Raises:
-            TransportError: there is none, or not in time.
+            TransportError: The application sent no response, or not in time.
         """
         try:
             with anyio.fail_after(self._request.timeouts.idle):
                 await self._headed.wait()
         except TimeoutError:
-            raise self._error("timeout", "nothing came in time") from None
+            raise self._error("timeout", "no data arrived in time") from None
         if not self.status:
-            raise self._fault or self._error("stream", "the application ended without an answer")
+            raise self._fault or self._error("stream", "the application returned without a response")
         encoding = content_encoding(self.headers)
         if encoding not in SUPPORTED_ENCODINGS and is_success(self.status):
-            raise self._error("protocol", f"the content-encoding {encoding!r} was not asked for, and cannot be undone")
+            raise self._error("protocol", f"the response has the unsupported content-encoding {encoding!r}")
         if encoding != "identity":
             self._decoder = decoder_for(self.headers)
             self.headers = decoded_headers(self.headers)
@@ -195,10 +198,10 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next chunk of the body.
+        """Return the next chunk of the body.
 
         Raises:
-            TransportError: there was none in time, or the application broke off.
+            TransportError: No chunk arrived in time, or the application ended before its response was complete.
         """
         if self._decoder is None:
             return await self._take()
@@ -206,7 +209,7 @@ class Exchange:
             while not (piece := self._decoder.read()):
                 self._decoder.feed(await self._take())
         except zlib.error as error:
-            raise self._error("protocol", "the body is not of its content-encoding") from error
+            raise self._error("protocol", "the body does not match its content-encoding") from error
         return piece
 
     async def _take(self) -> bytes:
@@ -214,27 +217,27 @@ class Exchange:
             with anyio.fail_after(self._request.timeouts.idle):
                 return await self._taken.receive()
         except TimeoutError:
-            raise self._error("timeout", "nothing came in time") from None
+            raise self._error("timeout", "no data arrived in time") from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             pass
         if self._whole or self._left:
             raise StopAsyncIteration
-        raise self._fault or self._error("stream", "the application ended before its answer did")
+        raise self._fault or self._error("stream", "the application ended before its response was complete")
 
     async def drain(self, seconds: float) -> None:
-        """Read the rest of a body behind the last event of its stream, for at most `seconds`."""
+        """Read the rest of a body after the last event of its stream, for at most `seconds`."""
         with anyio.move_on_after(seconds):
             try:
                 async for _ in self:
                     pass
             except TransportError:
-                pass  # the answer was whole: how it ended is no news
+                pass  # all events have arrived
 
     async def leave(self, grace: float) -> None:
-        """Nobody listens any more. Behind a whole answer the application may finish what it does.
+        """End the exchange and wait until the application has ended, also if this call is cancelled.
 
-        Else it is told, if it waits for that, and has so many seconds to end; then it is cancelled. It has ended when
-        this returns, however this is left.
+        After a complete response, the application may finish its work. Otherwise it has `grace` seconds to end if it is
+        waiting in `receive` or `send`, which then report a disconnect; after that, or at once, it is cancelled.
         """
         try:
             if self._whole:
@@ -264,7 +267,7 @@ def _scope(request: Request, state: dict[str, object]) -> Scope:
     if "content-length" not in known and (request.body or request.method not in {"GET", "HEAD"}):
         fields.append(("content-length", str(len(request.body))))
     if "accept-encoding" not in known:
-        fields.append(("accept-encoding", "identity"))  # nothing is gained where nothing travels
+        fields.append(("accept-encoding", "identity"))  # compression has no benefit within a process
     is_port = bool(colon) and port.isdecimal()
     return {
         "type": "http",

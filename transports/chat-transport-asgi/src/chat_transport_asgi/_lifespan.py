@@ -1,4 +1,4 @@
-"""The life of an application: what it does before the first request, and behind the last one."""
+"""The ASGI lifespan of an application: its startup and shutdown."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOGGER: Final = logging.getLogger("chat_transport_asgi")
 
 @final
 class Lifespan:
-    """One life of an application, in a task of its own.
+    """One lifespan of an application, in a separate task.
 
     Attributes:
-        state: what the application leaves for its requests.
+        state: The state that the application shares with its requests.
     """
 
     def __init__(self, app: AsgiApp) -> None:
@@ -32,13 +32,13 @@ class Lifespan:
         self._running = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Call the application. Nothing is raised here."""
+        """Call the application. Its exceptions are logged and never raised here."""
         scope = {"type": "lifespan", "asgi": dict(VERSIONS), "state": self.state}
         try:
             with self._running:
                 await self._app(scope, self._receive, self._send)
         except (Exception, SystemExit) as error:
-            # An application that knows of no lifespan may raise anything: the specification has a server go on without.
+            # An application without lifespan support may raise anything; by the specification, servers continue.
             level = logging.ERROR if self._begun.is_set() else logging.INFO
             _LOGGER.log(level, "the application raised in its lifespan", exc_info=error)
         finally:
@@ -46,17 +46,17 @@ class Lifespan:
             self._ended.set()
 
     async def start(self) -> None:
-        """Wait until the application is ready, or has shown that it has no lifespan.
+        """Wait until the application has started, or has shown that it has no lifespan.
 
         Raises:
-            TransportError: of kind `connect`, the application says that it cannot start.
+            TransportError: With kind `connect`: the application reports a failed startup.
         """
         await self._begun.wait()
         if self._failure is not None:
             raise TransportError("connect", f"the application did not start: {self._failure}")
 
     async def stop(self) -> None:
-        """Tell the application to end, and wait until it has. Where that is cancelled, it is cancelled."""
+        """Shut the application down and wait until it has ended. Cancelling this call cancels the application."""
         self._closing.set()
         try:
             await self._ended.wait()
@@ -75,9 +75,9 @@ class Lifespan:
     async def _send(self, message: Message) -> None:
         kind = message["type"]
         if kind == "lifespan.startup.failed":
-            self._failure = str(message.get("message", "")) or "it did not say why"
+            self._failure = str(message.get("message", "")) or "no reason given"
         elif kind == "lifespan.shutdown.failed":
-            _LOGGER.error("the application did not end well: %s", message.get("message", ""))
+            _LOGGER.error("the shutdown of the application failed: %s", message.get("message", ""))
         elif kind not in {"lifespan.startup.complete", "lifespan.shutdown.complete"}:
             msg = f"the application sent {kind!r} in its lifespan"
             raise RuntimeError(msg)

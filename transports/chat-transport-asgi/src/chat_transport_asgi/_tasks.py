@@ -1,7 +1,7 @@
-"""A task that belongs to the event loop, and to no scope of whoever starts it.
+"""Tasks of the event loop, outside the task groups and cancel scopes of the caller.
 
-A task group would have to stay open for as long as a stream is read. Its reader may well be an asynchronous generator
-that yields meanwhile, and a scope that is open across a `yield` breaks the scopes of whoever iterates.
+A task group would have to stay open while a stream is read. If the reader is an async generator, the group would be
+open across a `yield`, which breaks the cancel scopes of the code that iterates over it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from importlib import import_module
 from typing import Any, Final
 
 _RUNNING: Final[set[asyncio.Task[None]]] = set()
-"""An event loop keeps no more than weak references to its tasks."""
+"""Strong references to running tasks: an asyncio loop keeps only weak ones."""
 
 
 def start(run: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Start a task in the context of the caller. `run` never raises, and its end is waited for by whoever starts it."""
+    """Start a task in the context of the caller. `run` must not raise; the caller waits for its end."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        trio: Any = import_module("trio")  # it runs, so it is there
+        trio: Any = import_module("trio")  # trio is running, so it is installed
         trio.lowlevel.spawn_system_task(run, context=copy_context())
     else:
         task = loop.create_task(run())

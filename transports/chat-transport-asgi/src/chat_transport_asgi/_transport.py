@@ -1,4 +1,4 @@
-"""The transport: requests to an application in this process, one call of it each."""
+"""The ASGI transport."""
 
 from __future__ import annotations
 
@@ -28,24 +28,23 @@ _HOST: Final = re.compile(r"[!-~\x80-\xff]*")
 
 @final
 class AsgiTransport:
-    """Calls an ASGI 3 application in this process, on asyncio and trio: no socket, no port, no server.
+    """Sends requests to an ASGI 3 application in this process, without a socket, on asyncio and trio.
 
-    An answer streams: events arrive while the application still runs, and its `send` waits until the reader takes what
-    it sends. An exception of the application becomes a `TransportError` of the kind `stream`, whose `__cause__` it is.
+    Responses are streamed: events arrive while the application runs, and its `send()` waits until the reader has
+    received the data. An exception of the application becomes the cause of a `TransportError` of kind `stream`.
 
-    It is safe to share between tasks, and may be used from several event loops if the application may. As an
-    asynchronous context manager it runs the application's lifespan around its block; without, there is none.
+    The transport is safe to share between tasks, and may be used from several event loops if the application supports
+    it. As an async context manager, it runs the lifespan of the application; otherwise no lifespan is run.
 
     Args:
-        app: the application.
-        hosts: the hosts that it answers for, as they stand in a request; a request to any other is a `TransportError`
-            of the kind `connect`. By default it answers for all.
-        grace: how many seconds the application may take to end when a stream is left before its end and it heard so:
-            it waited in `receive()`, which then returns `http.disconnect`, or in `send()`, which then raises an
-            `OSError`. Where it waits for something else, it is cancelled at once. So many seconds it has, too, when it
-            has said that it cannot start.
-        max_event_bytes: the longest event of a stream.
-        max_error_bytes: how much of the body of a refused stream is kept.
+        app: The application.
+        hosts: The hosts of the application, as in `Request.host`. A request to another host raises a `TransportError`
+            of kind `connect`. By default, all hosts are accepted.
+        grace: Seconds that the application may take to end after the reader exits a stream early. They apply if it
+            waits in `receive()`, which returns `http.disconnect`, or in `send()`, which raises an `OSError`. Otherwise
+            it is cancelled at once. The limit also applies after a failed startup.
+        max_event_bytes: The limit on the length of a streamed event.
+        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
     """
 
     def __init__(
@@ -69,23 +68,23 @@ class AsgiTransport:
         return f"AsgiTransport({getattr(self._app, '__qualname__', type(self._app).__name__)})"
 
     async def send(self, request: Request, /) -> Response:
-        """Ask the application and return its whole answer, whatever its status, when the application has ended.
+        """Implement `Transport.send`. The call returns after the application has ended.
 
         Raises:
-            TransportError: there was no whole answer.
+            TransportError: The application sent no complete response.
         """
         async with self._exchange(request) as exchange:
             return Response(exchange.status, exchange.headers, b"".join([chunk async for chunk in exchange]))
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Ask the application and listen to its answer. When the block has been left, the application has ended.
+        """Implement `Transport.stream`. The application has ended when the context has exited.
 
-        Behind the last event of an answer (`Request.is_last`) the end of the body is waited for, but not for long.
+        After the last event (`Request.is_last`), exiting waits for the end of the body for at most `DRAIN_SECONDS`.
 
         Raises:
-            TransportError: on entering, there was no answer or its status is not 2xx (with status, headers and body);
-                while iterating, the application broke off.
+            TransportError: On entry, the application sent no response, or its status is not 2xx. During iteration, the
+                application ended before its response was complete.
         """
         async with self._exchange(request) as exchange:
             if not is_success(exchange.status):
@@ -102,19 +101,19 @@ class AsgiTransport:
                 await batches.aclose()
 
     async def aclose(self) -> None:
-        """End the application's lifespan, where there is one. Closing twice is allowed."""
+        """End the lifespan of the application, if there is one. May be called more than once."""
         if self._lifespan is not None:
             await self._lifespan.stop()
 
     async def __aenter__(self) -> Self:
-        """Begin the application's lifespan, if it knows of one.
+        """Start the lifespan of the application, if the application supports it.
 
         Raises:
-            TransportError: of kind `connect`, the application says that it cannot start.
-            UsageError: it has begun.
+            TransportError: With kind `connect`: the application reports a failed startup.
+            UsageError: The lifespan is already running.
         """
         if self._entered:
-            msg = "this AsgiTransport runs its application already: enter it once at a time"
+            msg = "the lifespan of this AsgiTransport is already running; exit its context before you enter it again"
             raise UsageError(msg)
         self._entered = True
         lifespan = Lifespan(self._app)
@@ -140,7 +139,7 @@ class AsgiTransport:
 
     @asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncGenerator[Exchange]:
-        """An answer as far as its head, while the application goes on."""
+        """Start the application, wait for the head of its response, and end the exchange on exit."""
         self._check(request)
         exchange = Exchange(self._app, request, self._lifespan.state if self._lifespan is not None else {})
         start(exchange.run)
@@ -151,21 +150,24 @@ class AsgiTransport:
             await exchange.leave(self._grace)
 
     def _check(self, request: Request) -> None:
-        """Refuse what no server would get to see."""
+        """Raise if a request could not be sent to a real server, or is for another host."""
         if self._hosts is not None and request.host not in self._hosts:
             known = ", ".join(sorted(self._hosts))
-            raise TransportError("connect", f"{describe(request)}: the application answers for {known or 'no host'}")
+            raise TransportError(
+                "connect", f"{describe(request)}: unknown host; the allowed hosts are: {known or 'none'}"
+            )
         if _HOST.fullmatch(request.host) is None:
             shown = request.host.rpartition("@")[2]
             what = f"{request.method}: the host contains characters that HTTP does not allow: {shown!r}"
             raise TransportError("protocol", what)
         for name, value in request.headers:
             if _HEADER_NAME.fullmatch(name) is None or _HEADER_VALUE.fullmatch(value) is None:
-                what = f"the header {name!r} has characters that HTTP does not allow, such as a line end behind a key"
-                raise TransportError("protocol", f"{describe(request)}: {what}")
+                problem = f"the header {name!r} contains characters that HTTP does not allow"
+                hint = "check for a line end after an API key"
+                raise TransportError("protocol", f"{describe(request)}: {problem}; {hint}")
 
     async def _refusal(self, exchange: Exchange, request: Request) -> TransportError:
-        """The error of a status that is not 2xx, with as much of the body as comes and is allowed."""
+        """Return the error for a status that is not 2xx, with the beginning of the body."""
         pieces: list[bytes] = []
         size = 0
         try:
@@ -175,10 +177,10 @@ class AsgiTransport:
                 if size >= self._max_error_bytes:
                     break
         except TransportError:
-            pass  # that it breaks off does not matter any more
+            pass  # the status matters more than an incomplete body
         return TransportError(
             "status",
-            f"{describe(request)} was answered with {exchange.status}",
+            f"{describe(request)} returned status {exchange.status}",
             status=exchange.status,
             headers=exchange.headers,
             body=b"".join(pieces)[: self._max_error_bytes],

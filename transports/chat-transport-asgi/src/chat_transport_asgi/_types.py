@@ -1,4 +1,4 @@
-"""What an application and its server say to each other (ASGI 3)."""
+"""The types of the ASGI 3 interface."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeAlias
 
 Scope: TypeAlias = MutableMapping[str, Any]
-"""What a call of the application is about."""
+"""The connection scope."""
 
 Message: TypeAlias = MutableMapping[str, Any]
-"""One thing that is said."""
+"""An event that `Receive` returns or `Send` accepts."""
 
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
-"""How the application hears what comes."""
+"""The callable that returns the next event for the application."""
 
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-"""How the application says what it has to say."""
+"""The callable that sends an event of the application."""
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""An application."""
+"""An ASGI 3 application."""
 
 VERSIONS: Final = {"version": "3.0", "spec_version": "2.4"}

@@ -1,4 +1,4 @@
-"""The client that the transport makes itself. Requests with the same URL and headers share a template."""
+"""The httpx client that the transport creates. Requests with equal URLs and headers share a template."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TemplateKey: TypeAlias = tuple[str, str, str, str, tuple[tuple[str, str], ...], 
 _LOG = logging.getLogger("httpx")
 
 _MAX_TEMPLATES: Final = 64
-"""The number of templates that are kept. A program that needs more only loses time."""
+"""The number of cached templates. Exceeding it only costs time."""
 
 
 class _UnloggedQuery(httpx.URL):
-    """A URL whose text has no query and no user: httpx logs the URL of every request, and a key may be in either."""
+    """A URL whose string omits query and user information: httpx logs every URL, and both may contain a key."""
 
     def __str__(self) -> str:
         text = super().__str__().partition("?")[0]
@@ -33,21 +33,21 @@ class _UnloggedQuery(httpx.URL):
 
 @final
 class _Cookies(httpx.Cookies):
-    """The cookies of a client. Searching every response for cookies would take a tenth of the time of a call."""
+    """The cookies of a client. It skips responses without cookies, which saves a tenth of the time of a request."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Keep the cookies that a response sets."""
+        """Store the cookies that a response sets."""
         if "set-cookie" in response.headers:
             super().extract_cookies(response)
 
 
 @final
 class _Connections(httpx.AsyncHTTPTransport):
-    """The connections of a client: those of httpx, over sockets that send a request with one system call."""
+    """The connection pool of httpx over sockets that send a request with one system call."""
 
     def __init__(self, *, http2: bool, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
         super().__init__(http2=http2, verify=verify, limits=limits)
-        # As httpx makes it; it has no argument for what opens the sockets.
+        # httpx has no argument for the network backend, so the pool is created here with the same settings.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=verify,
             max_connections=limits.max_connections,
@@ -60,10 +60,10 @@ class _Connections(httpx.AsyncHTTPTransport):
 
 @final
 class OwnClient(httpx.AsyncClient):
-    """A client of httpx that parses a URL and merges headers once, for all requests that have them in common.
+    """An httpx client that parses the URL and merges the headers once for all requests that share them.
 
-    Both are slow in httpx, and so are its layers for redirects, hooks and authentication, which this client leaves out.
-    Behind a proxy it sends as httpx does.
+    Both are slow in httpx. This client also bypasses the layers of httpx for redirects, hooks and authentication.
+    Requests over a proxy use the transport of httpx.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OwnClient(httpx.AsyncClient):
 
     @property
     def cookies(self) -> httpx.Cookies:
-        """The cookies that servers have set."""
+        """The cookies of the client."""
         return self._jar
 
     @cookies.setter
@@ -90,13 +90,13 @@ class OwnClient(httpx.AsyncClient):
         self._jar = _Cookies(cookies)
 
     async def send_built(self, request: httpx.Request) -> httpx.Response:
-        """Send a request of `build_from_template()` and return the response, whose body has not been read.
+        """Send a request of `build_from_template()` and return its response without reading the body.
 
         Raises:
-            RuntimeError: the client is closed, as it is when its event loop has ended.
+            RuntimeError: The client is closed.
         """
         if self.is_closed:
-            msg = "this client is closed: its event loop has ended, or the transport was closed meanwhile"
+            msg = "the client is closed: its event loop has ended, or the transport was closed during the request"
             raise RuntimeError(msg)
         transport = self._transport_for_url(request.url)
         response = await transport.handle_async_request(request)
@@ -113,11 +113,17 @@ class OwnClient(httpx.AsyncClient):
         return response
 
     def has_template(self, key: TemplateKey) -> bool:
-        """Return whether there is a template for requests like this one."""
+        """Return whether a template with this key is cached."""
         return key in self._templates
 
     def add_template(self, key: TemplateKey, url: str, headers: list[tuple[str, str]]) -> None:
-        """Keep the parsed URL and the merged headers of a request."""
+        """Cache the parsed URL and the merged headers of a request.
+
+        Args:
+            key: The key of the template.
+            url: The URL of the request.
+            headers: The headers of the request.
+        """
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
         built = self.build_request(key[0], url, headers=headers)
@@ -129,7 +135,13 @@ class OwnClient(httpx.AsyncClient):
     def build_from_template(
         self, key: TemplateKey, request: Request, timeout: dict[str, float | None]
     ) -> httpx.Request:
-        """Build a request from its template."""
+        """Build a request from its template.
+
+        Args:
+            key: The key of the template.
+            request: The request to build; only its method and body are used.
+            timeout: The `timeout` extension of httpx.
+        """
         url, common = self._templates[key]
         headers = httpx.Headers(common)
         body = request.body

@@ -1,4 +1,4 @@
-"""One client for each event loop, made when it is first needed and closed when the loop ends at the latest."""
+"""One httpx client for each event loop, created on first use and closed with the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_transport_httpx._client import OwnClient
 
 @final
 class _LoopClient:
-    """A client that its event loop closes: httpx's own class has no method for that, and allows nothing to be added."""
+    """Owner of a client that the event loop closes when it shuts down."""
 
     __slots__ = ("__weakref__", "client")
 
@@ -22,13 +22,13 @@ class _LoopClient:
         close_with_event_loop(self)
 
     async def aclose(self) -> None:
-        """Close the client. Closing twice is allowed."""
+        """Close the client. May be called more than once."""
         await self.client.aclose()
 
 
 @final
 class Clients:
-    """The clients that one transport has made, on asyncio and trio."""
+    """The clients that a transport has created, one for each event loop of asyncio or trio."""
 
     __slots__ = ("_current", "_make")
 
@@ -37,7 +37,7 @@ class Clients:
         self._current: RunVar[_LoopClient | None] = RunVar("chat_transport_httpx_client", None)
 
     def get(self) -> OwnClient:
-        """Return the client of the running event loop."""
+        """Return the client of the running event loop; the first call creates it."""
         own = self._current.get()
         if own is None:
             own = _LoopClient(self._make())
@@ -45,7 +45,7 @@ class Clients:
         return own.client
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop. Those of other loops end with their loops."""
+        """Close the client of the running event loop. The clients of other loops are closed with their loops."""
         own = self._current.get()
         if own is not None:
             self._current.set(None)

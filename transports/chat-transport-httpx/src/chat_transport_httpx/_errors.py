@@ -1,7 +1,7 @@
-"""The translation of httpx's exceptions to `TransportError`.
+"""The translation of the exceptions of httpx into `TransportError`.
 
-They are recognized by the names of their classes. The exceptions of httpx2 have the same names and are other classes,
-so a client of httpx2 is supported without an import of that package.
+Exceptions are matched by class name. The classes of httpx2 have the same names, so this supports httpx2 clients without
+importing that package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = {
     "RemoteProtocolError": "stream",
     "LocalProtocolError": "protocol",
     "UnsupportedProtocol": "protocol",
-    "error": "protocol",  # zlib.error: the body is not compressed as it says
+    "error": "protocol",  # zlib.error: the body does not match its content-encoding
     "InvalidURL": "protocol",
     "RequestError": "stream",
 }
@@ -30,7 +30,7 @@ _KINDS = {
 
 @final
 class HttpxErrorTranslation(ErrorTranslation):
-    """A context in which httpx's exceptions become `TransportError`."""
+    """Context manager that turns the exceptions of httpx into `TransportError`."""
 
     __slots__ = ("_handled",)
 
@@ -39,29 +39,29 @@ class HttpxErrorTranslation(ErrorTranslation):
         self._handled: BaseException | None = None
 
     def __enter__(self) -> None:
-        # Where the caller is in an `except` of its own, everything raised from here on has that as its context.
+        # If the caller is handling an exception, it becomes the context of everything raised from here on.
         self._handled = sys.exception()
 
     def translate(self, error: BaseException) -> TransportError | None:
-        """Return the error to raise in place of an exception of httpx; `None` if it is not one."""
+        """Implement `ErrorTranslation.translate`."""
         name = _known_name(type(error))
         if name is None:
             return None
         kind = _KINDS[name]
         if name == "LocalProtocolError":
-            # Its text, and that of its cause, may quote a header.
-            return TransportError(kind, f"{describe(self.request)}: the request cannot be written as HTTP")
+            # The messages of this error and its cause may quote a header.
+            return TransportError(kind, f"{describe(self.request)}: the request is not valid HTTP")
         if name == "RemoteProtocolError" and not self.response_started and self._is_not_http(error):
             kind = "protocol"
         return self.transport_error(kind, f"{type(error).__name__}: {self._text(error)}", error)
 
     def _reason(self, error: BaseException) -> BaseException | None:
-        """Return the cause or context of an error, unless it is what the caller was handling."""
+        """Return the cause or context of an error, except the exception that the caller is handling."""
         reason = error.__cause__ or error.__context__
         return None if reason is self._handled else reason
 
     def _text(self, error: BaseException) -> str:
-        """Return the text of an error or of the first reason that has one: a failed handshake on trio has none."""
+        """Return the first message in the chain of an error: failed TLS handshakes on trio have none."""
         reason: BaseException | None = error
         while reason is not None:
             text = str(reason)
@@ -71,17 +71,17 @@ class HttpxErrorTranslation(ErrorTranslation):
         return "no reason given"
 
     def _is_not_http(self, error: BaseException) -> bool:
-        """Return whether the peer sent bytes that are not HTTP, rather than just ended the connection.
+        """Return whether the peer sent invalid HTTP, rather than closed the connection.
 
-        A peer that hangs up is reported by the HTTP layer itself; what cannot be parsed has the parser's error behind
-        that. The pool drops that as a cause (`from None`), not as the context.
+        httpcore chains invalid data to the exception of its parser, and raises directly for a closed connection. The
+        pool suppresses that chain (`from None`), but keeps the context.
         """
         cause = error.__cause__
         return cause is not None and self._reason(cause) is not None
 
 
 def _known_name(kind: type[BaseException]) -> str | None:
-    """Return the most specific name in `_KINDS` that an exception class has, if it is one of httpx's."""
+    """Return the most specific name in `_KINDS` of an exception class of httpx, or None for other classes."""
     for base in kind.__mro__:
         if base.__name__ in _KINDS and base.__module__.partition(".")[0] in _PACKAGES:
             return base.__name__

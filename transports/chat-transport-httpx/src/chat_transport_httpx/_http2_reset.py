@@ -1,9 +1,9 @@
-"""The reset of an HTTP/2 stream that is closed before its end.
+"""The reset of an HTTP/2 stream that is closed early.
 
-Over HTTP/1.1 closing a stream closes its connection. An HTTP/2 connection stays open for its other streams, and
-httpcore sends nothing to the server, which would write, and bill, to the end. RFC 9113, section 5.4.2: an endpoint that
-is no longer interested sends RST_STREAM. httpcore has no public way to do that, so this module looks for its connection
-behind the response, and does nothing if it finds an unknown one.
+With HTTP/1.1, closing a stream closes its connection. An HTTP/2 connection stays open for other streams, and httpcore
+does not notify the server, which would complete and bill the response. RFC 9113, section 5.4.2, defines RST_STREAM for
+this. httpcore has no public API to send it, so this module uses the private connection object of the response. It does
+nothing if the structure of that object is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LAYERS = 8
 
 
 async def reset_stream(response: httpx.Response) -> None:
-    """Reset the stream of a response that came over HTTP/2 and has not ended."""
+    """Reset the stream of an incomplete HTTP/2 response. Other responses are ignored."""
     stream_id = response.extensions.get("stream_id")
     if stream_id is None:
         return
@@ -34,5 +34,5 @@ async def _send_reset(connection: Any, request: Any, stream_id: int) -> None:  #
     try:
         connection._h2_state.reset_stream(stream_id, error_code=_CANCEL)  # noqa: SLF001
         await connection._write_outgoing_data(request)  # noqa: SLF001
-    except Exception:  # noqa: BLE001, S110  # the stream has ended, or the connection: there is nobody to tell
+    except Exception:  # noqa: BLE001, S110  # the stream or the connection has already ended
         pass

@@ -1,7 +1,7 @@
-"""Support for clients of httpx2, the continuation of httpx, without an import of it.
+"""Support for clients of httpx2, the continuation of httpx, without importing it.
 
-Clients, requests and responses of the two packages have the same methods, and unrelated classes. A caller that passes a
-client of httpx2 has imported httpx2.
+The classes of the two packages have the same methods and no common base. A caller that passes an httpx2 client has
+already imported httpx2.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from chat_transport_httpx._request_body import BodyIterable, HttpxBody
 class AsyncClient(Protocol):
     """The methods of `httpx.AsyncClient` and `httpx2.AsyncClient` that the transport calls.
 
-    It is for type checkers, which may know only one of the two packages.
+    It supports type checking with only one of the two packages installed.
     """
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed."""
+        """Whether the client is closed."""
         ...
 
     def build_request(
@@ -41,22 +41,22 @@ class AsyncClient(Protocol):
         ...
 
     async def send(self, request: Any, *, stream: bool, follow_redirects: bool) -> Any:  # noqa: ANN401 - see above
-        """Send a request and return the response, whose body has not been read."""
+        """Send a request and return the response without reading the body."""
         ...
 
 
 def require_async_client(client: object) -> httpx.AsyncClient:
-    """Return the client as one of httpx, which it may also be by its methods alone.
+    """Check a client of the caller and return it, typed as a client of httpx.
 
     Raises:
-        UsageError: it is not an `AsyncClient` of httpx or httpx2.
+        UsageError: The client is not an `AsyncClient` of httpx or httpx2.
     """
     _package_of(client)
     return cast("httpx.AsyncClient", client)
 
 
 def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
-    """Return the class for request bodies that this client can send."""
+    """Return the class of request bodies that a client accepts; None stands for the own client of the transport."""
     return HttpxBody if client is None else _body_type_of(_package_of(client))
 
 
@@ -67,11 +67,11 @@ def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
             return package
     kind = type(client)
     what = f"{kind.__module__}.{kind.__qualname__}"
-    msg = f"HttpxTransport() needs an AsyncClient of httpx or of httpx2, not an object of {what}"
+    msg = f"HttpxTransport() requires an AsyncClient of httpx or httpx2, not an object of {what}"
     raise UsageError(msg)
 
 
 @cache
 def _body_type_of(package: Any) -> Callable[[bytes], httpx.AsyncByteStream]:  # noqa: ANN401 - a module
-    """Return a body class that derives from the package's own base, as its clients require."""
+    """Return a body class that derives from the stream class of the package, as its clients require."""
     return HttpxBody if package is httpx else type("Httpx2Body", (BodyIterable, package.AsyncByteStream), {})

@@ -1,4 +1,4 @@
-"""The bodies of requests, as httpx reads them."""
+"""Request bodies for httpx clients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import httpx
 
 
 class BodyIterable:
-    """The body of a request, in one piece.
+    """A request body that is sent as one chunk.
 
-    httpx's own stream is read through a generator, which nothing closes where writing it fails, and trio complains when
-    it is collected.
+    The stream class of httpx uses an async generator. It stays open if sending fails, and trio then warns when it is
+    garbage-collected.
     """
 
     __slots__ = ("_body",)
@@ -26,14 +26,14 @@ class BodyIterable:
 
 @final
 class HttpxBody(BodyIterable, httpx.AsyncByteStream):
-    """The body of a request for a client of httpx."""
+    """A request body for clients of httpx."""
 
     __slots__ = ()
 
 
 @final
 class _BodyIterator:
-    """An iterator of one item."""
+    """Async iterator over one chunk."""
 
     __slots__ = ("_body",)
 

@@ -1,4 +1,4 @@
-"""The response of httpx: how its body is read, and how it is closed."""
+"""Responses of httpx clients."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from chat_transport_httpx._http2_reset import reset_stream
 
 @final
 class HttpxResponse(HttpResponse):
-    """A response of httpx. Its chunks are read from httpx's own generator, with nothing between.
+    """A response of httpx. Its chunks are read directly from the stream of httpx, without its decoders.
 
     Args:
-        response: the response, whose body has not been read.
+        response: The response of the library; this object owns it.
     """
 
     __slots__ = ("_closed", "_response")
 
     def __init__(self, response: httpx.Response) -> None:
-        # A hook of the caller's client may have read the body; what it left is decoded.
+        # An event hook of the caller's client may have read the body, which is then decoded.
         consumed = response.is_stream_consumed
         stream = response.aiter_bytes() if consumed else aiter(cast("httpx.AsyncByteStream", response.stream))
         super().__init__(response.status_code, response.headers.raw, stream, is_decoded=consumed)
@@ -32,18 +32,17 @@ class HttpxResponse(HttpResponse):
 
     @property
     def reason(self) -> str:
-        """The reason phrase; empty if the server sent none."""
+        """The reason phrase; empty if the server sends none."""
         return self._response.reason_phrase
 
     async def aclose(self) -> None:
-        """Close the connection, unless the whole body was read and it can be used again. Closing twice is allowed."""
+        """Close the response. Its connection is reused if the whole body was read. May be called more than once."""
         if self._closed:
             return
         self._closed = True
         if getattr(self._chunks, "ag_frame", self._chunks) is not None:
-            # httpx reads through a chain of generators. Closing the outermost one leaves the others to the garbage
-            # collector and, later, to a task; in a scope that is cancelled the innermost read fails instead, and all of
-            # them unwind now.
+            # httpx reads through nested async generators. Closing the outermost one leaves the others to the garbage
+            # collector. In a cancelled scope, the innermost read raises instead, and all generators exit now.
             with CancelScope(shield=True) as scope:
                 scope.cancel()
                 await _exhaust(self._chunks)

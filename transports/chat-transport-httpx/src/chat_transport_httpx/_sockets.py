@@ -1,8 +1,8 @@
-"""The sockets below httpx: a request is sent with one system call, and an idle connection is checked with one.
+"""Network streams for httpcore that send a request, and check an idle connection, with one system call.
 
-httpcore writes the head of a request and then its body, each with a system call, and most bodies of a chat are small.
-Here the head is held back until more is written. That delays nothing: httpcore reads no response before it has written
-the whole request, and a read sends first what is held back.
+httpcore writes the headers and the body of a request with one system call each. These streams buffer the headers until
+the next write or read, so small bodies are sent together with them. This causes no delay, because httpcore reads no
+response before it has written the whole request.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ import httpcore
 
 _HEAD_ENDS: Final = b"\r\n\r\n"
 _HTTP_1: Final = b" HTTP/1.1\r\n"
-_SMALL: Final = 65536
-"""The largest body that is copied behind a head: to copy more costs more than a call of the system."""
+_MAX_JOINED_BYTES: Final = 65536
+"""The largest body that is joined with the headers. Copying a larger one costs more than a system call."""
 
 
 @final
 class BufferedStream(httpcore.AsyncNetworkStream):
-    """A stream of httpcore that sends the head of a request together with its body."""
+    """A network stream of httpcore that sends the headers of a request together with its body."""
 
-    __slots__ = ("_held", "_poll", "_socket", "_stream")
+    __slots__ = ("_buffered_headers", "_poll", "_socket", "_stream")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
-        self._held = b""
+        self._buffered_headers = b""
         self._socket: Any = None
         self._poll: select.poll | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        """Return received bytes, at most `max_bytes`; none if the peer has closed the connection."""
-        if self._held:
+        """Return at most `max_bytes` received bytes; empty if the peer has closed the connection."""
+        if self._buffered_headers:
             await self._send(b"", timeout)
         try:
             return await self._stream.read(max_bytes, timeout)
         except ssl.SSLError as error:
-            # An alert of the peer's, such as that it wants a certificate. httpcore does not expect it from anyio here.
+            # A TLS alert, such as a required client certificate. httpcore does not translate it here.
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
-        """Send bytes, or hold back the head of a request until more is written."""
-        if not self._held and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
-            self._held = buffer
-        elif self._held or buffer:
+        """Send bytes, or buffer them if they are the headers of a request."""
+        if not self._buffered_headers and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
+            self._buffered_headers = buffer
+        elif self._buffered_headers or buffer:
             await self._send(buffer, timeout)
 
     async def _send(self, buffer: bytes, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
-        held, self._held = self._held, b""
+        buffered, self._buffered_headers = self._buffered_headers, b""
         try:
-            if held and len(buffer) > _SMALL:
-                await self._stream.write(held, timeout)
-            elif held:
-                buffer = held + buffer
+            if buffered and len(buffer) > _MAX_JOINED_BYTES:
+                await self._stream.write(buffered, timeout)
+            elif buffered:
+                buffer = buffered + buffer
             await self._stream.write(buffer, timeout)
         except ssl.SSLError as error:
             raise httpcore.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Close the stream. Bytes that are held back belong to a request that was given up."""
+        """Close the stream. Buffered headers belong to an abandoned request and are dropped."""
         await self._stream.aclose()
 
     async def start_tls(
@@ -70,7 +70,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """Return the stream with TLS. HTTP/2 has no heads to hold back, so its stream is httpcore's own."""
+        """Return the stream with TLS. HTTP/2 uses the plain stream of httpcore, because it has no headers to buffer."""
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         tls: Any = stream.get_extra_info("ssl_object")
         return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream)
@@ -82,11 +82,11 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
     def _is_readable(self) -> bool:
-        """Return whether an idle connection has bytes to read, mostly its end; httpcore asks before each request."""
+        """Return whether an idle connection is readable, usually because it was closed. Called before each request."""
         if self._socket is None:
             self._socket = self._stream.get_extra_info("socket")
         if self._socket.fileno() < 0:
-            # It is closed; its number may be another file's by now.
+            # The socket is closed, and its file descriptor may have been reused.
             return True
         if self._poll is None:
             self._poll = select.poll()
@@ -96,10 +96,10 @@ class BufferedStream(httpcore.AsyncNetworkStream):
 
 @final
 class BufferedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections as httpcore does, on asyncio and trio."""
+    """The network backend of httpcore with buffered streams, for asyncio and trio."""
 
     def __init__(self) -> None:
-        # Its type depends, for a checker, on whether anyio is there; it is.
+        # Typed as Any, because type checkers may not resolve the optional anyio dependency of httpcore.
         backend: Any = httpcore.AnyIOBackend()
         self._backend: httpcore.AsyncNetworkBackend = backend
 
@@ -111,7 +111,7 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Open a TCP connection."""
+        """Open a TCP connection with the arguments of the httpcore backend."""
         return BufferedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The transport: requests over an httpx client, one answer or a stream of events each."""
+"""The httpx transport."""
 
 from __future__ import annotations
 
@@ -23,30 +23,28 @@ if TYPE_CHECKING:
 
 @final
 class HttpxTransport(HttpTransport):
-    """HTTP/1.1 and HTTP/2 over httpx, on asyncio and trio.
+    """Sends requests with httpx, over HTTP/1.1 or HTTP/2, on asyncio and trio.
 
-    It is safe to share between tasks, and may be used from several event loops, one after another or at once. A
-    redirect is not followed, whatever the client says: a request holds a secret and a conversation, and both are for
-    one host. Connections wait in a pool for the next request; leaving a stream before its end closes its connection at
-    once.
+    The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
+    Connections are pooled; exiting a stream early closes its connection at once. Redirects are never followed, because
+    the secret and the conversation in a request are meant for one host.
 
     Args:
-        client: a client of your own, an `AsyncClient` of httpx or of httpx2, which is used as it is and never closed.
-            The other arguments about connections are for the clients that the transport makes itself, over httpx, one
-            for each event loop.
-        http2: whether to offer HTTP/2. It needs the `http2` extra.
-        proxy: the URL of a proxy for all requests; else the environment says it, where `trust_env` is set.
-        verify: what to trust in TLS: a context, the path of a bundle of authorities, or whether to check at all.
-        trust_env: whether the environment may name proxies (`HTTPS_PROXY`) and authorities (`SSL_CERT_FILE`).
-        max_connections: how many connections may be open. A request that finds no room waits for one without a timeout.
-        max_idle_connections: how many of them may be kept for later.
-        idle_connection_seconds: how long one is kept.
-        max_event_bytes: the longest event of a stream.
-        max_body_bytes: the longest body of `send`; none where it is `None`.
-        max_error_bytes: how much of the body of a refused stream is kept.
+        client: An `AsyncClient` of httpx or httpx2. The caller owns it: the transport never closes it, and ignores its
+            own connection arguments. By default, the transport creates one httpx client for each event loop.
+        http2: Whether to offer HTTP/2. It requires the `http2` extra.
+        proxy: The URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
+        verify: A TLS context, the path of a CA bundle, or whether to verify certificates.
+        trust_env: Whether to read proxies (`HTTPS_PROXY`) and CA certificates (`SSL_CERT_FILE`) from the environment.
+        max_connections: The limit on open connections. Requests over the limit wait without a timeout.
+        max_idle_connections: The limit on idle connections in the pool.
+        idle_connection_seconds: Seconds until an idle connection is closed; `None` for no limit.
+        max_event_bytes: The limit on the length of a streamed event.
+        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
+        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
 
     Raises:
-        UsageError: `client` is no such client.
+        UsageError: `client` is not an `AsyncClient`.
     """
 
     def __init__(
@@ -88,15 +86,15 @@ class HttpxTransport(HttpTransport):
         return "HttpxTransport()" if self._client is None else "HttpxTransport(client=...)"
 
     async def aclose(self) -> None:
-        """Close the connections that this transport has opened on this event loop.
+        """Close the connections that this transport opened on the running event loop.
 
-        Those of other loops end with their loops. A client that was passed in stays open. Closing twice is allowed, and
-        so is using the transport again.
+        The connections of other loops are closed with their loops. A client that the caller passed in stays open. May
+        be called more than once, and the transport remains usable.
         """
         await self._clients.aclose()
 
     async def _open(self, request: Request, accept_encoding: str) -> HttpxResponse:
-        """Send a request and return its response, whose body has not been read."""
+        """Implement `HttpTransport._open`."""
         idle = request.timeouts.idle
         timeout = {"connect": request.timeouts.connect, "read": idle, "write": idle, "pool": None}
         if self._client is not None:
@@ -111,20 +109,20 @@ class HttpxTransport(HttpTransport):
             return HttpxResponse(response)
         client = self._clients.get()
         key = (request.method, request.scheme, request.host, request.path, request.headers, accept_encoding)
-        known = client.has_template(key)
-        headers = [] if known else _headers_to_send(request, accept_encoding)
+        is_cached = client.has_template(key)
+        headers = [] if is_cached else _headers_to_send(request, accept_encoding)
         with HttpxErrorTranslation(request, response_started=False):
-            if not known:
+            if not is_cached:
                 client.add_template(key, request.url, headers)
             response = await client.send_built(client.build_from_template(key, request, timeout))
         return HttpxResponse(response)
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
-    """Return the headers of a request, with the encodings that it accepts.
+    """Return the headers of a request; `accept_encoding` is added unless it is set.
 
     Raises:
-        TransportError: a value has characters that HTTP does not allow.
+        TransportError: A value contains characters that HTTP does not allow.
     """
     headers = list(request.headers)
     if not any(name.lower() == "accept-encoding" for name, _ in headers):
