@@ -31,7 +31,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
 
 @pytest.mark.parametrize("hours", [0, -1])
 def test_an_approval_that_expires_at_once_is_refused(hours: int) -> None:
-    with pytest.raises(UsageError, match="expires_in must be more than nothing"):
+    with pytest.raises(UsageError, match="expires_in must be a positive duration"):
         RequireApproval(timedelta(hours=hours))
 
 

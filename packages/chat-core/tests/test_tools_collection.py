@@ -120,7 +120,7 @@ def test_metadata_may_be_of_any_class() -> None:
 def test_metadata_of_a_tool_that_is_not_there_is_an_error_that_lists_what_is() -> None:
     tools = ToolCollection()
     tools.tool(pay)
-    with pytest.raises(UsageError, match=r"no tool 'buy' in ToolCollection\[NoneType\]\(pay\)"):
+    with pytest.raises(UsageError, match=r"no tool is named 'buy' in ToolCollection\[NoneType\]\(pay\)"):
         tools.meta("buy")
 
 

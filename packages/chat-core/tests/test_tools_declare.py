@@ -178,7 +178,7 @@ def test_a_partial_has_the_name_and_the_words_of_its_function() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan, True, "5"])
 def test_a_timeout_is_a_number_of_seconds(seconds: Any) -> None:
-    with pytest.raises(UsageError, match="timeout is a number of seconds"):
+    with pytest.raises(UsageError, match="timeout must be a positive number of seconds"):
         ToolOptions(timeout=seconds)
 
 

@@ -1,4 +1,4 @@
-"""Fakes for tests: a scripted model, a transport without a network, a conversation in memory; public and documented."""
+"""Fakes for tests: a scripted model, a transport without a network, and a conversation in memory."""
 
 from chat_core.testing.memory_conversation import MemoryConversation
 from chat_core.testing.mock_transport import MockTransport, RecordedRequest

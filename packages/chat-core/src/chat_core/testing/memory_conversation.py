@@ -1,4 +1,4 @@
-"""A conversation that rests nowhere and remembers everything that a run asked of it."""
+"""Fake stored conversation that records the calls of its methods."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "re
 @final
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a conversation's method, as things stood when it came.
+    """Recorded call of a method of the conversation.
 
-    `str()` of it is short enough to be compared in a test: `claim`, `write_tool call_1 Running`, `write_turn model`.
+    `str()` of it is short, for comparisons in tests: `claim`, `write_tool call_1 Running`, `write_turn model`.
     """
 
     operation: Operation
@@ -33,12 +33,12 @@ class Call:
 
 @final
 class MemoryConversation:
-    """A `Conversation` for tests: it keeps what was made durable apart from what is only in `messages`.
+    """`Conversation` for tests, which keeps the stored state apart from `messages`.
 
     Attributes:
-        calls: every call so far, oldest first. A call is recorded before it takes effect.
-        late: what was written after `overtake()`.
-        on_call: called with each call before it takes effect; what it raises is raised, and nothing is durable.
+        calls: recorded calls, oldest first. A call is recorded before it takes effect.
+        late: writes after `overtake()`.
+        on_call: function called with each call before it takes effect. If it raises, nothing is stored.
     """
 
     def __init__(
@@ -62,22 +62,22 @@ class MemoryConversation:
 
     @property
     def id(self) -> str:
-        """Names the conversation."""
+        """Id of the conversation."""
         return self._id
 
     @property
     def revision(self) -> int:
-        """Counts the writes that took effect."""
+        """Number of stored changes."""
         return self._revision
 
     @property
     def messages(self) -> Messages:
-        """The conversation, as the run knows it."""
+        """Messages as the run knows them."""
         return self._messages
 
     @property
     def renew_every(self) -> float | None:
-        """What the test asked for."""
+        """Seconds between renewals, as passed by the test."""
         return self._renew_every
 
     @property
@@ -87,14 +87,14 @@ class MemoryConversation:
 
     @property
     def operations(self) -> list[str]:
-        """The calls in short, but for renewals: `["claim", "write_tool call_1 Running", …]`."""
+        """Recorded calls as text, without renewals: `["claim", "write_tool call_1 Running", …]`."""
         return [str(call) for call in self.calls if call.operation != "renew"]
 
     async def claim(self) -> None:
-        """Take the lease; everything in `messages` is durable then.
+        """Acquire the lease and store `messages`.
 
         Raises:
-            ConflictError: a run holds it.
+            ConflictError: another run holds the lease.
         """
         self._record(Call("claim"))
         if self._claimed:
@@ -106,10 +106,10 @@ class MemoryConversation:
         self._revision += 1
 
     async def renew(self) -> None:
-        """Prolong the lease, which never runs out here.
+        """Record the call. The lease never expires.
 
         Raises:
-            LeaseLostError: after `overtake()`.
+            LeaseLostError: `overtake()` was called.
         """
         self._require_lease(Call("renew"))
 
@@ -159,16 +159,16 @@ class MemoryConversation:
         self._store(resting)
 
     async def release(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self._record(Call("release"))
         self._claimed = False
 
     def resting(self) -> Messages:
-        """What is durable: the conversation that another process would find if this one died now. A copy."""
+        """Return a copy of the stored conversation, which another process would load if this one died now."""
         return Messages.from_json(self._document)
 
     def overtake(self) -> None:
-        """Act as if another run had taken over: whatever the run writes from now on is late."""
+        """Act as if another run had taken over the conversation. Later writes of the run go to `late`."""
         self._overtaken = True
 
     def _store(self, resting: Messages) -> None:

@@ -1,4 +1,4 @@
-"""A transport without a network: it says what it is told and remembers what it was asked."""
+"""Fake transport that returns scripted responses and records requests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Fields: TypeAlias = Sequence[tuple[str, str]] | Mapping[str, str]
 @final
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request that was made, with the means to look into it.
+    """Request that the transport received.
 
     Attributes:
-        request: the request itself.
-        streamed: whether its answer was asked for as a stream.
+        request: the request.
+        streamed: whether it was sent by `stream()`.
     """
 
     request: Request
@@ -38,29 +38,29 @@ class RecordedRequest:
 
     @property
     def headers(self) -> Headers:
-        """The headers by name, whatever the case."""
+        """Headers, case-insensitive."""
         return Headers(self.request.headers)
 
     @property
     def url(self) -> str:
-        """The whole URL."""
+        """Complete URL."""
         return self.request.url
 
     @property
     def path(self) -> str:
-        """The path, with the query."""
+        """Path and query."""
         return self.request.path
 
     @property
     def body(self) -> bytes:
-        """The body, as it would have been sent."""
+        """Body of the request."""
         return self.request.body
 
     def json(self) -> Any:  # noqa: ANN401  # whatever was sent
-        """The body, read as JSON.
+        """Return the body parsed as JSON.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the body is not JSON.
         """
         return loads(self.request.body)
 
@@ -101,10 +101,10 @@ class MockTransport:
 
     @property
     def last(self) -> RecordedRequest:
-        """The latest request.
+        """Latest request.
 
         Raises:
-            UsageError: there was none.
+            UsageError: no request was made.
         """
         if not self.requests:
             msg = "no request has been made yet"
@@ -113,7 +113,7 @@ class MockTransport:
 
     @property
     def unused(self) -> int:
-        """How many of the scripted answers nobody has asked for."""
+        """Number of scripted responses that were not requested."""
         return len(self._answers)
 
     def answer(
@@ -122,13 +122,12 @@ class MockTransport:
         headers: Fields = (),
         body: bytes | str | Mapping[str, object] | Sequence[Step] = b"",
     ) -> None:
-        """Script the next answer.
+        """Script the next response.
 
         Args:
-            status: its status. One that is not 2xx fails a stream, with its headers and body, as it does over HTTP.
-            headers: its headers.
-            body: its bytes or text, a mapping to be written as JSON, or steps: the chunks in which it comes, with
-                errors and waits between them.
+            status: HTTP status. `stream()` raises `TransportError` unless it is 2xx, as over HTTP.
+            headers: response headers.
+            body: bytes or text, a mapping to be sent as JSON, or steps: chunks, errors to raise and functions to await.
         """
         if isinstance(body, Mapping):
             body = dump_bytes(body)
@@ -136,21 +135,26 @@ class MockTransport:
         self._answers.append(_Answer(status, Headers(headers), steps))
 
     def events(self, *data: str, headers: Fields = ()) -> None:
-        """Script a whole stream of server-sent events, one chunk each."""
+        """Script a stream of server-sent events, one chunk per event.
+
+        Args:
+            data: data of each event.
+            headers: additional response headers.
+        """
         fields = list(headers.items() if isinstance(headers, Mapping) else headers)
         body = ["".join(f"data: {line}\n" for line in item.split("\n")) + "\n" for item in data]
         self.answer(200, [("content-type", "text/event-stream"), *fields], body)
 
     def fail(self, error: Exception) -> None:
-        """Script a failure in place of the next answer."""
+        """Script an error instead of the next response."""
         self._answers.append(error)
 
     async def send(self, request: Request, /) -> Response:
-        """Give the next answer.
+        """Return the next response.
 
         Raises:
             TransportError: as scripted.
-            UsageError: no answer is left.
+            UsageError: no scripted response is left.
         """
         answer = await self._next(request, streamed=False)
         body = b"".join([chunk async for chunk in _chunks(answer)])
@@ -158,11 +162,11 @@ class MockTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Give the next answer as a stream, cut by the request's framing.
+        """Stream the next response, split by the framing of the request.
 
         Raises:
             TransportError: as scripted, or the status is not 2xx.
-            UsageError: no answer is left.
+            UsageError: no scripted response is left.
         """
         answer = await self._next(request, streamed=True)
         if not 200 <= answer.status < 300:  # noqa: PLR2004  # what HTTP calls success
@@ -180,7 +184,7 @@ class MockTransport:
             await chunks.aclose()
 
     async def aclose(self) -> None:
-        """Remember that it was closed; nothing was open."""
+        """Set `closed`."""
         self.closed = True
 
     async def _next(self, request: Request, *, streamed: bool) -> _Answer:

@@ -1,4 +1,4 @@
-"""A model that says what it is told: for what a real one cannot be made to do on demand."""
+"""Fake model that returns scripted answers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from chat_core.usage import Metadata, Usage
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of a script.
+    """Scripted answer.
 
     Attributes:
-        parts: texts, calls and other parts, in order. A text is streamed word by word.
-        finish_reason: why the model stopped; by default `tool_calls` where there is a call, else `stop`.
-        usage: what the answer costs.
-        fail_after: end the stream after so many deltas: with `error`, or without a word, which is a truncated stream.
-        error: what is raised: at once, or in mid-stream with `fail_after`.
-        before: awaited before anything is said: a gate that a test holds.
+        parts: texts, calls and other parts, in order. Texts are streamed word by word.
+        finish_reason: finish reason; by default `tool_calls` if there is a call, otherwise `stop`.
+        usage: usage of the answer.
+        fail_after: number of deltas after which the stream ends, with `error` or, without one, truncated.
+        error: error to raise, immediately or after `fail_after` deltas.
+        before: awaited before the answer starts, such as an event that the test sets.
     """
 
     parts: Sequence[Part | FunctionCall | str] = ()
@@ -43,7 +43,7 @@ Scripted: TypeAlias = "Answer | str | FunctionCall | ChatError | Sequence[Part |
 @final
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the model was asked, as it was when it was asked: the conversation as JSON, and the rest."""
+    """Recorded request, with the conversation as JSON at the time of the request."""
 
     document: str
     tools: ToolDeclarations
@@ -52,17 +52,17 @@ class Asked:
 
     @property
     def messages(self) -> Messages:
-        """The conversation, read again."""
+        """Conversation at the time of the request, as a copy."""
         return Messages.from_json(self.document)
 
 
 @final
 class ScriptedProvider:
-    """Completes, streams and embeds by a script. `asked` has what it was asked.
+    """Fake provider that returns scripted answers. `asked` has the received requests.
 
-    Each answer is a text, a call, a list of parts, an error to raise, or an `Answer` that says more. The n-th question
-    gets the n-th answer; with `by_history=True` it is the number of the model's turns in the conversation that counts,
-    so that another process with the same script goes on where this one stopped. A question too many is a `UsageError`.
+    Each answer is a text, a call, a list of parts, an error to raise, or an `Answer`. The n-th request gets the n-th
+    answer. With `by_history=True`, n is one more than the number of model turns in the conversation. Another process
+    with the same script then continues at the same place. A request after the last answer raises `UsageError`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ScriptedProvider:
 
     @property
     def metadata(self) -> ProviderMeta:
-        """What this provider is."""
+        """Description of this provider."""
         return self._meta
 
     async def complete(
@@ -91,7 +91,7 @@ class ScriptedProvider:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """The next answer, whole."""
+        """Implement `CompletionProvider.complete` by the next answer."""
         answer = self._next(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
@@ -110,7 +110,7 @@ class ScriptedProvider:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[_ScriptedStream, None]:
-        """The next answer, delta by delta."""
+        """Implement `StreamProvider.stream` by the next answer."""
         answer = self._next(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
@@ -123,7 +123,7 @@ class ScriptedProvider:
             self.open_streams -= 1
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """A vector for each text: its length, unless `vectors` says otherwise."""
+        """Implement `EmbeddingsProvider.embed` by `vectors`, which defaults to the length of each text."""
         del options
         if len(texts) > self._meta.max_embedding_batch:
             msg = f"{len(texts)} texts in one batch, {self._meta.max_embedding_batch} at most"

@@ -1,4 +1,4 @@
-"""What a model may call, and who decides about it."""
+"""Tools that a model may call, and the strategies that decide about their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a strategy can decide about a call. The type parameter tells whether the decision can make the chat wait."""
+"""Actions that a strategy can return for a call. The type parameter is the kind of pause that an action can cause."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 
 
 class Action(ABC, Generic[WaitT_co]):
-    """What becomes of a call. The parameter is the pause that it makes: `Never` for an action that makes none.
+    """Decision of a strategy about a call. The type parameter is `Never` for actions that cause no pause.
 
-    Closed: the four actions below are all there are.
+    The four subclasses below are the only ones.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def pause(self, wait: Wait, /) -> WaitT_co:
-        """The pause that a call waits in. An `Action[Never]` cannot be asked."""
+        """Return the pause in which a call waits. Never called for an `Action[Never]`."""
 
 
 class Withhold(Action[WaitT_co]):
-    """An action that does not run the call: what may speak where nobody decided to run it.
+    """Action that does not run the call.
 
-    A scope's `fallback` is one, and so is what a chat does with interrupted calls.
+    Only such an action can be a scope's `fallback`, or the chat's action for interrupted calls.
     """
 
     __slots__ = ()
@@ -43,10 +43,10 @@ class Withhold(Action[WaitT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class Execute(Action[Never]):
-    """Run it now."""
+    """Run the call now."""
 
     def pause(self, wait: Wait, /) -> Never:
-        """A call that is executed does not wait."""
+        """Raise, because an executed call does not wait."""
         msg = f"{wait.tool_id!r} is executed and does not wait"
         raise AssertionError(msg)
 
@@ -54,12 +54,12 @@ class Execute(Action[Never]):
 @final
 @dataclass(frozen=True, slots=True)
 class Reject(Withhold[Never]):
-    """Do not run it; the model is told why."""
+    """Reject the call. The model receives `reason`."""
 
     reason: str
 
     def pause(self, wait: Wait, /) -> Never:
-        """A call that is rejected does not wait."""
+        """Raise, because a rejected call does not wait."""
         msg = f"{wait.tool_id!r} is rejected and does not wait"
         raise AssertionError(msg)
 
@@ -67,24 +67,24 @@ class Reject(Withhold[Never]):
 @final
 @dataclass(frozen=True, slots=True)
 class RequireApproval(Withhold[Paused]):
-    """Ask a person. After `expires_in` an approval comes too late and the call counts as rejected."""
+    """Wait for an approver. If `expires_in` has passed without a decision, the call is rejected."""
 
     expires_in: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.expires_in is not None and self.expires_in <= timedelta(0):
-            msg = f"expires_in must be more than nothing, not {self.expires_in!r}"
+            msg = f"expires_in must be a positive duration, not {self.expires_in!r}"
             raise UsageError(msg)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """The pause that the call waits in."""
+        """Return the pause in which the call waits."""
         return Paused((wait,))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Schedule(Withhold[Paused]):
-    """Run it at a time, which must have a zone; the first run of the chat after that executes it."""
+    """Wait for the time `at`, which needs a time zone. The first run of the chat after that time executes the call."""
 
     at: datetime
 
@@ -94,9 +94,9 @@ class Schedule(Withhold[Paused]):
             raise UsageError(msg)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """The pause that the call waits in."""
+        """Return the pause in which the call waits."""
         return Paused((wait,))
 
 
 Strategy: TypeAlias = Callable[[FunctionCall, MetaT], Action[WaitT_co] | Awaitable[Action[WaitT_co]]]
-"""Decides about a call of a tool with this metadata. It may be a coroutine function."""
+"""Function that decides about a call, given the metadata of its tool. It may be a coroutine function."""

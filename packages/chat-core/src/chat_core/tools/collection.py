@@ -1,4 +1,4 @@
-"""Functions that a model may call, each with metadata of the caller's own type."""
+"""Collections of tools, each with metadata of the application's own type."""
 
 # ruff: noqa: ANN401 - what the overloads say precisely, their bodies cannot
 
@@ -25,10 +25,10 @@ of that type. It may be a coroutine function."""
 
 @final
 class ToolCollection(Generic[MetaT]):
-    """Functions that a model may call, each with metadata of one type, in the order of registration.
+    """Tools that a model may call, each with metadata of one type, in the order of registration.
 
-    `ToolCollection(Risk)` takes a `Risk` with each tool; `ToolCollection()` takes none. A chat takes the collection as
-    it stands when it is given to it: tools added later are not its tools.
+    `ToolCollection(Risk)` requires a `Risk` for each tool; `ToolCollection()` requires no metadata. A scope copies the
+    collection when it is created: tools added later are not part of it.
     """
 
     __slots__ = ("_meta_type", "_tools")
@@ -81,22 +81,23 @@ class ToolCollection(Generic[MetaT]):
         idempotent: bool = False,
         sequential: bool = False,
     ) -> Any:
-        """Add a function; the decorated name stays that function.
+        """Add a function as a tool, as a decorator that returns the function unchanged.
 
-        What a model is told comes from the signature and from the docstring in Google's style. A parameter annotated
-        `ToolContext` is hidden from it. A function that is not `async` runs in a worker thread.
+        The name, parameters and description for the model come from the signature and a Google-style docstring.
+        Parameters annotated `ToolContext` are hidden from the model. A function that is not `async` runs in a worker
+        thread.
 
         Args:
-            meta: what the collection's metadata says of this tool; or the function itself, where there is none.
-            name: what a model calls it, instead of the function's name.
-            description: what a model is told of it, instead of the docstring.
-            timeout: seconds for one run.
-            idempotent: whether an interrupted run may be repeated under the same idempotency key.
-            sequential: whether it waits for the calls before it, and those after it wait for it.
+            meta: metadata of the tool; without metadata, the function itself.
+            name: name for the model, instead of the function's name.
+            description: description for the model, instead of the docstring.
+            timeout: timeout of one run in seconds.
+            idempotent: whether an interrupted run may be repeated with the same idempotency key.
+            sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
         Raises:
-            UsageError: the metadata has another type, the name is taken or cannot be sent, or the signature cannot be
-                told.
+            UsageError: the metadata has another type, the name is invalid or taken, or JSON Schema cannot describe the
+                signature.
         """
         options = ToolOptions(name, description, timeout, idempotent, sequential)
         if self._meta_type is NoneType and callable(meta):
@@ -148,43 +149,53 @@ class ToolCollection(Generic[MetaT]):
         idempotent: bool = False,
         sequential: bool = False,
     ) -> None:
-        """Add a tool that is declared by a JSON Schema of its arguments, which the handler takes as one dict.
+        """Add a tool that is declared by a JSON Schema of its arguments.
 
-        The schema is Draft 2020-12 unless its `$schema` says otherwise. The description is the schema's unless given.
+        The schema is Draft 2020-12 unless its `$schema` names another draft.
+
+        Args:
+            name: name for the model.
+            schema: JSON Schema of the arguments, an object.
+            handler: function that receives the arguments as one dict.
+            meta: metadata of the tool.
+            description: description for the model, instead of the schema's.
+            timeout: timeout of one run in seconds.
+            idempotent: whether an interrupted run may be repeated with the same idempotency key.
+            sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
         Raises:
-            UsageError: the schema is not valid, the handler takes something else, or what `tool()` raises it for.
+            UsageError: the schema, the handler or the name is invalid, or the metadata has another type.
         """
         self._require_meta(meta, "register()")
         options = ToolOptions(name, description, timeout, idempotent, sequential)
-        self._keep(declare_raw(name, schema, handler, options), meta)
+        self._store(declare_raw(name, schema, handler, options), meta)
 
     def names(self) -> tuple[str, ...]:
-        """The names of the tools, in the order of registration."""
+        """Return the names of the tools, in the order of registration."""
         return tuple(self._tools)
 
     def meta(self, name: str, /) -> MetaT:
-        """The metadata of a tool.
+        """Return the metadata of a tool.
 
         Raises:
-            UsageError: there is no such tool.
+            UsageError: no such tool exists.
         """
         if name not in self._tools:
-            msg = f"there is no tool {name!r} in {self!r}"
+            msg = f"no tool is named {name!r} in {self!r}"
             raise UsageError(msg)
         return self._tools[name][1]
 
     def snapshot(self) -> Mapping[str, tuple[ToolDefinition, MetaT]]:
-        """The tools and their metadata by name, as they stand now."""
+        """Return a copy of the tools and their metadata, by name."""
         return dict(self._tools)
 
-    # --- Below -------------------------------------------------------------------------------------------
+    # --- Implementation ----------------------------------------------------------------------------------
 
     def _add(self, function: Any, options: ToolOptions, meta: Any) -> Any:
-        self._keep(declare(function, options), meta)
+        self._store(declare(function, options), meta)
         return function
 
-    def _keep(self, definition: ToolDefinition, meta: Any) -> None:
+    def _store(self, definition: ToolDefinition, meta: Any) -> None:
         name = definition.declaration.name
         if name in self._tools:
             msg = f"there is a tool {name!r} already in {self!r}: pass another name"

@@ -1,4 +1,4 @@
-"""What a strategy and a tool's body may know about the call at hand."""
+"""Information about a call that its strategy and its body receive."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The circumstances of a call, for a strategy to read.
+    """Circumstances of a call, for a strategy.
 
     Attributes:
-        messages: the conversation up to the call, oldest first. Read only.
-        conversation_id: where the conversation is stored, `None` where it is not.
-        decisions: what was decided about this call before.
+        messages: contents of the conversation before the call, oldest first; read-only.
+        conversation_id: id of the stored conversation; `None` if it is not stored.
+        decisions: earlier decisions about this call.
     """
 
     messages: Sequence[Content]
@@ -32,16 +32,18 @@ def _ignore(_value: object, /) -> None: ...
 @final
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The circumstances of a call, for a tool's body: a parameter annotated with it gets it, and the model sees none.
+    """Circumstances of a call, for the body of a tool.
+
+    A tool receives it in a parameter annotated `ToolContext`, which is hidden from the model.
 
     Attributes:
-        call_id: our id of the call.
-        attempt: counts from 1.
-        idempotency_key: the same for every attempt of this call, for services that refuse to do a thing twice.
-        messages: the conversation up to the call, oldest first. Read only.
-        conversation_id: where the conversation is stored, `None` where it is not.
-        report: where progress goes.
-        inner: the conversation that a chat used as a tool had when it paused.
+        call_id: id of the tool call.
+        attempt: number of the attempt, from 1.
+        idempotency_key: key that is the same for every attempt of the call, for services that deduplicate requests.
+        messages: contents of the conversation before the call, oldest first; read-only.
+        conversation_id: id of the stored conversation; `None` if it is not stored.
+        report: function that receives the values passed to `progress()`.
+        inner: for a chat used as a tool, its conversation when it paused.
     """
 
     call_id: str
@@ -53,5 +55,5 @@ class ToolContext:
     inner: Messages | None = field(default=None, repr=False)
 
     def progress(self, value: object, /) -> None:
-        """Tell the stream's consumer how far it is; delivered as `ToolProgress`. Never blocks, and works in threads."""
+        """Send a `ToolProgress` event to the consumer of the stream. Never blocks; may be called in any thread."""
         self.report(value)

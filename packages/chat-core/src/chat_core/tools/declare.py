@@ -1,4 +1,4 @@
-"""A function as a tool: what it is called, what a model is told of it, and how its body runs."""
+"""Tools made from functions: name, description and schema from the signature and the docstring."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 @final
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
-    """What is said of a tool beside its function.
+    """Options of a tool.
 
     Attributes:
-        name: what a model calls it; the function's name unless given.
-        description: what a model is told of it; the docstring's unless given.
-        timeout: seconds for one run; `None` for the chat's own limit.
-        idempotent: whether a run that was interrupted may be repeated under the same idempotency key.
-        sequential: whether it waits for the calls before it, and those after it wait for it.
+        name: name for the model; the function's name by default.
+        description: description for the model; the docstring by default.
+        timeout: timeout of one run in seconds; `None` for the chat's default.
+        idempotent: whether an interrupted run may be repeated with the same idempotency key.
+        sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
     Raises:
-        UsageError: the timeout is no number of seconds.
+        UsageError: `timeout` is not a positive number.
     """
 
     name: str | None = None
@@ -46,7 +46,7 @@ class ToolOptions:
         if seconds is None:
             return
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
-            msg = f"timeout is a number of seconds, more than none, not {seconds!r}"
+            msg = f"timeout must be a positive number of seconds, not {seconds!r}"
             raise UsageError(msg)
 
 
@@ -60,7 +60,7 @@ class CallableTool:
 
     @property
     def timeout(self) -> float | None:
-        """Seconds for one run."""
+        """Timeout of one run in seconds; `None` for the chat's default."""
         return self.options.timeout
 
     @property
@@ -70,7 +70,7 @@ class CallableTool:
 
     @property
     def sequential(self) -> bool:
-        """Whether it waits for the calls before it, and those after it wait for it."""
+        """Whether the call waits for all earlier calls of the response, and all later calls wait for it."""
         return self.options.sequential
 
     @property
@@ -82,7 +82,7 @@ class CallableTool:
         """Return the result of the function as JSON and files.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: the result cannot be converted.
         """
         return to_result(value)
 
@@ -90,7 +90,7 @@ class CallableTool:
 @final
 @dataclass(frozen=True, slots=True)
 class FunctionTool(CallableTool):
-    """A `ToolDefinition` made of a function, whose signature is its schema."""
+    """`ToolDefinition` made from a function. The schema is derived from its signature."""
 
     declaration: ToolDeclaration
     signature: Signature
@@ -98,23 +98,27 @@ class FunctionTool(CallableTool):
     options: ToolOptions
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """The arguments as canonical JSON; see `Arguments.canonical`.
+        """Implement `ToolDefinition.validate` by `Arguments.canonical()`.
 
         Raises:
-            InvalidArgumentsError: they do not satisfy the schema.
+            InvalidArgumentsError: the arguments do not satisfy the schema.
         """
         return self.arguments.canonical(arguments)
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
-        """Call the function. What it returns may still have to be awaited."""
+        """Implement `ToolDefinition.run`: call the function with the arguments converted to its types."""
         return self.signature.call(self.arguments.values(arguments), context)
 
 
 def declare(function: Callable[..., object], options: ToolOptions, /) -> FunctionTool:
-    """Make a tool of a function.
+    """Create a tool from a function.
+
+    Args:
+        function: the body of the tool; a coroutine function, or a function that runs in a worker thread.
+        options: options of the tool.
 
     Raises:
-        UsageError: its name or its signature cannot be told to a model.
+        UsageError: the name is invalid, or the signature cannot be described by JSON Schema.
     """
     if not callable(function):
         msg = f"a tool is made of a function, not {function!r}"
@@ -128,10 +132,14 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
 
 
 def require_name(name: object, what: object = "it", /) -> str:
-    """`name`, if every provider's wire can carry it.
+    """Return `name` if every provider accepts it as the name of a tool.
+
+    Args:
+        name: value to check.
+        what: named object, for the error.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the name is missing or invalid.
     """
     if name is None:
         msg = f"{what!r} has no name of its own: pass name='…'"

@@ -1,4 +1,4 @@
-"""A declared tool as the loop sees it, and the scope that decides about it."""
+"""Interfaces of a declared tool, and of the scope that decides about its calls."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from chat_core.tools.context import ToolContext
 
 
 class InvalidArgumentsError(ValueError):
-    """A call's arguments do not satisfy the tool's schema; the message is for the model, which may call again."""
+    """The arguments of a call do not satisfy the tool's schema. The message is written for the model."""
 
 
 class ToolDefinition(Protocol):
-    """One tool: what the model is told, how its arguments are checked, and how it runs."""
+    """Tool: its declaration for the model, the validation of its arguments, and its body."""
 
     @property
     def declaration(self) -> ToolDeclaration:
-        """Its name, description and schema."""
+        """Name, description and schema for the model."""
         ...
 
     @property
     def timeout(self) -> float | None:
-        """Seconds for one run, `None` for no limit of its own."""
+        """Timeout of one run in seconds; `None` for the chat's default."""
         ...
 
     @property
     def idempotent(self) -> bool:
-        """Whether running it twice with one idempotency key does no harm."""
+        """Whether the body may run twice with the same idempotency key."""
         ...
 
     @property
     def sequential(self) -> bool:
-        """Whether it is a barrier among the calls of one answer."""
+        """Whether the call waits for all earlier calls of the response, and all later calls wait for it."""
         ...
 
     @property
@@ -45,44 +45,52 @@ class ToolDefinition(Protocol):
         ...
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """The canonical arguments: JSON, defaults filled in. Canonical arguments are their own canonical form.
+        """Return the canonical arguments: JSON with defaults filled in. Canonical arguments are returned unchanged.
 
         Raises:
-            InvalidArgumentsError: they do not satisfy the schema.
+            InvalidArgumentsError: the arguments do not satisfy the schema.
         """
         ...
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
-        """Run the body with canonical arguments. What it raises is the failure that the model is told."""
+        """Run the body. The model receives an exception of the body as the failure of the call.
+
+        Args:
+            arguments: canonical arguments.
+            context: circumstances of the call.
+
+        Returns:
+            The result, or an awaitable of it.
+        """
         ...
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """What the body returned, as JSON and files.
+        """Return a result of the body as JSON and files.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: the result cannot be converted.
         """
         ...
 
 
 class ToolScope(ABC, Generic[WaitT_co]):
-    """Tools and what decides about them; the parameter is how they may halt a chat."""
+    """Tools under one strategy. The type parameter is the kind of pause that the strategy can cause."""
 
     __slots__ = ()
 
     @abstractmethod
     def definitions(self) -> Sequence[ToolDefinition]:
-        """The tools, in the order of registration."""
+        """Return the tools, in the order of registration."""
 
     @abstractmethod
     async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
-        """Decide about a call of one of the tools. Never raises: a strategy that fails, fails closed."""
+        """Return the action for a call of one of the tools. Never raises: after an error the call does not run."""
 
     @property
     def always(self) -> Action[WaitT_co] | None:
-        """What is decided about every call, whatever it says; `None` where `decide()` must be asked."""
+        """Action for every call, if it does not depend on the call; otherwise `None`, and `decide()` must be called."""
         return None
 
     def names(self) -> tuple[str, ...]:
-        """The names of the tools."""
+        """Return the names of the tools."""
         return tuple([definition.declaration.name for definition in self.definitions()])

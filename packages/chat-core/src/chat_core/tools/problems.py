@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments, in few words, for the model that wrote them."""
+"""Short descriptions of invalid arguments, for the model that wrote them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from chat_core import model_texts
 from chat_core.json import dumps
 
 SHOWN = 5
-"""How many problems are told at once."""
+"""Maximum number of listed problems."""
 
 _LENGTH = 80
 
 
 def short(value: object) -> str:
-    """`value` as JSON, cut where it is long."""
+    """Return `value` as JSON, truncated to 80 characters."""
     try:
         text = dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -26,13 +26,13 @@ def short(value: object) -> str:
 
 
 def listed(problems: Sequence[str]) -> str:
-    """The problems as one text, the first few of them."""
+    """Return one text with the first problems."""
     shown = problems[:SHOWN]
     return model_texts.invalid_arguments(shown, len(problems) - len(shown))
 
 
 def path_of(parts: Sequence[object]) -> str:
-    """A place in a JSON document: `items[2].price`."""
+    """Return a place in a JSON document as text, such as `items[2].price`."""
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -40,7 +40,13 @@ def path_of(parts: Sequence[object]) -> str:
 
 
 def describe(error: ValidationError, arguments: Mapping[str, object], names: Sequence[str]) -> str:
-    """What pydantic found wrong: where, what was expected, and what came."""
+    """Return pydantic's validation errors as text for the model.
+
+    Args:
+        error: the validation error.
+        arguments: arguments that the model wrote.
+        names: names of the tool's parameters.
+    """
     grouped: dict[str, list[str]] = {}
     for item in error.errors(include_url=False, include_context=False):
         kind, value = item["type"], item["input"]
@@ -59,7 +65,7 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
 
 
 def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
-    """`parts` without the steps that pydantic adds for itself, such as the name of a union's member."""
+    """Return `parts` without the steps that pydantic adds itself, such as the name of a union's member."""
     path: list[int | str] = []
     here: Any = document
     for index, part in enumerate(parts):

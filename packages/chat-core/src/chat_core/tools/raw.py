@@ -1,8 +1,8 @@
-"""A tool that is declared by a JSON Schema, and checked against it.
+"""Tools that are declared by a JSON Schema.
 
-The schema is Draft 2020-12 unless its `$schema` says otherwise. It is checked when it is registered, its references
-too: they lead within the schema or to the drafts' own meta-schemas, and nothing is ever fetched. `format` is an
-annotation and not an assertion, as the drafts have it, and so is `default`: arguments are passed on as they came.
+The schema is Draft 2020-12 unless its `$schema` names another draft. The schema and its references are checked at
+registration. References must lead into the schema or to the meta-schemas of the drafts; nothing is fetched. `format`
+and `default` are annotations, as in the drafts: arguments are not changed.
 """
 
 # ruff: noqa: ANN401 - what the library of JSON Schema gives is not typed
@@ -28,15 +28,15 @@ _LENGTH = 200
 _COUNTED = 100
 
 JsonSchema: TypeAlias = Mapping[str, object] | bool
-"""A JSON Schema: an object, or the ones that everything and nothing satisfies."""
+"""JSON Schema: an object, or `True` or `False`."""
 
 
 @final
 class SchemaChecker:
-    """Checks documents against one JSON Schema.
+    """Validator of documents against one JSON Schema.
 
     Raises:
-        UsageError: it is no valid schema, names a draft that is not known, or refers to something outside of itself.
+        UsageError: the schema is invalid, names an unknown draft, or has a reference that leads out of it.
     """
 
     __slots__ = ("_validator",)
@@ -48,7 +48,12 @@ class SchemaChecker:
         *,
         resources: Mapping[str, JsonSchema] | None = None,
     ) -> None:
-        """`resources` are other schemas by URL that references may lead to."""
+        """Check the schema and build the validator.
+
+        Args:
+            schema: the schema.
+            resources: other schemas that references may lead to, by URL.
+        """
         # Imported here: most programs declare all their tools by functions.
         import jsonschema  # noqa: PLC0415
         import referencing.jsonschema  # noqa: PLC0415
@@ -70,7 +75,7 @@ class SchemaChecker:
         self._validator: Any = kind(schema, registry=registry)
 
     def problems(self, document: object, /) -> list[str]:
-        """What is wrong with `document`, the first few things of it, each with its place; nothing where it is valid."""
+        """Return the problems of `document`, at most the first 100, each with its place. Empty if it is valid."""
         from jsonschema import exceptions  # noqa: PLC0415
 
         untyped: Any = exceptions
@@ -130,7 +135,7 @@ def _cut(text: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class RawTool(CallableTool):
-    """A `ToolDefinition` made of a JSON Schema and a handler, which takes the arguments as one mapping."""
+    """`ToolDefinition` made from a JSON Schema and a handler, which takes the arguments as one mapping."""
 
     declaration: ToolDeclaration
     signature: Signature
@@ -138,10 +143,10 @@ class RawTool(CallableTool):
     options: ToolOptions
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """The arguments as they came, once they satisfy the schema.
+        """Return a copy of the arguments if they satisfy the schema.
 
         Raises:
-            InvalidArgumentsError: they do not.
+            InvalidArgumentsError: the arguments do not satisfy the schema.
         """
         copied = _copy(arguments)
         problems = self.checker.problems(copied)
@@ -150,17 +155,23 @@ class RawTool(CallableTool):
         return copied
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
-        """Call the handler with a copy of the arguments."""
+        """Implement `ToolDefinition.run`: call the handler with a copy of the arguments."""
         return self.signature.call({self.signature.parameters[0].name: _copy(arguments)}, context)
 
 
 def declare_raw(
     name: str, schema: Mapping[str, object], handler: Callable[..., object], options: ToolOptions, /
 ) -> RawTool:
-    """Make a tool of a JSON Schema and a handler.
+    """Create a tool from a JSON Schema and a handler.
+
+    Args:
+        name: name of the tool.
+        schema: JSON Schema of the arguments, an object.
+        handler: function of the arguments, and of a `ToolContext` if it has such a parameter.
+        options: options of the tool.
 
     Raises:
-        UsageError: the name, the schema or the handler will not do.
+        UsageError: the name, the schema or the handler is invalid.
     """
     require_name(name)
     kept = _require_object_schema(name, schema)

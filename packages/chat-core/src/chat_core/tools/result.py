@@ -1,4 +1,4 @@
-"""What a tool returned, as the history keeps it: JSON, and files beside it."""
+"""Conversion of a tool's return value into the JSON and files that the history stores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OBJECTS: tuple[type[Any], ...] = (dict,)
 
 
 def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
-    """`value` as JSON, and the files in it.
+    """Return `value` as JSON, and the files in it.
 
-    A string is kept as it is, a `Text` counts as its string, and everything that pydantic can write is written: models,
-    dataclasses, dates, decimals, enums. A `File`, alone or anywhere in lists and dicts, is taken out and a short note
-    of it stands in its place. What JSON cannot say of a number (infinity, not-a-number) becomes a string.
+    Strings are kept and a `Text` becomes its string. Models, dataclasses, dates, decimals, enums and other values that
+    pydantic can serialize become JSON. A `File`, alone or nested in lists and dicts, is extracted and replaced by a
+    short note. Infinity and NaN become strings.
 
     Raises:
-        TypeError: it holds bytes, a file inside a model or dataclass, or something that is not JSON.
+        TypeError: the value contains bytes, a file in a model or dataclass, or a value that is not JSON.
     """
     if value is None or type(value) is str:
         return value, ()
@@ -66,7 +66,7 @@ def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may re
 
 
 def _refuse_files_inside(value: object) -> None:
-    """A record says itself how it is written, so that a file cannot be taken out of it."""
+    """Raise if a field of a model or dataclass contains a file, because its serializer cannot leave the file out."""
     for name, item in _fields(value).items():
         if _holds_file(item):
             raise TypeError(model_texts.file_inside(type(value).__name__, name))

@@ -1,8 +1,7 @@
-"""From a function's parameters to a JSON Schema, and from a model's arguments to the function's values.
+"""JSON Schemas from function parameters, and function values from a model's arguments.
 
-The parameters become one pydantic schema, built when the tool is declared. Arguments are checked in pydantic's lax
-mode, by the rules for JSON: `"5"` is taken for 5 and `5.0` too, since models write such things and mean well;
-`Field(strict=True)` or a strict model says otherwise where it matters.
+The parameters become one pydantic schema when the tool is declared. Arguments are validated in pydantic's lax mode for
+JSON: `"5"` and `5.0` are accepted as 5, because models write them. `Field(strict=True)` or a strict model prevents it.
 """
 
 # ruff: noqa: ANN401 - annotations and values of any type are the matter here
@@ -81,12 +80,12 @@ def _untitled(written: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, A
 
 @final
 class Plain(dict[str, object]):
-    """Canonical arguments that are the function's values too: reading them would give just them.
+    """Canonical arguments that equal the function's values, so that they need not be read again.
 
-    None of them is a list or an object, which a function may change, so that it gets one of its own each time.
+    None of the values is a list or an object, which the function could change.
 
     Attributes:
-        read_by: what has read them. To anything else they are arguments as any others are.
+        read_by: the `Arguments` that produced these values. Any other reader treats them as ordinary arguments.
     """
 
     __slots__ = ("read_by",)
@@ -94,13 +93,13 @@ class Plain(dict[str, object]):
     read_by: Arguments
 
     def __reduce__(self) -> tuple[type[dict[str, object]], tuple[dict[str, object]]]:
-        """A copy may be changed, or leave the process: it is a dict like any other."""
+        """Copy and pickle as an ordinary dict, which may be changed."""
         return dict, (dict(self),)
 
 
 @final
 class Arguments:
-    """The arguments of one function: their JSON Schema, and how they are read and written."""
+    """Arguments of one function: JSON Schema, validation and serialization."""
 
     __slots__ = ("_adapter", "_read", "_sets", "_wire", "schema")
 
@@ -253,7 +252,7 @@ def _rank(key: str) -> tuple[int, str]:
 
 
 def _writable(default: object) -> bool:
-    """Whether a default can be shown to a model: it is JSON, and no secret."""
+    """Return whether a default can be part of the schema: it is JSON and not a secret."""
     if hasattr(default, "get_secret_value"):
         return False
     try:
@@ -301,14 +300,14 @@ def _sorted_sets(value: Any, written: Any) -> Any:
 @final
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """What a docstring in Google's style says to a model."""
+    """Description of a tool and its arguments, from a Google-style docstring."""
 
     description: str
     arguments: Mapping[str, str]
 
 
 def read_docstring(text: str | None) -> Documentation:
-    """The description, without the sections for programmers, and what is said of each argument."""
+    """Return the description and the arguments' descriptions from a docstring, without its other sections."""
     if not text or not text.strip():
         return Documentation("", {})
     if not _SECTIONS.search(text):

@@ -1,4 +1,4 @@
-"""A collection under a strategy: what decides about every call of its tools."""
+"""Collections of tools under a strategy, which decides about every call."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _EXECUTE = Execute()
 
 @final
 class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
-    """A collection under one strategy; how it can pause is read off what the strategy returns.
+    """Collection of tools under one strategy. The return type of the strategy determines how the chat can pause.
 
-    The collection is taken as it stands now; what is added to it later does not belong to the scope.
+    The tools are copied when the scope is created; tools added to the collection later are not part of it.
     """
 
     __slots__ = ("_fallback", "_strategy", "_tools")
@@ -49,10 +49,15 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         *,
         fallback: Withhold[WaitT_co] | None = None,
     ) -> None:
-        """`fallback` decides where the strategy cannot, because it raised. Without one the call is rejected.
+        """Put a collection under a strategy.
+
+        Args:
+            collection: the tools.
+            strategy: function of a call and the tool's metadata that returns an action; may be a coroutine function.
+            fallback: action if the strategy raises. By default the call is rejected.
 
         Raises:
-            UsageError: `fallback` would execute, or one of the three is not what it should be.
+            UsageError: an argument has the wrong type, or `fallback` is `Execute()`.
         """
         require_collection(collection, "ScopedCollection()")
         _require_strategy(strategy)
@@ -65,29 +70,35 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         return f"ScopedCollection({', '.join(self._tools)})"
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """The tools, in the order of registration."""
+        """Return the tools, in the order of registration."""
         return [definition for definition, _ in self._tools.values()]
 
     @property
     def always(self) -> Execute | None:
-        """`Execute()` where the strategy is `execute_all`: there is nothing to ask it then."""
+        """`Execute()` if the strategy is `execute_all`, which need not be called; otherwise `None`."""
         return _EXECUTE if self._strategy is execute_all else None
 
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[WaitT_co]:
-        """Return what the strategy decides about a call.
+        """Return the action of the strategy for a call.
 
-        If the strategy raises, or returns something that is not an action, the fallback decides; without one the call
-        is rejected. The model receives the name of the error and nothing else; the log has all of it. `on_error` is
-        called with the error first.
+        If the strategy raises or returns something other than an action, the fallback applies; without one the call is
+        rejected. The model receives only the type of the error. The log contains the traceback.
+
+        Args:
+            call: the call, with validated arguments.
+            on_error: called with the error of the strategy, before it is logged.
         """
         try:
             _, meta = self._tools[call.name]
             decided = self._strategy(call, meta)
             action = decided if isinstance(decided, Action) else await decided
             _require_action(action)
-        except (Exception, get_cancelled_exc_class()) as error:  # whatever the caller's policy raises, it fails closed
+        except (
+            Exception,
+            get_cancelled_exc_class(),
+        ) as error:  # the strategy may raise anything; the call must not run
             if not isinstance(error, Exception) and is_cancelled():
                 raise
             if on_error is not None:
@@ -98,15 +109,20 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
 
 
 def execute_all(call: FunctionCall, meta: object, /) -> Execute:  # noqa: ARG001 - a strategy
-    """The strategy of tools that run whenever a model calls them."""
+    """Run every call without asking. This is the default strategy.
+
+    Args:
+        call: ignored.
+        meta: ignored.
+    """
     return Execute()
 
 
 def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
-    """Check that no two tools of a chat have one name.
+    """Check that no two tools of a chat have the same name.
 
     Raises:
-        UsageError: two have; it names both scopes.
+        UsageError: two tools have the same name.
     """
     owners: dict[str, ToolScope[Paused]] = {}
     for scope in scopes:
@@ -114,7 +130,7 @@ def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
             if name in owners:
                 msg = (
                     f"the name {name!r} is given to a tool of {owners[name]!r} and to one of {scope!r}: "
-                    "names are unique in a chat, rename one with name='…'"
+                    "names must be unique in a chat; rename one with name='…'"
                 )
                 raise UsageError(msg)
             owners[name] = scope
@@ -123,8 +139,12 @@ def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
 def require_collection(collection: object, what: str, /) -> None:
     """Check that `collection` is a `ToolCollection`.
 
+    Args:
+        collection: value to check.
+        what: name of the function that requires it, for the error.
+
     Raises:
-        UsageError: it is not; `what` needs one.
+        UsageError: it is not a `ToolCollection`.
     """
     if not isinstance(collection, ToolCollection):
         msg = f"{what} needs a ToolCollection, not {collection!r}"

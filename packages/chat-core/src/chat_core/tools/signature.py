@@ -1,8 +1,7 @@
-"""What a callable asks for: its parameters with their types resolved, and how it is to be called.
+"""Signatures of tool functions: parameters with resolved types, and how to call the function.
 
-Annotations may be strings that name things which only the scope of the function knew: a class defined beside it inside
-another function, say. They are evaluated with the function's globals, the names it closes over, and the locals of those
-frames still on the stack that enclose it lexically, which is all that a reader of the code sees.
+String annotations may name local objects, such as a class defined in the same function as the tool. They are evaluated
+with the function's globals, its closure, and the locals of enclosing functions that are still on the stack.
 """
 
 # ruff: noqa: ANN401 - functions and annotations are values here, of any type
@@ -27,7 +26,7 @@ _VARIADIC: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.P
 @final
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that a model fills in. `hint` is its resolved annotation, `default` is `EMPTY` where it has none."""
+    """Parameter that a model fills in. `hint` is its resolved annotation; `default` is `EMPTY` if it has none."""
 
     name: str
     hint: Any
@@ -37,14 +36,15 @@ class Parameter:
 @final
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How to call a function.
+    """Signature of a callable.
 
     Attributes:
-        name: the function's own name, `None` where it has none.
-        doc: its docstring.
-        parameters: what a model fills in, in order.
-        names: the names by which its annotations can refer to local things.
-        blocking: whether calling it does the work, so that a thread must wait for it.
+        function: the callable.
+        name: name of the function, or `None`.
+        doc: docstring of the function.
+        parameters: parameters that a model fills in, in order.
+        blocking: whether calling the function does the work, so that it must run in a worker thread.
+        names: local names that annotations may refer to.
     """
 
     function: Callable[..., object]
@@ -57,20 +57,27 @@ class Signature:
     _contexts: tuple[str, ...] = ()
 
     def call(self, values: Mapping[str, object], context: ToolContext, /) -> object:
-        """Call the function with `values` by parameter name; where one is missing, the function's default holds."""
+        """Call the function.
+
+        Args:
+            values: values by parameter name; the function's defaults apply to the rest.
+            context: value of the `ToolContext` parameters.
+        """
         given = {**values, **dict.fromkeys(self._contexts, context)}
         positional = [given.pop(name, default) for name, default in self._positional]
         return self.function(*positional, **given)
 
 
 def read_signature(function: Callable[..., object], /, *, resolve: bool = True) -> Signature:
-    """Read the signature of a function, a method, a partial, or an object that can be called.
+    """Return the signature of a function, a bound method, a partial or a callable object.
 
-    With `resolve=False` an annotation that cannot be evaluated counts as none.
+    Args:
+        function: the callable.
+        resolve: whether an annotation that cannot be evaluated is an error; otherwise it counts as missing.
 
     Raises:
-        UsageError: it has `*args` or `**kwargs`, is a generator or an unbound method, or an annotation cannot be
-            evaluated.
+        UsageError: the callable has `*args` or `**kwargs`, is a generator or an unbound method, or an annotation
+            cannot be evaluated.
     """
     core = _core(function)
     where = f"the tool {getattr(core, '__qualname__', None) or type(core).__qualname__}"
@@ -109,7 +116,7 @@ def _core(function: Any) -> Any:
 
 
 def _call_of(function: Any) -> Any:
-    """What runs when an object that is not a function is called."""
+    """Return the function that runs when a callable object is called."""
     return function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
 
 
@@ -120,7 +127,7 @@ def _doc(core: Any) -> str | None:
 
 
 def _parameters(function: Any, where: str) -> Iterator[inspect.Parameter]:
-    # What a partial has fixed by keyword is not the model's to choose.
+    # Keywords that a partial has bound are not parameters for the model.
     fixed: Mapping[str, object] = getattr(function, "keywords", {}) if _core(function) is not function else {}
     try:
         found = inspect.signature(function).parameters
