@@ -1,4 +1,4 @@
-"""One answer as it grows: the fields of a message, read from a table, and the parts they become."""
+"""The message of one response, assembled from deltas and converted to parts. A table maps fields to handlers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, req
 from chat_completions.calls import Call, Calls
 
 Piece: TypeAlias = Mapping[str, Any]
-"""A message, or a delta of one: JSON."""
+"""The decoded JSON of a message or a delta."""
 
 
 @final
 class Answer:
-    """Gathers one answer. Text is kept in pieces and joined once."""
+    """A collector of the message of one response. Text fragments are joined once at the end."""
 
     __slots__ = (
         "_audio",
@@ -74,13 +74,17 @@ class Answer:
         return bool(self._refusal)
 
     def read(self, piece: Piece, out: list[Delta]) -> None:
-        """Take one piece; what it says to a listener is appended to `out`.
+        """Read a message or a delta.
+
+        Args:
+            piece: The message or delta.
+            out: The list to which the resulting events are appended.
 
         Raises:
-            WrongShapeError: a known field has one.
+            WrongShapeError: A known field has the wrong type.
         """
         for key, value in piece.items():
-            # A field that is null or empty says nothing, whatever it should have been.
+            # Ignore null and empty fields, whatever their type.
             if value and (handle := FIELDS.get(key)) is not None:
                 handle(self, value, piece, out)
             elif value and key in RETURNED:
@@ -90,7 +94,7 @@ class Answer:
                 self._sources[key] = [*known, *value] if is_list(known) and is_list(value) else value
 
     def parts(self) -> list[Part]:
-        """The parts, in the order in which the wire has them: reasoning, text, the rest, and the calls."""
+        """Return the parts of the turn: reasoning, text, other parts, and tool calls."""
         parts = [*self._before]
         self._close_words(parts)
         parts += self._files
@@ -114,7 +118,7 @@ class Answer:
             data: Json = {}
             if self._chunk is not None:
                 data["chunk"] = self._chunk
-                # What stands beside a thought's text, a signature, goes back with it.
+                # Keep fields beside the text, such as a signature, because they are sent back.
                 if any(piece.keys() - PLAIN or piece.get("type") != "text" for piece in self._pieces):
                     last = self._pieces[0] | {"text": "".join(self._thoughts)}
                     data["pieces"] = [dict(piece) for piece in self._pieces] if self._whole else [last]
@@ -127,7 +131,7 @@ class Answer:
             parts.append(Text("".join(self.texts)))
 
     def content(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """The text of the answer: a string, or a list of parts."""
+        """Read the content, which is a string or a list of parts."""
         if isinstance(value, str):
             self.texts.append(value)
             out.append(TextDelta(value))
@@ -158,7 +162,7 @@ class Answer:
         if self.texts:
             self._close_words(self._before)
             self._thoughts, self._chunk, self._pieces, self._details = [], None, [], []
-            self.texts.clear()  # its owner holds on to this list
+            self.texts.clear()  # the decoder holds a reference to this list
         value = part.get(key) or ""
         pieces = value if is_list(value) else [{"type": "text", "text": value}]
         self._chunk = (self._chunk or {}) | {name: item for name, item in part.items() if name != key}
@@ -177,15 +181,15 @@ class Answer:
             out.append(ReasoningDelta(text))
 
     def reasoning_content(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """What the model thinks."""
+        """Read the reasoning text in `reasoning_content`."""
         self._plain("reasoning_content", value, out)
 
     def reasoning(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """The same, by another name. Where a server sends both, the one that came first counts."""
+        """Read the reasoning text in `reasoning`. If a server sends several fields, the first one is used."""
         self._plain("reasoning", value, out)
 
     def reasoning_text(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """The same, by a third name."""
+        """Read the reasoning text in `reasoning_text`."""
         self._plain("reasoning_text", value, out)
 
     def _plain(self, field: str, value: object, out: list[Delta]) -> None:
@@ -196,7 +200,7 @@ class Answer:
             self._think(text, out)
 
     def reasoning_details(self, value: object, piece: Piece, out: list[Delta]) -> None:
-        """What the model thinks, with its signatures; pieces of one detail are joined."""
+        """Read structured reasoning with its signatures. Fragments of one detail are joined."""
         for index, item in enumerate(require_list(value, "reasoning_details")):
             detail = require_object(item, f"reasoning_details[{index}]")
             self._detail(detail)
@@ -220,17 +224,17 @@ class Answer:
                 last[key] = value
 
     def refusal(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
-        """The model's words where it refuses."""
+        """Read the text of a refusal."""
         self._refusal.append(require_text(value, "refusal"))
 
     # --- Calls ---------------------------------------------------------------------------------------
 
     def tool_calls(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """Calls, or pieces of them."""
+        """Read tool calls or fragments of them."""
         for position, item in enumerate(require_list(value, "tool_calls")):
             path = f"tool_calls[{position}]"
             entry = require_object(item, path)
-            # Some servers fill both forms of a call, and leave the one that it is not empty.
+            # Some servers send both forms of a call, one of them empty.
             kind = require_text(entry.get("type") or "", f"{path}.type")
             custom = entry.get("custom") if kind == "custom" or not entry.get("function") else None
             function = require_object(custom or entry.get("function") or {}, f"{path}.function")
@@ -239,7 +243,7 @@ class Answer:
             self._take_call(entry, function, path, kind, out)
 
     def function_call(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """The one call of an older form of this wire."""
+        """Read the single call of the older `function_call` field."""
         function = require_object(value, "function_call")
         if function.get("name") or function.get("arguments"):
             self._take_call({"index": "function_call"}, function, "function_call", "", out)
@@ -263,7 +267,7 @@ class Answer:
     # --- The rest --------------------------------------------------------------------------------------
 
     def images(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """Images that the model made."""
+        """Read generated images."""
         for index, item in enumerate(require_list(value, "images")):
             image = require_object(item, f"images[{index}]")
             where = image.get("image_url")
@@ -276,12 +280,12 @@ class Answer:
             out.append(FilePart(file))
 
     def audio(self, value: object, _piece: Piece, out: list[Delta]) -> None:
-        """What the model said aloud, with its transcript, which is the text of the answer."""
+        """Read audio output with its transcript, which is the text of the response."""
         audio = require_object(value, "audio")
         if not any(audio.values()):
             return
         if data := require_text(audio.get("data") or "", "audio.data"):
-            # Each piece is base64 of its own on some servers, and on others a cut through one long text.
+            # Some servers encode each fragment as base64; others split one base64 text at any position.
             data = self._uncut + data
             end = len(data) if data.endswith("=") else len(data) // 4 * 4
             self._uncut = data[end:]
@@ -301,11 +305,11 @@ class Answer:
         parts.append(File(_sound_mime(sound), data=sound, opaque=Opaque(self._provider, {"audio": known})))
 
     def annotations(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
-        """Citations, parsed files."""
+        """Read annotations, such as citations and parsed files."""
         self._notes += require_list(value, "annotations")
 
     def executed_tools(self, value: object, _piece: Piece, _out: list[Delta]) -> None:
-        """Tools that the server ran itself. They come first as they start and again as they end."""
+        """Read tools that the server ran. Each is reported when it starts, and replaced when it ends."""
         for item in require_list(value, "executed_tools"):
             index = item.get("index") if is_object(item) else None
             same = [
@@ -334,34 +338,34 @@ FIELDS: Final[Mapping[str, Handler]] = {
     "annotations": Answer.annotations,
     "executed_tools": Answer.executed_tools,
 }
-"""The fields of a message that are known. All others are ignored."""
+"""The handlers of known message fields."""
 
 REASONING: Final = ("reasoning", "reasoning_content", "reasoning_text")
-"""The fields that hold what a model thinks as plain text."""
+"""The message fields that contain reasoning as plain text."""
 
 THOUGHTS: Final[Mapping[str, str]] = {"thinking": "thinking", "reasoning": "summary"}
-"""The parts of a list in `content` that hold what a model thinks, and where in them the text is."""
+"""The types of content parts that contain reasoning, and the key of their text."""
 
 PLAIN: Final = frozenset({"type", "text"})
 
 RETURNED: Final = frozenset({"extra_content", "reasoning_opaque"})
-"""The fields of a message that their server wants back as they are."""
+"""The message fields that must be sent back unchanged."""
 
 SOURCES: Final = frozenset({"citations", "search_results", "context"})
-"""The fields of a message that say where an answer comes from. They are for the reader, and are not sent back."""
+"""The message fields with sources of a response. They are not sent back."""
 
 GROWING: Final = frozenset({"text", "summary", "data"})
-"""The fields of a detail of reasoning that arrive in pieces."""
+"""The fields of a reasoning detail whose fragments are concatenated."""
 
 CALL_FIELDS: Final = frozenset({"id", "index", "type", "function", "custom"})
 
 
 def _arguments(value: object) -> str:
-    """Arguments are a text of JSON; a few servers send the JSON itself."""
+    """Return arguments as JSON text. Some servers send an object instead of text."""
     if isinstance(value, str):
         return value
     if not value:
-        return ""  # null, or what some languages write for an object without members
+        return ""  # null, or an empty list for an empty object
     if is_object(value):
         return dumps(value)
     raise WrongShapeError("tool_calls.function.arguments", "a text")
@@ -379,7 +383,7 @@ def _base64(text: str, path: str) -> bytes:
 
 
 def _file(url: str, opaque: Opaque, path: str) -> File:
-    """A file behind a URL, or in one."""
+    """Return a file for a URL or for the content of a data URL."""
     if not url.startswith("data:"):
         return File("image/*", url=url, opaque=opaque)
     head, _, data = url[5:].partition(",")
@@ -393,7 +397,7 @@ SOUNDS: Final = ((b"RIFF", "audio/wav"), (b"ID3", "audio/mpeg"), (b"\xff\xfb", "
 
 
 def _sound_mime(data: bytes) -> str:
-    """The wire does not say what sound is; what has no mark of its own is bare samples."""
+    """Return the MIME type of audio by its signature. Without a known signature, the data is raw PCM."""
     if data.startswith(b"OggS"):
         return "audio/ogg"
     return next((mime for mark, mime in SOUNDS if data.startswith(mark)), "audio/pcm")

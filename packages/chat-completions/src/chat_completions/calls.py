@@ -1,7 +1,8 @@
-"""The calls of one answer, and which of them a piece belongs to.
+"""The tool calls of one response, and the assignment of streamed fragments to them.
 
-A piece says it by its index. Servers that give none, or the same one to every call, leave it to the ids, the names and
-the arguments: whole arguments are followed by no more of the same call, and begun ones by nothing else.
+A fragment is normally assigned by its index. If a server sends no index, or the same index for every call, fragments
+are assigned by id, name and arguments: complete JSON arguments end a call, and incomplete ones continue in the next
+fragment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from chat_core.wire.shapes import Json, is_object
 
 @final
 class Call:
-    """A call as it grows."""
+    """A tool call that is assembled from fragments."""
 
     __slots__ = ("arguments", "further", "id", "kind", "name")
 
@@ -27,7 +28,14 @@ class Call:
         self.further: Json = {}
 
     def grow(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
-        """Take what a piece adds. A name that is said again is no more of it; one that goes on is."""
+        """Add a fragment. A repeated name is not added again, but the rest of a split name is.
+
+        Args:
+            id: The call id, or an empty string.
+            name: The name or a part of it, or an empty string.
+            text: The next part of the arguments.
+            kind: The type of the call, or an empty string.
+        """
         self.id = self.id or id or None
         if not self.name or name.startswith(self.name):
             self.name = name or self.name
@@ -38,7 +46,7 @@ class Call:
             self.arguments.append(text)
 
     def ended(self) -> bool:
-        """Whether its arguments are a whole JSON object."""
+        """Return whether the arguments are a complete JSON object."""
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
         try:
@@ -47,7 +55,7 @@ class Call:
             return False
 
     def tool(self, provider: str) -> Tool:
-        """The call, pending."""
+        """Return the call as a pending tool of the provider."""
         data = self.further if self.kind in {"", "function"} else self.further | {"type": self.kind}
         opaque = Opaque(provider, data) if data else None
         return Tool(FunctionCall.parse(self.name, "".join(self.arguments), opaque=opaque), call_id=self.id)
@@ -55,7 +63,7 @@ class Call:
 
 @final
 class Calls:
-    """The calls of one answer, in the order in which they began."""
+    """The tool calls of one response, in order of their first fragments."""
 
     __slots__ = ("_by_index", "_whole", "found")
 
@@ -65,19 +73,26 @@ class Calls:
         self._by_index: dict[str, Call] = {}
 
     def place(self, index: object, id: str, name: str, text: str) -> Call | None:  # noqa: A002 - the field's own name
-        """The call that a piece belongs to, a new one where it begins one; `None` where it only says a call again."""
+        """Return the call of a fragment, which may be a new call, or None if the fragment adds nothing.
+
+        Args:
+            index: The index of the call, if the server sends one.
+            id: The call id, or an empty string.
+            name: The name, or an empty string.
+            text: The arguments in the fragment.
+        """
         place = str(index) if isinstance(index, (int, str)) else None
         known: Call | None = None
         if not self._whole:
             known = self._unnumbered(id, name, text) if place is None else self._by_index.get(place)
         if known is not None and name:
-            if _says_again(known, id, name, text):
+            if _repeats_call(known, id, name, text):
                 return None
             if _begins_another(known, id, text):
                 known = None
         if known is None:
             if not (id or name or text):
-                return None  # an empty place says nothing
+                return None  # an empty entry
             known = Call()
             self.found.append(known)
             if place is not None:
@@ -85,25 +100,25 @@ class Calls:
         return known
 
     def _unnumbered(self, id_: str, name: str, text: str) -> Call | None:
-        """The call of a piece without an index."""
+        """Return the known call of a fragment without an index, or None for a new call."""
         last = self.found[-1] if self.found else None
         if id_ and (same := next((call for call in self.found if call.id == id_), None)) is not None:
             return same
         if not name:
-            return last  # an id that nobody knows and no name: some servers give each piece an id of its own
+            return last  # an unknown id without a name: some servers give each fragment a new id
         if id_ or last is None or last.name != name or not last.arguments or not text or last.ended():
             return None
         return last
 
 
-def _says_again(call: Call, id_: str, name: str, text: str) -> bool:
-    """Whether a piece repeats a whole call, as some servers do at the end."""
+def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
+    """Return whether a fragment repeats a complete call, as some servers do at the end."""
     same = name == call.name and (not id_ or not call.id or id_ == call.id)
     return same and bool(text) and text == "".join(call.arguments) and call.ended()
 
 
 def _begins_another(call: Call, id_: str, text: str) -> bool:
-    """Whether a piece with a name begins another call under an index that is taken."""
+    """Return whether a fragment with a name starts another call that reuses an index."""
     if id_ and call.id:
         return id_ != call.id
     return text.lstrip().startswith("{") and call.ended()

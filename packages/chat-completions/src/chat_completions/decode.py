@@ -1,11 +1,11 @@
-"""From the server's words to a turn, at once or bit by bit.
+"""Decoding of responses, complete or streamed, as turns.
 
-Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponseError` with its path. What is unknown is ignored. A whole answer's `message` is read as one big piece,
-so each field has one reading.
+Responses are not validated in advance: fields are read by plain dict access, and a known field of the wrong type raises
+`InvalidResponseError` with its path. Unknown fields are ignored. The `message` of a complete response is read like one
+large delta, so each field has a single implementation.
 
-Two shortcuts keep a piece of text cheap: of the fields beside `choices`, only those of the first and the last pieces
-are looked at, and a delta that holds nothing but text does not go through the table of fields.
+Two shortcuts keep text deltas cheap. The fields beside `choices` are read only from the first and last chunks, and a
+delta that only contains text bypasses the table of fields.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ DONE: Final = b"[DONE]"
 """The data of the event that ends a stream."""
 
 SHORTEST: Final = 16
-"""No chunk is shorter: what is may be `[DONE]`, or nothing at all, with blanks around it."""
+"""The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
 FIRST: Final = (0, None, "0")
-"""The indices of the candidate that is the answer."""
+"""The indices of the choice that is read. Other choices are alternatives."""
 
-UNSAID: Final = frozenset({"null", "none"})
-"""Finish reasons that are none."""
+EMPTY_FINISH_REASONS: Final = frozenset({"null", "none"})
+"""Strings that some servers send instead of a null finish reason."""
 
 FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -66,7 +66,7 @@ FINISH: Final[dict[str, FinishReason]] = {
     "model_context_window_exceeded": "length",
     "safety": "content_filter",
 }
-"""What the servers' words mean, in small letters; any other one is `other`."""
+"""The finish reason for each lowercase value of a server. Any other value is `other`."""
 
 KEPT: Final = (
     "service_tier",
@@ -81,7 +81,7 @@ KEPT: Final = (
     "web_search",
     "warnings",
 )
-"""Fields beside the choices that a caller may want."""
+"""Fields beside `choices` that are copied to the metadata of the turn."""
 
 KEPT_NAMES: Final = frozenset(KEPT)
 
@@ -89,17 +89,21 @@ KEPT_OF_CHOICE: Final = ("native_finish_reason", "content_filter_results")
 
 
 def is_last(event: Event, /) -> bool:
-    """Whether an event ends a stream of this wire."""
+    """Return whether an event is the last one of a stream."""
     data = event.data
     return len(data) < SHORTEST and data.strip() == DONE
 
 
 def decode(body: bytes, provider: str) -> Turn:
-    """The turn in a whole answer.
+    """Decode a complete response.
+
+    Args:
+        body: The body of the response.
+        provider: The provider name, for the metadata and error messages.
 
     Raises:
-        InvalidResponseError: it is none.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: The body is not a chat completion.
+        ProviderError: The body contains an error object.
     """
     return StreamDecoder(provider, whole=True).read(body)
 
@@ -109,8 +113,8 @@ class StreamDecoder(EventDecoder):
     """The decoder of one response.
 
     Args:
-        provider: the provider's name.
-        whole: whether the response is one body, not a stream.
+        provider: The provider name.
+        whole: Whether the response is a complete body, not a stream.
     """
 
     __slots__ = (
@@ -137,7 +141,7 @@ class StreamDecoder(EventDecoder):
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
         self._headed = False
-        self._flowing = False  # whether text may come, and nothing stands in its way
+        self._flowing = False  # whether text deltas may take the fast path
         self._seen = False
         self._last: Any = None
         self._id: str | None = None
@@ -162,7 +166,7 @@ class StreamDecoder(EventDecoder):
             return event.data.decode(errors="replace")
 
     def _is_ignored(self, chunk: object, name: str) -> bool:
-        """Return whether to ignore the chunk of a named event: all that are not objects are, except errors."""
+        """Return whether to ignore the chunk of a named event: those that are not objects, except errors."""
         if name == "error" and not is_object(chunk):
             raise error_from_object(chunk, self.provider)
         return not is_object(chunk)
@@ -175,11 +179,11 @@ class StreamDecoder(EventDecoder):
         if not choices or not self._headed or "error" in chunk:
             self._head(chunk, name)
         if usage := chunk.get("usage"):
-            self._spend(usage)
+            self._update_usage(usage)
         self._last = chunk
         for choice in choices or ():
             if choice.get("index") not in FIRST:
-                continue  # another candidate for the same answer
+                continue  # an alternative response
             delta = choice.get("delta")
             if self._flowing and delta and len(delta) == 1 and (text := delta.get("content")).__class__ is str and text:
                 self._texts.append(text)
@@ -190,13 +194,13 @@ class StreamDecoder(EventDecoder):
                 self._end(choice)
 
     def _take_piece(self, piece: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take a piece of the message, or the whole of it, where a server has nothing to stream."""
+        """Take a delta, or a complete message from a server that does not stream."""
         if not piece:
             return
         self._seen = True
         before = len(out)
         self._answer.read(piece, out)
-        # What says anything after a finish reason shows that the answer was not over.
+        # Content after a finish reason means that the response was not complete.
         if len(out) > before:
             self._finish = None
         self._flowing = self._finish is None
@@ -209,14 +213,14 @@ class StreamDecoder(EventDecoder):
             raise WrongShapeError("choices", "a list of at least one choice")
         self._last = body
         self._usage = body.get("usage") or self._usage
-        mine = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
+        selected = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
         self._seen = self.done = True
-        for position, choice in enumerate(mine):
+        for position, choice in enumerate(selected):
             message = choice.get("message")
-            # A filter that ate the whole answer leaves no message, and a finish reason that says so.
+            # If a filter removed the whole response, there is a finish reason but no message.
             if message is not None or not choice.get("finish_reason"):
                 message = require_object(message, "choices[0].message")
-                # Some gateways give one answer as several choices: its text, and each of its calls.
+                # Some gateways split one response into several choices: the text, and each tool call.
                 if position == 0 or message.get("tool_calls"):
                     self._answer.read(message, [])
             self._end(choice)
@@ -244,12 +248,12 @@ class StreamDecoder(EventDecoder):
                 raise self.invalid(msg, path, "".join(call.arguments))
         return self.partial()
 
-    # --- Beside the text -------------------------------------------------------------------------------
+    # --- Other fields ----------------------------------------------------------------------------------
 
     def _head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
-        """Look at the fields beside the choices."""
-        if (said := find_error(chunk, kind=kind)) is not None:
-            raise error_from_object(said, self.provider)
+        """Read the fields beside `choices`."""
+        if (error := find_error(chunk, kind=kind)) is not None:
+            raise error_from_object(error, self.provider)
         self._id = self._id or require_text(chunk.get("id") or "", "id") or None
         self._model = self._model or require_text(chunk.get("model") or "", "model") or None
         self._headed = bool(self._id and self._model)
@@ -263,11 +267,11 @@ class StreamDecoder(EventDecoder):
         self._usage = self._usage or mapping(chunk.get("x_groq")).get("usage")
 
     def _end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
-        """Look at a choice that says more than its piece of the message."""
+        """Read the error, finish reason, usage and log probabilities of a choice."""
         if error := choice.get("error"):
             raise error_from_object(error, self.provider)
         finish = require_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
-        if finish and finish.lower() not in UNSAID:
+        if finish and finish.lower() not in EMPTY_FINISH_REASONS:
             self._finish = finish
             self._seen, self._flowing = True, False
             self._keep(self._last)
@@ -275,19 +279,19 @@ class StreamDecoder(EventDecoder):
                 if value := choice.get(name):
                     self._extra[name] = value
         if usage := choice.get("usage"):
-            self._spend(usage)  # Moonshot counts here
+            self._update_usage(usage)  # Moonshot reports usage in the choice
         for name, tokens in require_object(choice.get("logprobs") or {}, "choices[0].logprobs").items():
             if is_list(tokens):
                 self._logprobs.setdefault(name, []).extend(tokens)
 
-    def _spend(self, usage: Any) -> None:  # noqa: ANN401 - JSON
-        """Take counts. Each time they are those of the whole answer so far; a count that is not said again stays."""
+    def _update_usage(self, usage: Any) -> None:  # noqa: ANN401 - JSON
+        """Update the usage with cumulative counts. A missing or zero count keeps its previous value."""
         known = self._usage
         if is_object(known) and is_object(usage):
             usage = known | {name: count for name, count in usage.items() if count}
         self._usage = usage
 
-    # --- What it comes to ------------------------------------------------------------------------------
+    # --- The turn --------------------------------------------------------------------------------------
 
     def partial(self) -> Turn:
         """Return the turn received so far."""
@@ -310,7 +314,7 @@ class StreamDecoder(EventDecoder):
     # --- Errors ------------------------------------------------------------------------------------------
 
     def full_path(self, path: str) -> str:
-        """Return the path from the root of the response: that of a field of a message begins in the choice."""
+        """Return the path from the root of the response: a path in the message is prefixed with that of its choice."""
         return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._piece}.{path}"
 
     def misread(self, chunk: object) -> ChatError | None:
@@ -321,7 +325,12 @@ class StreamDecoder(EventDecoder):
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:
-    """Where an answer is not shaped as its protocol says; `None` where it is."""
+    """Return the path of the first value with the wrong type in a chunk, or None.
+
+    Args:
+        chunk: The decoded JSON of the chunk.
+        piece: The field of a choice that contains the message: `delta` or `message`.
+    """
     if not is_object(chunk):
         return ""
     if (choices := chunk.get("choices")) and not is_list(choices):
