@@ -96,9 +96,8 @@ class DurableChats:
         chats: chats by name. A name must mean the same chat on every worker.
         name: name of the workflow in DBOS. Needed if a program has several `DurableChats`.
         queue: name of a DBOS queue. If given, `start()` enqueues workflows and any worker runs them. Register the
-        queue after
-            the launch: `await DBOS.register_queue_async(name)`. Do not limit its concurrency, because a paused
-            conversation occupies a slot.
+            queue after the launch: `await DBOS.register_queue_async(name)`. Do not limit its concurrency, because a
+            paused conversation occupies a slot.
         timing: retry and polling intervals.
     """
 
