@@ -189,14 +189,14 @@ def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Every test that needs no server of somebody else's, on this Python and on every core."""
-    _install(session, "tests", "model")
+    _install(session, "tests", "model", "lint")
     _pytest(session, *_on_every_core(session.posargs), *_without_dbos(session), *session.posargs)
 
 
 @nox.session(python=PYTHONS)
 def pythons(session: nox.Session) -> None:
     """The same tests on the newest Python, and those of the core, the stores and the types on those in between."""
-    _install(session, "tests", "model")
+    _install(session, "tests", "model", "lint")
     words = session.posargs
     if not words and session.python != PYTHONS[-1]:
         words = [folder for folder in IN_BETWEEN if (ROOT / folder).is_dir()]
@@ -206,7 +206,7 @@ def pythons(session: nox.Session) -> None:
 @nox.session(default=False)
 def thorough(session: nox.Session) -> None:
     """Every case of the tests that elsewhere run a sample: kills, cuts, random input. Once per change set."""
-    _install(session, "tests", "model")
+    _install(session, "tests", "model", "lint")
     words = session.posargs or THOROUGH
     _pytest(session, *_on_every_core(words), *_without_dbos(session), *words, env={"CHAT_THOROUGH": "1"})
 
@@ -266,7 +266,7 @@ def _without_dbos(session: nox.Session) -> list[str]:
 @nox.session
 def coverage(session: nox.Session) -> None:
     """The same tests, and the lines and branches that none of them takes. It takes half as long again."""
-    _install(session, "tests", "model")
+    _install(session, "tests", "model", "lint")
     _pytest(session, *session.posargs, runner=("coverage", "run", "-m", "pytest"))
     session.run("coverage", "report")
 

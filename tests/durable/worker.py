@@ -102,9 +102,9 @@ def make_chat(order: Order) -> Chat[ChatResponse, Paused]:
 
 
 async def work(order: Order) -> None:
-    patience = WorkflowTiming(first=0.2, busy=0.2, look_every=order.get("look", 3_600.0))
+    timing = WorkflowTiming(first=0.2, busy=0.2, look_every=order.get("look", 3_600.0))
     async with SqliteStore(Path(order["folder"]) / "chats.db", lease_seconds=order.get("lease", 30.0)) as store:
-        durable = DurableChats(store, {"shop": make_chat(order)}, patience=patience)
+        durable = DurableChats(store, {"shop": make_chat(order)}, timing=timing)
         async with launched(
             {
                 "name": "shop",
