@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_responses.accumulate import Growing, Items
+from chat_responses.accumulate import PartialItem, PartialItems
 
 
-def grown(*pieces: tuple[str, int, str], **item: Any) -> Growing:
-    growing = Growing(0)
+def grown(*pieces: tuple[str, int, str], **item: Any) -> PartialItem:
+    growing = PartialItem(0)
     growing.item = item
     growing.done = True
     for name, index, text in pieces:
@@ -68,7 +68,7 @@ def test_an_item_that_nobody_began_is_of_the_kind_of_its_pieces(name: str, kind:
 
 
 def test_a_place_leads_to_its_item_whatever_its_id() -> None:
-    items = Items()
+    items = PartialItems()
     first = items.begun({"output_index": 0}, {"id": "a", "type": "message"})
     second = items.begun({"output_index": 1}, {"id": "b", "type": "message"})
     assert items.at({"output_index": 0, "item_id": "b"}) is first
@@ -76,7 +76,7 @@ def test_a_place_leads_to_its_item_whatever_its_id() -> None:
 
 
 def test_without_a_place_the_id_leads_there_and_without_both_it_is_the_last_one() -> None:
-    items = Items()
+    items = PartialItems()
     first = items.begun({}, {"id": "a", "type": "message"})
     second = items.begun({}, {"id": "b", "type": "message"})
     assert items.at({"item_id": "a"}) is first
@@ -88,14 +88,14 @@ def test_without_a_place_the_id_leads_there_and_without_both_it_is_the_last_one(
 
 
 def test_a_piece_of_an_item_that_nobody_began_begins_it() -> None:
-    items = Items()
+    items = PartialItems()
     growing = items.at({"output_index": 3, "item_id": "a"})
     assert items.at({"output_index": 3}) is items.at({"item_id": "a"}) is growing
-    assert Items().at({}) is not None
+    assert PartialItems().at({}) is not None
 
 
 def test_an_item_that_begins_where_another_one_is_takes_its_place() -> None:
-    items = Items()
+    items = PartialItems()
     items.begun({"output_index": 0}, {"id": "a", "type": "message"})
     second = items.begun({"output_index": 0}, {"id": "b", "type": "message"})
     assert items.at({"output_index": 0}) is second
@@ -103,7 +103,7 @@ def test_an_item_that_begins_where_another_one_is_takes_its_place() -> None:
 
 
 def test_items_stand_in_their_places_where_all_of_them_have_one() -> None:
-    items = Items()
+    items = PartialItems()
     second = items.begun({"output_index": 1}, {"id": "b"})
     first = items.begun({"output_index": 0}, {"id": "a"})
     assert items.in_order() == [first, second]
@@ -114,19 +114,19 @@ def test_items_stand_in_their_places_where_all_of_them_have_one() -> None:
 # --- How it ends -------------------------------------------------------------------------------------------------
 
 
-def listed(items: Items, *output: dict[str, Any]) -> list[dict[str, Any]]:
+def listed(items: PartialItems, *output: dict[str, Any]) -> list[dict[str, Any]]:
     return [growing.built() for growing in items.listed(output)]
 
 
 def test_a_response_that_lists_nothing_is_made_of_the_items_that_came() -> None:
-    items = Items()
+    items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a"})
     items.begun({"output_index": 1}, {"type": "message", "id": "b"})
     assert [item["id"] for item in listed(items)] == ["a", "b"]
 
 
 def test_a_response_that_lists_its_items_says_how_they_are() -> None:
-    items = Items()
+    items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a", "old": True})
     assert listed(items, {"type": "message", "id": "a"}, {"type": "reasoning", "id": "b"}) == [
         {"type": "message", "id": "a", "content": []},
@@ -135,21 +135,21 @@ def test_a_response_that_lists_its_items_says_how_they_are() -> None:
 
 
 def test_items_that_the_response_forgets_at_its_end_are_not_lost() -> None:
-    items = Items()
+    items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a"})
     items.ended({"output_index": 1}, {"type": "function_call", "id": "b"})
     assert [item["id"] for item in listed(items, {"type": "message", "id": "a"})] == ["a", "b"]
 
 
 def test_an_item_whose_id_changes_is_found_by_its_place() -> None:
-    items = Items()
+    items = PartialItems()
     items.at({"output_index": 0, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     (item,) = listed(items, {"type": "message", "id": "z"})
     assert item["content"] == [{"type": "output_text", "text": "Hi"}]
 
 
 def test_an_item_without_a_place_is_found_by_its_kind() -> None:
-    items = Items()
+    items = PartialItems()
     items.begun({}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
     items.begun({}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
     message, thought = listed(items, {"type": "message", "id": "y"}, {"type": "reasoning", "id": "z"})
@@ -158,7 +158,7 @@ def test_an_item_without_a_place_is_found_by_its_kind() -> None:
 
 
 def test_an_item_whose_place_and_id_change_is_found_by_its_kind() -> None:
-    items = Items()
+    items = PartialItems()
     items.ended({"output_index": 0}, {"type": "reasoning", "id": "r"})
     items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     (item,) = listed(items, {"type": "message", "id": "z"})
@@ -166,7 +166,7 @@ def test_an_item_whose_place_and_id_change_is_found_by_its_kind() -> None:
 
 
 def test_items_that_share_a_place_are_found_by_their_kind() -> None:
-    items = Items()
+    items = PartialItems()
     items.begun({"output_index": 0}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
     items.begun({"output_index": 0}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
     thought, message = listed(items, {"type": "reasoning", "id": "y"}, {"type": "message", "id": "z"})
@@ -175,14 +175,14 @@ def test_items_that_share_a_place_are_found_by_their_kind() -> None:
 
 
 def test_an_item_that_nobody_heard_of_does_not_take_the_pieces_of_another_in_its_own_place() -> None:
-    items = Items()
+    items = PartialItems()
     items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     first, second = listed(items, {"type": "message", "id": "y"}, {"type": "message", "id": "z"})
     assert (first["content"], second["content"]) == ([], [{"type": "output_text", "text": "Hi"}])
 
 
 def test_two_items_of_one_id_are_two() -> None:
-    items = Items()
+    items = PartialItems()
     items.ended({"output_index": 0}, {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]})
     first: dict[str, Any] = {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]}
     assert [item.get("summary") for item in listed(items, first, {"type": "reasoning", "id": "a"})] == [

@@ -144,7 +144,7 @@ def test_a_call_that_begins_with_an_empty_object_has_the_arguments_that_follow()
 def test_a_call_that_is_named_when_it_ends_has_that_name() -> None:
     answer, out = Answer("p"), list[Delta]()
     answer.arguments_done({"output_index": 0, "name": "f", "arguments": {"x": 1}}, out)
-    (item,) = answer.so_far()
+    (item,) = answer.received_items()
     assert (item["type"], item["name"], item["arguments"]) == ("function_call", "f", '{"x":1}')
 
 

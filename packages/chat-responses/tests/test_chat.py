@@ -290,12 +290,12 @@ async def test_a_custom_tool_gets_its_text() -> None:
         return f"ran {input}"
 
     assert sql is not None
-    declared = ResponsesOptions(tools=({"type": "custom", "name": "sql"},))
+    encode_tools = ResponsesOptions(tools=({"type": "custom", "name": "sql"},))
     chat = (
         ChatBuilder()
         .with_model(built(transport))
         .with_tools(tools)
-        .with_options(ChatOptions(extras=(declared,)))
+        .with_options(ChatOptions(extras=(encode_tools,)))
         .build()
     )
     assert (await chat.complete(Messages.from_user("1?"))).text == "One."

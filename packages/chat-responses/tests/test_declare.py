@@ -8,7 +8,7 @@ from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
 from chat_responses import ResponsesDialect, ResponsesOptions
-from chat_responses.declare import choice, declared
+from chat_responses.declare import encode_tools, tool_choice_fields
 
 DIALECT = ResponsesDialect(model="m")
 STRICT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
@@ -18,11 +18,11 @@ TOOLS = ToolDeclarations([ToolDeclaration("f", "Does.", STRICT), ToolDeclaration
 
 def sent(*raw: dict[str, object], dialect: ResponsesDialect = DIALECT, chats: ToolDeclarations = TOOLS) -> Any:
     extras = ResponsesOptions(tools=raw) if raw else None
-    return json.loads(b"[" + declared(chats, extras, dialect) + b"]")
+    return json.loads(b"[" + encode_tools(chats, extras, dialect) + b"]")
 
 
 def chosen(options: ChatOptions, *, tools: bool = True, **fields: Any) -> Any:
-    return choice(options, ResponsesOptions(**fields) if fields else None, tools=tools)
+    return tool_choice_fields(options, ResponsesOptions(**fields) if fields else None, tools=tools)
 
 
 def test_a_tool_is_enforced_where_it_requires_all_its_arguments_and_else_says_that_it_is_not() -> None:
@@ -64,7 +64,7 @@ def test_the_approval_of_remote_tools_is_never_declared() -> None:
 
 
 def test_declarations_are_the_same_bytes_each_time() -> None:
-    assert declared(TOOLS, None, DIALECT) == declared(TOOLS, ResponsesOptions(), DIALECT)
+    assert encode_tools(TOOLS, None, DIALECT) == encode_tools(TOOLS, ResponsesOptions(), DIALECT)
 
 
 # --- The choice ------------------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def test_a_tool_is_chosen_by_its_name_or_its_kind() -> None:
         ("file_search", {"type": "file_search"}),
     ):
         options = ChatOptions(tool_choice=NamedTool(name))
-        assert choice(options, ResponsesOptions(tools=tools), tools=True) == {"tool_choice": expected}
-        assert choice(options, None, tools=True) == {"tool_choice": {"type": "function", "name": name}}
+        assert tool_choice_fields(options, ResponsesOptions(tools=tools), tools=True) == {"tool_choice": expected}
+        assert tool_choice_fields(options, None, tools=True) == {"tool_choice": {"type": "function", "name": name}}
 
 
 def test_the_tools_that_may_be_called_are_fewer_than_those_that_are_declared() -> None:
@@ -123,7 +123,7 @@ def test_without_tools_there_is_nothing_to_choose() -> None:
 
 
 def test_two_choices_contradict_each_other() -> None:
-    with pytest.raises(UnsupportedOptionError, match="two choices"):
+    with pytest.raises(UnsupportedOptionError, match="conflicts with"):
         chosen(ChatOptions(tool_choice="auto"), tool_choice={"type": "mcp"})
     with pytest.raises(UnsupportedOptionError, match="allowed_tools"):
         chosen(ChatOptions(tool_choice=NamedTool("f")), allowed_tools=("f",))

@@ -58,7 +58,7 @@ def test_a_file_goes_over_by_its_bytes_its_url_or_its_id(file: File, part: dict[
     ("file", "words"),
     [
         (File("audio/wav", data=b"x"), r"File\(mime='audio/wav'\).*transcript"),
-        (File("video/mp4", url="https://h/a.mp4"), "neither hear nor watch"),
+        (File("video/mp4", url="https://h/a.mp4"), "accepts no audio or video"),
         (File("image/svg+xml", data=b"<svg/>"), "PNG, JPEG, WebP or GIF"),
         (File("image/png", opaque=Opaque("q", {"file_id": "x"})), "another provider"),
         (File("application/pdf", opaque=Opaque("q", {"file_id": "x"})), "another provider"),

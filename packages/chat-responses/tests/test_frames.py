@@ -11,7 +11,7 @@ from chat_core.provider import NO_TOOLS
 from chat_core.transport import Event, Request
 from chat_responses import ResponsesDialect, ResponsesFrames
 from chat_responses.codec import decode, encode, is_last
-from chat_responses.frames import is_error, items_of
+from chat_responses.frames import finished_items, parse_error_event
 
 FRAMES = ResponsesFrames()
 ITEM = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Hi"}]}
@@ -48,9 +48,11 @@ def test_a_field_of_that_name_further_inside_stays() -> None:
 
 
 def test_what_a_socket_cannot_do_is_refused_with_a_sentence() -> None:
-    with pytest.raises(UsageError, match="nothing else; ask /v1/responses/input_tokens over HTTP"):
+    with pytest.raises(
+        UsageError, match="only /responses, not /v1/responses/input_tokens: send this request over HTTP"
+    ):
         asked({}, "/v1/responses/input_tokens")
-    with pytest.raises(UsageError, match="in the background"):
+    with pytest.raises(UsageError, match="no background responses"):
         asked({"background": True})
 
 
@@ -69,7 +71,7 @@ def test_what_the_last_event_does_not_say_again_is_taken_from_those_before() -> 
         frame(type="response.done", response={"id": "resp_1", "status": "completed", "output": []}),
     ]
     assert json.loads(FRAMES.whole(frames))["output"] == [ITEM, second]
-    assert items_of(frames[2:]) == []
+    assert finished_items(frames[2:]) == []
 
 
 @pytest.mark.parametrize("kind", ["completed", "incomplete", "failed", "cancelled", "done", "error"])
@@ -94,12 +96,12 @@ def test_every_event_that_ends_a_response_ends_its_turn(kind: str) -> None:
 def test_the_status_of_an_error_is_told(said: object, status: int | None) -> None:
     data = json.dumps(said).encode()
     assert FRAMES.failed(Event("message", data)) == status
-    assert (is_error(data) is not None) == (status is not None)
+    assert (parse_error_event(data) is not None) == (status is not None)
 
 
 def test_what_is_no_json_is_no_error_that_it_knows() -> None:
     assert FRAMES.failed(Event("message", b"[DONE]")) is None
-    assert is_error(b"<html>") is None
+    assert parse_error_event(b"<html>") is None
     assert FRAMES.whole([b'"so"']) == b'"so"'
 
 

@@ -23,7 +23,7 @@ from chat_core.messages import (
 )
 from chat_core.usage import Metadata
 from chat_responses import MCP_APPROVAL, ResponsesDialect
-from chat_responses.parts import model_items, outcomes, plain_items, wire_ids
+from chat_responses.parts import call_outputs, model_items, plain_items, wire_ids
 
 DIALECT = ResponsesDialect(model="m", provider="p")
 FORGETFUL = ResponsesDialect(model="m", provider="p", store=False)
@@ -282,7 +282,7 @@ def test_what_became_of_a_call_is_its_output() -> None:
             Tool(FunctionCall("h"), id="c", status=Rejected("no")),
         ]
     )
-    first, second, third = outcomes(turn, DIALECT)
+    first, second, third = call_outputs(turn, DIALECT)
     assert first == {"type": "function_call_output", "call_id": "a", "output": "ok"}
     assert (second["call_id"], second["output"]) == ("b", "broken")
     assert "no" in third["output"]
@@ -292,9 +292,9 @@ def test_files_that_a_tool_returned_stand_beside_its_result() -> None:
     file = File("image/png", url="https://h/a.png")
     tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok", (file,)))
     image = {"type": "input_image", "image_url": "https://h/a.png"}
-    assert outcomes(Turn([tool]), DIALECT)[0]["output"] == [{"type": "input_text", "text": "ok"}, image]
+    assert call_outputs(Turn([tool]), DIALECT)[0]["output"] == [{"type": "input_text", "text": "ok"}, image]
     silent = Tool(FunctionCall("f"), call_id="a", status=Completed("", (file,)))
-    assert outcomes(Turn([silent]), DIALECT)[0]["output"] == [image]
+    assert call_outputs(Turn([silent]), DIALECT)[0]["output"] == [image]
 
 
 def test_a_custom_tool_is_called_and_answered_in_plain_text() -> None:
@@ -303,12 +303,12 @@ def test_a_custom_tool_is_called_and_answered_in_plain_text() -> None:
     assert model_items(turn, DIALECT) == [
         {"type": "custom_tool_call", "call_id": "a", "name": "sql", "input": "SELECT 1"}
     ]
-    assert outcomes(turn, DIALECT) == [{"type": "custom_tool_call_output", "call_id": "a", "output": "1"}]
+    assert call_outputs(turn, DIALECT) == [{"type": "custom_tool_call_output", "call_id": "a", "output": "1"}]
 
 
 def test_a_call_that_a_program_made_is_answered_to_it() -> None:
     caller = {"type": "program", "caller_id": "prog_1"}
-    assert outcomes(Turn([call(caller=caller)]), DIALECT)[0]["caller"] == caller
+    assert call_outputs(Turn([call(caller=caller)]), DIALECT)[0]["caller"] == caller
 
 
 def test_the_ids_of_calls_tell_them_apart_and_are_short_enough() -> None:
@@ -348,26 +348,26 @@ def test_a_request_for_approval_goes_back_and_is_answered() -> None:
     turn = Turn([approval(Completed("yes"))])
     assert model_items(turn, DIALECT) == [REQUEST]
     answer = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
-    assert outcomes(turn, DIALECT) == [answer]
+    assert call_outputs(turn, DIALECT) == [answer]
     assert model_items(turn, FORGETFUL) == [REQUEST], "the answer names it, stored or not"
 
 
 @pytest.mark.parametrize("status", [Rejected("too risky"), Failed("there is no tool called mcp_approval")])
 def test_what_was_not_approved_is_refused_with_the_reason(status: Rejected | Failed) -> None:
-    (answer,) = outcomes(Turn([approval(status)]), DIALECT)
+    (answer,) = call_outputs(Turn([approval(status)]), DIALECT)
     assert answer["approve"] is False
     assert (status.reason if isinstance(status, Rejected) else status.error) in answer["reason"]
 
 
 def test_what_was_approved_otherwise_than_it_was_asked_for_is_refused() -> None:
-    (answer,) = outcomes(Turn([approval(Completed("yes"), edited={"name": "archive"})]), DIALECT)
+    (answer,) = call_outputs(Turn([approval(Completed("yes"), edited={"name": "archive"})]), DIALECT)
     assert answer["approve"] is False
     assert "archive" in answer["reason"]
-    (same,) = outcomes(Turn([approval(Completed("yes"), edited=approval(None).call.arguments)]), DIALECT)
+    (same,) = call_outputs(Turn([approval(Completed("yes"), edited=approval(None).call.arguments)]), DIALECT)
     assert same["approve"] is True
 
 
 def test_a_call_of_that_name_from_elsewhere_is_a_call_like_any_other() -> None:
     tool = Tool(FunctionCall(MCP_APPROVAL), call_id="a", status=Completed("ok"))
     assert items(tool)[0]["type"] == "function_call"
-    assert outcomes(Turn([tool]), DIALECT)[0]["type"] == "function_call_output"
+    assert call_outputs(Turn([tool]), DIALECT)[0]["type"] == "function_call_output"

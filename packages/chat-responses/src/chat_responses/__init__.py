@@ -1,4 +1,4 @@
-"""The Responses wire, for any server that speaks it and any transport that reaches it."""
+"""Chat provider for servers of the Responses API, over any transport."""
 
 from chat_responses.builder import ReadyResponsesBuilder, ResponsesBuilder
 from chat_responses.client import ResponsesProvider

@@ -1,7 +1,8 @@
-"""The items of a response as they grow, and which of them an event belongs to.
+"""Items of a response while it is streamed, and the mapping of events to items.
 
-An event says it by the place of its item, else by its id; servers that say neither speak of the last item. Ids are the
-weaker word: some servers give an item another one in each event.
+An event names its item by `output_index`, otherwise by `item_id`. An event with neither belongs to the last item. The
+index has priority because some servers send a different id for the same item in each event (observed in recorded
+traffic).
 """
 
 from __future__ import annotations
@@ -12,56 +13,56 @@ from typing import Any, Final, final
 from chat_core.wire.shapes import Json
 
 CALLS: Final = ("function_call", "custom_tool_call", "mcp_approval_request")
-"""The items that ask for something to be done here."""
+"""Types of the items that request an action of the client."""
 
-Place = tuple[str, int]
-"""A list of an item, and a place in it: of the pieces that grow."""
+TextKey = tuple[str, int]
+"""Key of one growing text of an item: the name of its list, and its index in that list."""
 
 
 @final
-class Growing:
-    """An item as it grows: what the server says that it is, and the pieces that came by themselves."""
+class PartialItem:
+    """Item that is being received: the fields that the server sent, and the text of its deltas."""
 
     __slots__ = ("annotations", "call", "done", "index", "item", "pieces", "shown")
 
     def __init__(self, index: int | None) -> None:
         self.index = index
         self.item: Json = {}
-        self.pieces: dict[Place, list[str]] = {}
+        self.pieces: dict[TextKey, list[str]] = {}
         self.annotations: dict[int, list[Any]] = {}
-        self.call: int | None = None  # which of the calls of the answer it is
-        self.shown = False  # whether a listener has been given what comes in one piece
+        self.call: int | None = None  # index among the calls of the response
+        self.shown = False  # whether the delta of an item without text deltas was emitted
         self.done = False
 
     def built(self) -> Json:
-        """The item, with what came in pieces wherever the server did not say the whole again."""
+        """Return the item. Texts that the server did not repeat in the item are taken from the deltas."""
         item = dict(self.item)
-        kind = item.setdefault("type", self._kind())
+        kind = item.setdefault("type", self._implied_type())
         if kind == "message" and (not item.get("content") or (self.pieces and not self.done)):
-            item["content"] = self._content()
+            item["content"] = self._message_content()
         elif kind == "reasoning":
             for name, piece in (("summary", "summary_text"), ("content", "reasoning_text")):
-                if not item.get(name) and (texts := self._texts(name)):
+                if not item.get(name) and (texts := self._joined_texts(name)):
                     item[name] = [{"type": piece, "text": text} for text in texts]
-        elif kind != "mcp_approval_request":  # what a listener is shown of it is more than its arguments
+        elif kind != "mcp_approval_request":  # its emitted delta holds more than the arguments
             name = "input" if kind == "custom_tool_call" else "arguments"
             if (not item.get(name) or not self.done) and (grown := self.pieces.get(("arguments", 0))):
                 item[name] = "".join(grown)
         return item
 
     def is_like(self, item: Json) -> bool:
-        """Whether it may be that item."""
+        """Return whether `item` has the same type, or a type that is possible for the received deltas."""
         kind = item.get("type")
-        return (self.item.get("type") or (self._kind() if self.pieces else kind)) == kind
+        return (self.item.get("type") or (self._implied_type() if self.pieces else kind)) == kind
 
-    def _kind(self) -> str:
-        """What kind of item its pieces belong to, where the server never said it."""
+    def _implied_type(self) -> str:
+        """Return the item type that the received deltas imply, for an item without a type."""
         lists = {name for name, _ in self.pieces}
         if lists & {"summary", "content"}:
             return "reasoning"
         return "function_call" if "arguments" in lists else "message"
 
-    def _content(self) -> list[Json]:
+    def _message_content(self) -> list[Json]:
         content: list[Json] = []
         for name, index in sorted(self.pieces, key=lambda place: place[1]):
             text = "".join(self.pieces[name, index])
@@ -74,24 +75,24 @@ class Growing:
                 content.append({"type": "refusal", "refusal": text})
         return content
 
-    def _texts(self, name: str) -> list[str]:
+    def _joined_texts(self, name: str) -> list[str]:
         places = sorted(place for place in self.pieces if place[0] == name)
         return ["".join(self.pieces[place]) for place in places]
 
 
 @final
-class Items:
-    """The items of one response, in the order in which they began."""
+class PartialItems:
+    """Items of one response, in the order in which they started."""
 
     __slots__ = ("_by_id", "_by_index", "found")
 
     def __init__(self) -> None:
-        self.found: list[Growing] = []
-        self._by_index: dict[int, Growing] = {}
-        self._by_id: dict[str, Growing] = {}
+        self.found: list[PartialItem] = []
+        self._by_index: dict[int, PartialItem] = {}
+        self._by_id: dict[str, PartialItem] = {}
 
-    def at(self, event: Json) -> Growing:
-        """The item that a piece belongs to; one that nobody began begins with it."""
+    def at(self, event: Json) -> PartialItem:
+        """Return the item that a delta belongs to. Create one if the server did not announce it."""
         index: Any = event.get("output_index")
         if index.__class__ is int:
             found = self._by_index.get(index)
@@ -99,35 +100,56 @@ class Items:
             found = self._by_id.get(id_) if isinstance(id_ := event.get("item_id"), str) else None
             if found is None and self.found:
                 found = self.found[-1]
-        return found if found is not None else self._new(event, None)
+        return found if found is not None else self._create(event, None)
 
-    def begun(self, event: Json, item: Json) -> Growing:
-        """The item that begins: always a new one."""
-        growing = self._new(event, item.get("id"))
+    def begun(self, event: Json, item: Json) -> PartialItem:
+        """Add the item of an `output_item.added` event.
+
+        Args:
+            event: the event, whose `output_index` and `item_id` identify the item in later events.
+            item: the item as the event has it.
+
+        Returns:
+            A new item, even if another one has the same id.
+        """
+        growing = self._create(event, item.get("id"))
         growing.item = item
         return growing
 
-    def ended(self, event: Json, item: Json) -> Growing:
-        """The item that ends, as it is now known."""
-        growing = self._ending(event, item)
+    def ended(self, event: Json, item: Json) -> PartialItem:
+        """Replace the fields of a finished item with those of its `output_item.done` event.
+
+        Args:
+            event: the event, whose `output_index` identifies the item.
+            item: the finished item.
+
+        Returns:
+            The item, which is new if the server did not announce it.
+        """
+        growing = self._find_unfinished(event, item)
         if growing is None:
-            growing = self._new(event, item.get("id"))
+            growing = self._create(event, item.get("id"))
         growing.item = item
         growing.done = True
         return growing
 
-    def _ending(self, event: Json, item: Json) -> Growing | None:
+    def _find_unfinished(self, event: Json, item: Json) -> PartialItem | None:
+        """Return the item that an `output_item.done` event finishes.
+
+        The item is found by index or id. Without both, it is the first unfinished item of the same type.
+        """
         index = event.get("output_index")
         if isinstance(index, int):
             return self._by_index.get(index)
         id_ = item.get("id")
         if isinstance(id_, str) and id_ in self._by_id:
             return self._by_id[id_]
-        return next((one for one in self.found if not one.done and one.is_like(item)), None)
+        return next((candidate for candidate in self.found if not candidate.done and candidate.is_like(item)), None)
 
-    def _new(self, event: Json, id_: object) -> Growing:
+    def _create(self, event: Json, id_: object) -> PartialItem:
+        """Create an item and index it by the ids and the index of the event."""
         index = event.get("output_index")
-        growing = Growing(index if isinstance(index, int) else None)
+        growing = PartialItem(index if isinstance(index, int) else None)
         self.found.append(growing)
         if growing.index is not None:
             self._by_index[growing.index] = growing
@@ -136,59 +158,73 @@ class Items:
                 self._by_id[name] = growing
         return growing
 
-    def in_order(self) -> list[Growing]:
-        """The items as they stand in the response."""
+    def in_order(self) -> list[PartialItem]:
+        """Return the items by index if all indexes are known, otherwise in the order in which they started."""
         if all(growing.index is not None for growing in self.found):
             return sorted(self.found, key=lambda growing: growing.index or 0)
         return list(self.found)
 
-    def listed(self, output: Sequence[Json]) -> list[Growing]:
-        """All items at the end: as the response lists them, and those that it leaves out."""
-        unsaid = list(self.found)
-        known: dict[int, Growing] = {}
-        # The better a way to know an item again, the earlier it is tried for all of them.
-        for find in (self._by_name, self._by_place, self._by_kind):
+    def listed(self, output: Sequence[Json]) -> list[PartialItem]:
+        """Return all items at the end: those that the response lists, then those that it omits."""
+        unmatched = list(self.found)
+        known: dict[int, PartialItem] = {}
+        # The most reliable match is tried first for all items.
+        for find in (self._match_by_id, self._match_by_index, self._match_by_type):
             for position in range(len(output)):
-                if position not in known and (growing := find(position, output, unsaid)) is not None:
-                    unsaid.remove(growing)
+                if position not in known and (growing := find(position, output, unmatched)) is not None:
+                    unmatched.remove(growing)
                     known[position] = growing
-        ended: list[Growing] = []
+        ended: list[PartialItem] = []
         for position, item in enumerate(output):
-            growing = known.get(position) or Growing(position)
+            growing = known.get(position) or PartialItem(position)
             growing.item = item
             growing.done = True
             ended.append(growing)
-        # Some servers end with a response that lists nothing, or not everything.
-        left = [
+        # Some servers end with a response that lists no items, or only some.
+        omitted = [
             growing
             for position, growing in enumerate(self.in_order())
-            if growing in unsaid and (not output or _place(growing, position) >= len(output))
+            if growing in unmatched and (not output or _output_index(growing, position) >= len(output))
         ]
-        return ended + left
+        return ended + omitted
 
-    def _by_name(self, position: int, output: Sequence[Json], unsaid: Sequence[Growing]) -> Growing | None:
-        """The item of the same id."""
+    def _match_by_id(
+        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
+    ) -> PartialItem | None:
+        """Return the unmatched item with the same id and type."""
         id_ = output[position].get("id")
         growing = self._by_id.get(id_) if isinstance(id_, str) and id_ else None
-        return growing if growing in unsaid and growing is not None and growing.is_like(output[position]) else None
+        return growing if growing in unmatched and growing is not None and growing.is_like(output[position]) else None
 
-    def _by_place(self, position: int, output: Sequence[Json], unsaid: Sequence[Growing]) -> Growing | None:
-        """The item of the same kind in the same place."""
+    def _match_by_index(
+        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
+    ) -> PartialItem | None:
+        """Return the unmatched item with the same index and type."""
         growing = self._by_index.get(position)
-        return growing if growing in unsaid and growing is not None and growing.is_like(output[position]) else None
+        return growing if growing in unmatched and growing is not None and growing.is_like(output[position]) else None
 
-    def _by_kind(self, position: int, output: Sequence[Json], unsaid: Sequence[Growing]) -> Growing | None:
-        """The first item of the same kind whose own place is that of none like it."""
+    def _match_by_type(
+        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
+    ) -> PartialItem | None:
+        """Return the first unmatched item of the same type that does not belong to another listed item."""
         item = output[position]
-        return next((one for one in unsaid if one.is_like(item) and not self._fits(one, output)), None)
+        return next(
+            (
+                candidate
+                for candidate in unmatched
+                if candidate.is_like(item) and not self._is_listed_at_index(candidate, output)
+            ),
+            None,
+        )
 
-    def _fits(self, growing: Growing, output: Sequence[Json]) -> bool:
-        """Whether the response lists an item of its kind in the place of one that was heard of."""
+    def _is_listed_at_index(self, growing: PartialItem, output: Sequence[Json]) -> bool:
+        """Return whether the response lists an item of the same type at the index of this one."""
         place = growing.index
         if place is None or not 0 <= place < len(output) or self._by_index.get(place) is not growing:
             return False
         return growing.is_like(output[place])
 
 
-def _place(growing: Growing, position: int) -> int:
+def _output_index(growing: PartialItem, position: int) -> int:
+    """Return the index of an item in the response. Default: its position among the received items."""
     return position if growing.index is None else growing.index

@@ -1,7 +1,7 @@
-"""The items of a response as a listener hears of them: what each event adds.
+"""Decoder of item events: it collects the items of a response and creates the deltas of a stream.
 
-A delta is given once. Where an item says again, at its end, what came in pieces, only what the pieces left out is
-given; a server that sends no pieces gives it all at the end.
+Each text is delivered once. If an event repeats a text that was received in deltas, only the missing end is delivered.
+If a server sends no deltas, the whole text is delivered when its item ends.
 """
 
 from __future__ import annotations
@@ -15,63 +15,73 @@ from chat_core.messages import Opaque
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
-from chat_responses.accumulate import CALLS, Growing, Items, Place
+from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey
 from chat_responses.items import (
     TEXTS,
     approval_arguments,
     arguments_of,
     call_id_of,
     content_of,
+    image_fields,
     image_of,
-    is_answer,
-    kept_image,
-    thoughts_of,
+    is_from_model,
+    reasoning_texts,
 )
 from chat_responses.parts import MCP_APPROVAL
 
 
 @final
 class Answer:
-    """What a response says. Each method takes one event, and adds what a listener is told of it."""
+    """Decoder of the item events of one response.
 
-    __slots__ = ("_calls", "_items", "_place", "_provider", "_texts")
+    Each event method handles one event and appends its deltas to `out`.
+    """
+
+    __slots__ = ("_calls", "_items", "_provider", "_text_pieces", "_text_place")
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._items = Items()
+        self._items = PartialItems()
         self._calls = 0
-        self._place: tuple[object, object] = (self, self)  # of the text that grows, where events say it
-        self._texts: list[str] = []
+        self._text_place: tuple[object, object] = (self, self)  # output index and content index of the current text
+        self._text_pieces: list[str] = []
 
-    def so_far(self) -> list[Json]:
-        """The items as far as they have come."""
+    def received_items(self) -> list[Json]:
+        """Return the items received until now, which may be incomplete."""
         return [growing.built() for growing in self._items.in_order()]
 
     def ended(self, output: Sequence[Json], out: list[Delta]) -> list[Json]:
-        """All items at the end, where the response lists those in `output`."""
+        """Return all items at the end of the response.
+
+        Args:
+            output: the items that the response lists, which may be empty.
+            out: list to which the deltas of texts are appended that were not delivered before.
+        """
         listed = self._items.listed(output)
         for growing in listed:
-            self._show(growing, growing.item, out)
+            self._emit_missing_texts(growing, growing.item, out)
         return [growing.built() for growing in listed]
 
     # --- Items -----------------------------------------------------------------------------------------
 
     def item_added(self, event: Json, out: list[Delta]) -> None:
-        """An item begins."""
+        """Handle `output_item.added`: start the item of `event`, and append the delta of a new call to `out`."""
         item = require_object(event.get("item"), "item")
         growing = self._items.begun(event, item)
-        self._place = self, self
+        self._text_place = self, self
         if item.get("type") in CALLS and item.get("type") != "mcp_approval_request":
             text = arguments_of(item, "item")
-            self._name(growing, item, "" if text == "{}" else text, out)  # where nothing has come, some say so in JSON
+            self._start_call(
+                growing, item, "" if text == "{}" else text, out
+            )  # some servers send {} for arguments that follow
 
     def item_done(self, event: Json, out: list[Delta]) -> None:
-        """An item is whole."""
+        """Handle `output_item.done`: finish the item of `event`, and append its missing texts to `out`."""
         item = require_object(event.get("item"), "item")
-        self._show(self._items.ended(event, item), item, out)
+        self._emit_missing_texts(self._items.ended(event, item), item, out)
 
-    def _name(self, growing: Growing, item: Json, text: str, out: list[Delta]) -> None:
-        """Tell of a call that begins."""
+    def _start_call(self, growing: PartialItem, item: Json, text: str, out: list[Delta]) -> None:
+        """Assign the next call index and append the first delta of a call."""
         growing.call = self._calls
         self._calls += 1
         name = require_text(item.get("name") or "", "item.name")
@@ -79,46 +89,52 @@ class Answer:
             growing.pieces.setdefault(("arguments", 0), []).append(text)
         out.append(ToolCallDelta(text, growing.call, name or None, call_id_of(item)))
 
-    def _show(self, growing: Growing, item: Json, out: list[Delta]) -> None:
-        """Give the listener what an item says beyond what came of it in pieces."""
+    def _emit_missing_texts(self, growing: PartialItem, item: Json, out: list[Delta]) -> None:
+        """Append deltas for the texts of an item that were not received as deltas."""
         kind = item.get("type")
-        if kind == "message" and is_answer(item):
+        if kind == "message" and is_from_model(item):
             for index, piece in enumerate(content_of(item, "item")):
                 if piece.get("type") in TEXTS:
-                    self._catch_up(growing, ("text", index), require_text(piece.get("text") or "", "item.text"), out)
+                    self._emit_missing_end(
+                        growing, ("text", index), require_text(piece.get("text") or "", "item.text"), out
+                    )
         elif kind == "reasoning":
-            for place, text in thoughts_of(item, "item"):
-                self._catch_up(growing, place, text, out)
+            for place, text in reasoning_texts(item, "item"):
+                self._emit_missing_end(growing, place, text, out)
         elif kind in ("function_call", "custom_tool_call"):
             text = arguments_of(item, "item")
             if growing.call is None:
-                self._name(growing, item, text, out)
+                self._start_call(growing, item, text, out)
             else:
-                self._catch_up(growing, ("arguments", 0), text, out)
+                self._emit_missing_end(growing, ("arguments", 0), text, out)
         elif not growing.shown:
-            growing.shown = self._show_whole(growing, item, out)
+            growing.shown = self._emit_whole_item(growing, item, out)
 
-    def _show_whole(self, growing: Growing, item: Json, out: list[Delta]) -> bool:
-        """Give what comes in one piece; whether it was there."""
+    def _emit_whole_item(self, growing: PartialItem, item: Json, out: list[Delta]) -> bool:
+        """Append the delta of an image or an approval request, which have no text deltas.
+
+        Returns:
+            Whether nothing remains to be emitted: `False` for an image without data.
+        """
         kind = item.get("type")
         if kind == "image_generation_call":
-            file = image_of(item.get("result"), item, Opaque(self._provider, {"item": kept_image(item)}))
+            file = image_of(item.get("result"), item, Opaque(self._provider, {"item": image_fields(item)}))
             if file is None:
                 return False
             out.append(FilePart(file))
         elif kind == "mcp_approval_request":
             text = dumps(approval_arguments(item))
-            self._name(growing, {"name": MCP_APPROVAL, "call_id": item.get("id")}, text, out)
+            self._start_call(growing, {"name": MCP_APPROVAL, "call_id": item.get("id")}, text, out)
         return True
 
-    def _catch_up(self, growing: Growing, place: Place, text: str, out: list[Delta]) -> None:
-        """Show the end of a text whose beginning came in pieces."""
-        came = "".join(growing.pieces.get(place, ()))
-        if text == came or not text.startswith(came):
+    def _emit_missing_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
+        """Append a delta for the end of `text` if the received deltas are the beginning of it."""
+        received = "".join(growing.pieces.get(place, ()))
+        if text == received or not text.startswith(received):
             return
-        rest = text[len(came) :]
+        rest = text[len(received) :]
         if place[0] in {"summary", "content"}:
-            self._think(growing, place, rest, out)
+            self._emit_reasoning(growing, place, rest, out)
             return
         growing.pieces.setdefault(place, []).append(rest)
         if place[0] == "text":
@@ -129,76 +145,82 @@ class Answer:
     # --- Pieces ------------------------------------------------------------------------------------------
 
     def text_delta(self, event: Json, out: list[Delta]) -> None:
-        """More text."""
+        """Handle `output_text.delta`: append the text of `event` to its item and to `out`."""
         text = event.get("delta")
         if text.__class__ is not str and text is not None:
             raise WrongShapeError("delta", "a text")
         if text:
             place = event.get("output_index"), event.get("content_index")
-            if place != self._place or place[0] is None:
-                self._texts = self._items.at(event).pieces.setdefault(("text", place[1] or 0), [])
-                self._place = place
-            self._texts.append(text)
+            if place != self._text_place or place[0] is None:
+                self._text_pieces = self._items.at(event).pieces.setdefault(("text", place[1] or 0), [])
+                self._text_place = place
+            self._text_pieces.append(text)
             out.append(TextDelta(text))
 
     def text_done(self, event: Json, out: list[Delta]) -> None:
-        """A text is whole."""
+        """Handle `output_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._catch_up(self._items.at(event), ("text", event.get("content_index") or 0), text, out)
+        self._emit_missing_end(self._items.at(event), ("text", event.get("content_index") or 0), text, out)
 
     def part_done(self, event: Json, out: list[Delta]) -> None:
-        """A part of a message or of reasoning is whole, which a few servers say of no text by itself."""
+        """Handle the end of a content part, which some servers send instead of the end of its text.
+
+        Args:
+            event: the event with the finished part.
+            out: list to which the missing text is appended.
+        """
         part = mapping(event.get("part"))
         name = PARTS.get(str(part.get("type")))
         if name is None:
             return
         text = require_text(part.get("text") or part.get("refusal") or "", "part.text")
         index = event.get("summary_index" if name == "summary" else "content_index") or 0
-        self._catch_up(self._items.at(event), (name, index), text, out)
+        self._emit_missing_end(self._items.at(event), (name, index), text, out)
 
     def annotation_added(self, event: Json, _out: list[Delta]) -> None:
-        """A text cites something."""
+        """Handle `output_text.annotation.added`: store the citation of a text."""
         notes = self._items.at(event).annotations.setdefault(event.get("content_index") or 0, [])
         notes.append(event.get("annotation"))
 
     def refusal_delta(self, event: Json, _out: list[Delta]) -> None:
-        """More words of a refusal."""
+        """Handle `refusal.delta`: store the text. A refusal has no deltas of its own."""
         place = "refusal", event.get("content_index") or 0
         self._items.at(event).pieces.setdefault(place, []).append(require_text(event.get("delta") or "", "delta"))
 
     def refusal_done(self, event: Json, _out: list[Delta]) -> None:
-        """A refusal is whole."""
+        """Handle `refusal.done`: replace the stored text."""
         place = "refusal", event.get("content_index") or 0
         self._items.at(event).pieces[place] = [require_text(event.get("refusal") or "", "refusal")]
 
     def summary_delta(self, event: Json, out: list[Delta]) -> None:
-        """More of what the model tells of its reasoning."""
+        """Handle `reasoning_summary_text.delta`: append the text of `event` to its item and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
-        self._think(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
+        self._emit_reasoning(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
 
     def summary_done(self, event: Json, out: list[Delta]) -> None:
-        """A piece of the summary is whole."""
+        """Handle `reasoning_summary_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._catch_up(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
+        self._emit_missing_end(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
 
-    def thought_delta(self, event: Json, out: list[Delta]) -> None:
-        """More of the reasoning itself."""
+    def reasoning_delta(self, event: Json, out: list[Delta]) -> None:
+        """Handle `reasoning_text.delta`: append the text of `event` to its item and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
-        self._think(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
+        self._emit_reasoning(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
 
-    def thought_done(self, event: Json, out: list[Delta]) -> None:
-        """A piece of the reasoning is whole."""
+    def reasoning_done(self, event: Json, out: list[Delta]) -> None:
+        """Handle `reasoning_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._catch_up(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
+        self._emit_missing_end(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
 
-    def _think(self, growing: Growing, place: Place, text: str, out: list[Delta]) -> None:
+    def _emit_reasoning(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
+        """Store a reasoning text and append its delta, unless the text is empty."""
         if not text:
             return
         growing.pieces.setdefault(place, []).append(text)
         out.append(ReasoningDelta(text))
 
     def arguments_delta(self, event: Json, out: list[Delta]) -> None:
-        """More of a call's arguments."""
+        """Handle a delta of call arguments: append the text of `event` to its call and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
         if text:
             growing = self._items.at(event)
@@ -206,16 +228,16 @@ class Answer:
             out.append(ToolCallDelta(text, growing.call or 0))
 
     def arguments_done(self, event: Json, out: list[Delta]) -> None:
-        """The arguments of a call are whole."""
+        """Handle the end of call arguments: append the text of `event` that was not received as deltas to `out`."""
         kind = "custom_tool_call" if "input" in event else "function_call"
         text = arguments_of({**event, "type": kind}, "")
         growing = self._items.at(event)
         if not growing.item.get("name") and event.get("name"):
             growing.item = {**growing.item, "name": event["name"]}
-        self._catch_up(growing, ("arguments", 0), text, out)
+        self._emit_missing_end(growing, ("arguments", 0), text, out)
 
     def partial_image(self, event: Json, out: list[Delta]) -> None:
-        """An image as far as it has come."""
+        """Handle `image_generation_call.partial_image`: append the preview image of `event` to `out`."""
         data: Json = {name: event[name] for name in ("item_id", "partial_image_index") if event.get(name) is not None}
         file = image_of(event.get("partial_image_b64"), event, Opaque(self._provider, {"partial": data}))
         if file is not None:
@@ -229,7 +251,7 @@ PARTS: Final[Mapping[str, str]] = {
     "summary_text": "summary",
     "reasoning_text": "content",
 }
-"""Which list of pieces a part belongs to."""
+"""The list of texts that a content part of each type belongs to."""
 
 Handler: TypeAlias = Callable[[Answer, Any, list[Delta]], None]
 
@@ -246,12 +268,12 @@ EVENTS: Final[Mapping[str, Handler]] = {
     "response.refusal.done": Answer.refusal_done,
     "response.reasoning_summary_text.delta": Answer.summary_delta,
     "response.reasoning_summary_text.done": Answer.summary_done,
-    "response.reasoning_text.delta": Answer.thought_delta,
-    "response.reasoning_text.done": Answer.thought_done,
+    "response.reasoning_text.delta": Answer.reasoning_delta,
+    "response.reasoning_text.done": Answer.reasoning_done,
     "response.function_call_arguments.delta": Answer.arguments_delta,
     "response.function_call_arguments.done": Answer.arguments_done,
     "response.custom_tool_call_input.delta": Answer.arguments_delta,
     "response.custom_tool_call_input.done": Answer.arguments_done,
     "response.image_generation_call.partial_image": Answer.partial_image,
 }
-"""The events that say something of an item."""
+"""The handler of each event that belongs to an item."""

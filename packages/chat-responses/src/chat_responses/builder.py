@@ -1,6 +1,7 @@
-"""The builder of a provider, in two states: without a model it cannot build.
+"""Builder of a provider in two states: without a model, and with a model and `build()`.
 
-Both are immutable: every `with_…` returns a new one. What the types forbid fails at run time too, in words.
+Builders are immutable: each `with_…` method returns a new one. A method that is missing in one state raises an error
+with a hint at run time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from chat_responses.settings import Settings, endpoint_for
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """The methods of either state."""
+    """Methods that both builder states have."""
 
     __slots__ = ()
 
@@ -25,78 +26,100 @@ class _Configurable(AddressBuilder[Settings]):
         super().__init__(settings or Settings())
 
     def _with_dialect(self, dialect: ResponsesDialect) -> Self:
+        """Return a builder with `dialect`."""
         return self._with(replace(self._settings, dialect=dialect))
 
     def with_websocket(self) -> Self:
-        """Speak over a WebSocket that stays open from turn to turn, which saves time where there are many of them.
+        """Send requests over a WebSocket that stays open between requests, which reduces latency.
 
-        The transport is `WebSocketTransport(ResponsesFrames())` of `chat-transport-websockets`, which must be installed
-        and is closed with the provider; one of your own, with a proxy for instance, is given by `with_transport()`.
-        Tokens are not counted over it. With `with_previous_response()` each turn sends what is new, and nothing need be
-        stored for that: the server has the last response of a connection.
+        The transport is `WebSocketTransport(ResponsesFrames())` of `chat-transport-websockets`, which must be
+        installed. The provider owns it and closes it. To configure the transport, pass your own to `with_transport()`
+        as well.
+
+        Counting tokens is not supported over a WebSocket. With `with_previous_response()` each request sends only new
+        items, even if nothing is stored, because the server has the last response of a connection.
         """
         return self._with_dialect(replace(self._settings.dialect, socket=True))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:
-        """Call the provider `name`: in errors, in metadata, and as the owner of opaque data in a history."""
+        """Set the provider name used in errors, in metadata, and as the owner of opaque data.
+
+        Args:
+            name: the provider name.
+            description: a description of the provider for people.
+        """
         dialect = replace(self._settings.dialect, provider=require_provider_name(name))
         return self._with(replace(self._settings, dialect=dialect, description=description))
 
     def with_store(self, *, store: bool = True) -> Self:
-        """Ask the server to keep its responses, or not to. Without a word it does as it likes, and mostly keeps them.
+        """Set whether the server stores responses. Without this setting the server decides, and usually stores them.
 
-        Where nothing is kept, reasoning is asked for in encrypted form, and goes back so.
+        If `store` is `False`, reasoning is requested in encrypted form and sent back in that form.
         """
         return self._with_dialect(replace(self._settings.dialect, store=store))
 
     def with_previous_response(self) -> Self:
-        """Go on from the last response where the server has it, instead of sending the conversation again.
+        """Refer to the last response with `previous_response_id` instead of sending the conversation again.
 
-        That is done only if the history holds that response and everything before it as the server knows it, and
-        nothing is lost where the server has forgotten it: the conversation is sent whole then.
+        The id is sent only if the history contains that response and all turns before it unchanged. If the server no
+        longer has the response, the whole conversation is sent.
         """
         return self._with_dialect(replace(self._settings.dialect, previous_response=True))
 
     def with_system_messages(self, role: Literal["system", "developer"] = "system") -> Self:
-        """Send the instructions of a conversation as messages of that role, not as `instructions`."""
+        """Send leading system turns as messages of `role` instead of `instructions`."""
         return self._with_dialect(replace(self._settings.dialect, instructions=False, system_role=role))
 
     def with_developer_role(self) -> Self:
-        """Send later instructions, those that come after something was said, as `developer`, not as `system`."""
+        """Send system turns after the first message with the role `developer` instead of `system`."""
         return self._with_dialect(replace(self._settings.dialect, system_role="developer"))
 
     def with_reasoning(
         self, *, encrypted: bool | None = None, replay: ReasoningReplay = "as-received", budget: bool = False
     ) -> Self:
-        """Say whether reasoning is asked for in encrypted form, whether it goes back, and whether it takes a budget."""
+        """Configure encrypted reasoning, sending reasoning back, and budgets.
+
+        Args:
+            encrypted: whether to request encrypted reasoning. `None` requests it if nothing is stored and the model is
+                known to reason.
+            replay: whether reasoning is sent back to the model.
+            budget: whether the server supports a reasoning budget in tokens.
+        """
         dialect = replace(
             self._settings.dialect, encrypted_reasoning=encrypted, reasoning_replay=replay, reasoning_budget=budget
         )
         return self._with_dialect(dialect)
 
     def with_strict(self, *, output: bool = True, tools: bool = True, rewrite: bool = True, say: bool = True) -> Self:
-        """Say which schemas the server enforces, whether they are rewritten for it, and whether it is told `false`."""
+        """Configure strict mode, in which the server enforces schemas.
+
+        Args:
+            output: whether the server enforces the schema of structured output.
+            tools: whether the server enforces the parameters of tools.
+            rewrite: whether schemas are rewritten for strict mode.
+            say: whether tools that are not enforced are sent with `strict: false`.
+        """
         dialect = replace(
             self._settings.dialect, strict_output=output, strict_tools=tools, strict_rewrite=rewrite, say_strict=say
         )
         return self._with_dialect(dialect)
 
     def without_item_ids(self) -> Self:
-        """Send items back without the ids that they came with: for servers that do not know them again."""
+        """Send items without their ids, for servers that do not recognize them."""
         return self._with_dialect(replace(self._settings.dialect, item_ids=False))
 
 
 @final
 class ResponsesBuilder(_Configurable):
-    """Builds a provider for any server of the Responses wire. It needs a model first: `.with_model("…")`.
+    """Builder without a model. Call `.with_model("…")` before `build()`.
 
-    The key for OpenAI, the default, is read from `OPENAI_API_KEY`.
+    The API key for OpenAI, the default server, is read from `OPENAI_API_KEY`.
     """
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyResponsesBuilder:
-        """Ask for `model`, by the server's name for it."""
+        """Set the model, by the server's name for it."""
         dialect = replace(self._settings.dialect, model=require_model("with_model", model))
         return ReadyResponsesBuilder(replace(self._settings, dialect=dialect))
 
@@ -106,7 +129,7 @@ class ResponsesBuilder(_Configurable):
 
 @final
 class ReadyResponsesBuilder(_Configurable):
-    """A `ResponsesBuilder` with a model."""
+    """Builder with a model."""
 
     __slots__ = ()
 
@@ -116,17 +139,17 @@ class ReadyResponsesBuilder(_Configurable):
         return None
 
     def build(self) -> ResponsesProvider:
-        """The provider.
+        """Return the provider.
 
         Raises:
-            UsageError: the base URL is none, a key is missing where one is needed, two settings contradict each other,
-                or there is no transport.
+            UsageError: the base URL is invalid, the API key or the default transport is missing, or two settings
+                contradict each other.
         """
         settings = self._settings
         dialect = settings.dialect
         if dialect.previous_response and dialect.store is False and not dialect.socket:
             msg = (
-                "with_previous_response() needs responses that are stored, or a WebSocket: leave it out, or "
+                "with_previous_response() needs stored responses or a WebSocket: remove with_previous_response() or "
                 "with_store(store=False), or call .with_websocket()"
             )
             raise UsageError(msg)

@@ -1,9 +1,9 @@
-"""Going on from the last response instead of sending the conversation again.
+"""Use of `previous_response_id` instead of sending the whole conversation.
 
-A server that stores responses knows the conversation that led to one. Whether the history that is about to be sent is
-that conversation is decided by what is in the history alone: the turn that a response became carries a seal, made from
-everything that stood before it and from the turn itself as they go over the wire. A history that was edited, moved here
-from another provider or put together from two others has no turn whose seal holds, and is sent whole.
+A server that stores responses also has the conversation before each of them. Only the history decides whether this
+conversation is the one to be sent. The turn of each stored response has a seal in its metadata: a hash of the encoded
+turns before it and of the turn itself. If a history was edited, merged, or continued by another provider, the seals
+after the change do not match, and the whole history is sent.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from chat_responses.options import ResponsesDialect
 from chat_responses.parts import model_items, wire_ids
 
 SEAL: Final = "seal"
-"""Where in a turn's metadata its seal is."""
+"""Key of the seal in a turn's metadata."""
 
 Encoded = tuple[Role, Turn, bytes]
-"""A turn of the history, and its items."""
+"""A turn of the history with its role and its encoded items."""
 
 
 class Digest(Protocol):
@@ -42,55 +42,74 @@ class Digest(Protocol):
         ...
 
 
-def chains(dialect: ResponsesDialect) -> bool:
-    """Whether requests go on from stored responses at all."""
+def may_chain(dialect: ResponsesDialect) -> bool:
+    """Return whether requests may refer to a previous response."""
     return dialect.previous_response and (dialect.stores or dialect.socket)
 
 
 def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | None:
-    """The place of the last turn that the server has, together with everything before it."""
+    """Return the index of the last turn that the server has together with all turns before it.
+
+    Args:
+        history: all turns after the instructions.
+        dialect: settings of the provider.
+
+    Returns:
+        The index, or `None` if no seal matches.
+    """
     candidates: list[tuple[int, str, Digest]] = []
-    so_far = sha256()
+    received_items = sha256()
     for place, (role, turn, items) in enumerate(history):
-        if role == "model" and (given := _given(turn, dialect)) is not None:
-            candidates.append((place, given, so_far.copy()))
-        _add(so_far, items)
-    for place, given, before in reversed(candidates):
-        if given == _with(before, history[place][1], dialect):
+        if role == "model" and (seal := _seal_of(turn, dialect)) is not None:
+            candidates.append((place, seal, received_items.copy()))
+        _update(received_items, items)
+    for place, seal, before in reversed(candidates):
+        if seal == _compute_seal(before, history[place][1], dialect):
             return place
     return None
 
 
 def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) -> Turn:
-    """The turn, with a seal if the server keeps it."""
+    """Add a seal to the metadata of a turn, in place, if the server stored its response.
+
+    Args:
+        turn: the received turn.
+        history: the turns of the request, all of them.
+        dialect: settings of the request.
+
+    Returns:
+        The same turn.
+    """
     metadata = turn.metadata
     if metadata is None or metadata.id is None or metadata.finish_reason != "completed":
         return turn
-    if not chains(dialect) or (metadata.extra.get("store") is False and not dialect.socket):
+    if not may_chain(dialect) or (metadata.extra.get("store") is False and not dialect.socket):
         return turn
-    so_far = sha256()
+    received_items = sha256()
     for _, _, items in history:
-        _add(so_far, items)
-    turn.metadata = replace(metadata, extra={**metadata.extra, SEAL: _with(so_far, turn, dialect)})
+        _update(received_items, items)
+    turn.metadata = replace(metadata, extra={**metadata.extra, SEAL: _compute_seal(received_items, turn, dialect)})
     return turn
 
 
-def _given(turn: Turn, dialect: ResponsesDialect) -> str | None:
-    """The seal of a turn, if it is one of this provider's responses and its calls are known there by these ids."""
+def _seal_of(turn: Turn, dialect: ResponsesDialect) -> str | None:
+    """Return the seal of a turn, if the turn is a response of this provider and its call ids were not replaced."""
     metadata = turn.metadata
     if metadata is None or metadata.provider != dialect.provider or metadata.id is None:
         return None
     seal = metadata.extra.get(SEAL)
-    known = wire_ids(turn, dialect) == [tool.call_id for tool in turn.tools]
-    return seal if isinstance(seal, str) and known else None
+    ids_are_known = wire_ids(turn, dialect) == [tool.call_id for tool in turn.tools]
+    return seal if isinstance(seal, str) and ids_are_known else None
 
 
-def _with(so_far: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
-    whole = so_far.copy()
-    whole.update(dump_bytes(model_items(turn, dialect)))
-    return whole.hexdigest()[:32]
+def _compute_seal(received_items: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
+    """Return the seal of `turn` after the hashed history."""
+    extended = received_items.copy()
+    extended.update(dump_bytes(model_items(turn, dialect)))
+    return extended.hexdigest()[:32]
 
 
-def _add(so_far: Digest, items: bytes) -> None:
-    so_far.update(items)
-    so_far.update(b",")
+def _update(received_items: Digest, items: bytes) -> None:
+    """Hash the items of one turn."""
+    received_items.update(items)
+    received_items.update(b",")

@@ -1,4 +1,4 @@
-"""A model behind the Responses wire, over any transport."""
+"""Chat provider that sends requests to the Responses API over a `Transport`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from chat_responses.codec import (
     sealed,
 )
 from chat_responses.errors import error_from_object, error_object, is_previous_response_missing
-from chat_responses.frames import is_error
+from chat_responses.frames import parse_error_event
 from chat_responses.options import ResponsesDialect
 
 PATH = "/responses"
@@ -35,11 +35,11 @@ PATH = "/responses"
 
 @final
 class ResponsesProvider(TransportProvider):
-    """A model behind the Responses wire: it completes, streams and counts. Made by `ResponsesBuilder`.
+    """Chat provider with `complete()`, `stream()` and `count_tokens()`. Created by `ResponsesBuilder`.
 
-    Immutable and safe to share between tasks: whether a request goes on from a stored response is decided by the
-    history alone. As an async context manager it closes its transport on leaving, if it made it; one that was passed in
-    stays open.
+    Instances are immutable and safe to share between tasks. The provider stores no conversation: the history alone
+    determines whether a request refers to a previous response. Leaving `async with` closes the default transport. A
+    transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect",)
@@ -64,21 +64,23 @@ class ResponsesProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Ask once. The turn's tools are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
+
+        If the server no longer has the previous response, the request is sent again with the whole conversation.
 
         Raises:
-            ChatError: with whatever usage was reported.
+            ChatError: the request failed. The error has the usage that was reported, if any.
         """
         dialect = self._dialect
-        sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
+        composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
         try:
-            turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
+            turn = decode(await self._post(PATH, composed.body, options), dialect.provider)
         except ProviderError as error:
-            if sent.previous is None or not is_previous_response_missing(error):
+            if composed.previous is None or not is_previous_response_missing(error):
                 raise
-            sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            turn = decode(await self._post(PATH, sent.body, options), dialect.provider)
-        return sealed(turn, sent.history, sent.dialect)
+            composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
+            turn = decode(await self._post(PATH, composed.body, options), dialect.provider)
+        return sealed(turn, composed.history, composed.dialect)
 
     @asynccontextmanager
     async def stream(
@@ -88,31 +90,36 @@ class ResponsesProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[DecodedStream, None]:
-        """Ask once, and listen. Leaving the block closes the connection at once.
+        """Implement `StreamProvider.stream`: send one request and yield its stream.
+
+        Leaving the block early, or cancellation, closes the connection at once.
 
         Raises:
-            ChatError: on entering, when the request is refused.
+            ChatError: the request failed; raised on entering the block.
         """
         dialect = self._dialect
-        sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
+        composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
         async with AsyncExitStack() as stack:
             try:
-                stream = await stack.enter_async_context(self._listen(sent, options))
-                if sent.previous is not None:
-                    # Over a socket, the first event says whether the server has it.
+                stream = await stack.enter_async_context(self._open(composed, options))
+                if composed.previous is not None:
+                    # Over a WebSocket, a missing previous response is reported by the first event.
                     await stream.begin()
             except ProviderError as error:
-                if sent.previous is None or not is_previous_response_missing(error):
+                if composed.previous is None or not is_previous_response_missing(error):
                     raise
                 await stack.aclose()
-                sent = compose(messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True)
-                stream = await stack.enter_async_context(self._listen(sent, options))
+                composed = compose(
+                    messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True
+                )
+                stream = await stack.enter_async_context(self._open(composed, options))
             yield stream
 
-    def _listen(self, sent: Composed, options: ChatOptions) -> AbstractAsyncContextManager[DecodedStream]:
-        request = self.endpoint.request(PATH, sent.body, options.timeout, stream=True, is_last=is_last)
-        seal = partial(sealed, history=sent.history, dialect=sent.dialect)
-        return self.open_stream(request, StreamDecoder(sent.dialect.provider), seal)
+    def _open(self, composed: Composed, options: ChatOptions) -> AbstractAsyncContextManager[DecodedStream]:
+        """Open the stream of a composed request."""
+        request = self.endpoint.request(PATH, composed.body, options.timeout, stream=True, is_last=is_last)
+        seal = partial(sealed, history=composed.history, dialect=composed.dialect)
+        return self.open_stream(request, StreamDecoder(composed.dialect.provider), seal)
 
     async def count_tokens(
         self,
@@ -121,10 +128,16 @@ class ResponsesProvider(TransportProvider):
         options: ChatOptions = ChatOptions(),  # noqa: B008 - immutable
         structured_output: OutputSchema | None = None,
     ) -> int:
-        """How many tokens the same request would have; nothing is answered.
+        """Return the number of input tokens that `complete()` would use with the same arguments.
+
+        Args:
+            messages: the conversation.
+            tools: declared tools.
+            options: options of the request.
+            structured_output: schema of the requested output.
 
         Raises:
-            ChatError: the server does not say it.
+            ChatError: the request failed, or the response has no count.
         """
         body = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
         return decode_count(await self._post(f"{PATH}/input_tokens", body, options), self._dialect.provider)
@@ -133,7 +146,10 @@ class ResponsesProvider(TransportProvider):
         return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False, is_last=is_last))
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx: over a socket, its body is an event."""
-        if (event := is_error(body)) is not None:
+        """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx.
+
+        Over a WebSocket, the body is the event that reports the error.
+        """
+        if (event := parse_error_event(body)) is not None:
             return error_from_object(error_object(event), self._dialect.provider)
         return super().response_error(status, headers, body)

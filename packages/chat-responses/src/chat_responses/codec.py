@@ -1,7 +1,7 @@
-"""The Responses wire, without input or output: bodies to send, answers to read.
+"""Encoder and decoder of the Responses API, without I/O.
 
-What a request says is in `encode.py`, `parts.py`, `files.py`, `declare.py` and `chain.py`; what an answer says in
-`decode.py`, `growing.py`, `items.py` and `usage.py`; token counting is short enough to be here.
+`encode.py`, `parts.py`, `files.py`, `declare.py` and `chain.py` build requests. `decode.py`, `answer.py`,
+`accumulate.py`, `items.py` and `usage.py` read responses. The decoder of token counts is in this module.
 """
 
 from __future__ import annotations
@@ -32,21 +32,25 @@ __all__ = [
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """The number of tokens in the answer to a question for it.
+    """Return the number of tokens in the response to a count request.
+
+    Args:
+        body: the response body.
+        provider: provider name, for errors.
 
     Raises:
-        InvalidResponseError: there is none in it.
-        ProviderError: the body says that the server failed.
+        InvalidResponseError: the body is not JSON or has no count.
+        ProviderError: the body reports an error.
     """
     try:
-        answer = loads(body)
+        response = loads(body)
     except ValueError as error:
-        msg = f"{provider}: the server's words are not JSON"
+        msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error
-    count = mapping(answer).get("input_tokens")
+    count = mapping(response).get("input_tokens")
     if isinstance(count, int) and count >= 0:
         return count
-    if (said := find_error(answer)) is not None:
-        raise error_from_object(said, provider)
-    msg = f"{provider}: `input_tokens` must be a count, not {count!r}"
+    if (reported := find_error(response)) is not None:
+        raise error_from_object(reported, provider)
+    msg = f"{provider}: `input_tokens` must be a non-negative integer, not {count!r}"
     raise InvalidResponseError(msg, path="input_tokens", raw=body)

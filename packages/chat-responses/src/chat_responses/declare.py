@@ -1,4 +1,4 @@
-"""The tools of a request, and the choice among them."""
+"""Encoder of tool declarations and the tool choice."""
 
 from __future__ import annotations
 
@@ -15,43 +15,50 @@ from chat_core.wire.strict import requires_all, strict_schema
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import MCP_APPROVAL
 
-NAMED: Final = frozenset({"function", "custom"})
-"""The kinds of tools that are called by a name."""
+NAMED_TYPES: Final = frozenset({"function", "custom"})
+"""Types of the tools that are called by name."""
 
 
-def declared(tools: ToolDeclarations, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> bytes:
-    """The tools, joined by commas: the chat's own, then those in the server's own words.
+def encode_tools(tools: ToolDeclarations, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> bytes:
+    """Encode the tools of a request, joined by commas: the tools of the chat, then the raw tools of the extras.
 
-    A declaration in the server's words that has the name of a tool of the chat is sent in its place: so is a custom
-    tool declared, or one that is found by search. `mcp_approval` is no tool that a model may call.
+    A raw tool replaces the tool of the chat with the same name. This way a custom tool or a deferred tool is declared.
+    `mcp_approval` is never sent, because the model does not call it.
+
+    Args:
+        tools: tools of the chat.
+        extras: options of the Responses API, with raw tools.
+        dialect: settings of the provider.
     """
     raw = extras.tools if extras is not None else ()
-    taken = frozenset([MCP_APPROVAL, *names_of(raw)])
-    if any(item.name in taken for item in tools):
-        pieces = [_tools([item for item in tools if item.name not in taken], dialect)]
+    replaced = frozenset([MCP_APPROVAL, *tool_names(raw)])
+    if any(item.name in replaced for item in tools):
+        pieces = [_encode_functions([item for item in tools if item.name not in replaced], dialect)]
     else:
-        pieces = [tools.encoded(dialect.tools_key, lambda items: _tools(items, dialect))]
+        pieces = [tools.encoded(dialect.tools_key, lambda items: _encode_functions(items, dialect))]
     pieces += [dump_bytes(tool) for tool in raw]
     return b",".join([piece for piece in pieces if piece])
 
 
-def names_of(raw: Iterable[object]) -> Iterator[str]:
-    """The names of tools that are declared in the server's own words, those in namespaces too."""
+def tool_names(raw: Iterable[object]) -> Iterator[str]:
+    """Yield the names of raw tools, including those in namespaces."""
     for tool in raw:
         if not is_mapping(tool):
             continue
         name = tool.get("name")
-        if tool.get("type") in NAMED and isinstance(name, str):
+        if tool.get("type") in NAMED_TYPES and isinstance(name, str):
             yield name
         elif is_list(inner := tool.get("tools")):
-            yield from names_of(inner)
+            yield from tool_names(inner)
 
 
-def _tools(items: Sequence[ToolDeclaration], dialect: ResponsesDialect) -> bytes:
-    return b",".join([dump_bytes(_function(item, dialect)) for item in items])
+def _encode_functions(items: Sequence[ToolDeclaration], dialect: ResponsesDialect) -> bytes:
+    """Encode function tools, joined by commas."""
+    return b",".join([dump_bytes(_function_tool(item, dialect)) for item in items])
 
 
-def _function(item: ToolDeclaration, dialect: ResponsesDialect) -> Json:
+def _function_tool(item: ToolDeclaration, dialect: ResponsesDialect) -> Json:
+    """Return the declaration of one function tool."""
     function: Json = {"type": "function", "name": item.name}
     if item.description:
         function["description"] = item.description
@@ -65,37 +72,43 @@ def _function(item: ToolDeclaration, dialect: ResponsesDialect) -> Json:
 
 
 def _strict_parameters(parameters: Mapping[str, object], dialect: ResponsesDialect) -> Mapping[str, object] | None:
+    """Return the schema for strict mode, or `None` if the tool cannot use strict mode."""
     if not dialect.strict_rewrite:
         return parameters
-    # A default that a tool has stays one: only a schema that requires all its properties is enforced.
+    # Strict mode requires all properties. Forcing it on a tool with default values would disable the defaults.
     return strict_schema(parameters) if requires_all(parameters) else None
 
 
-def choice(options: ChatOptions, extras: ResponsesOptions | None, *, tools: bool) -> Json:
-    """Which tools may or must be called, and whether several at once.
+def tool_choice_fields(options: ChatOptions, extras: ResponsesOptions | None, *, tools: bool) -> Json:
+    """Return the fields `tool_choice` and `parallel_tool_calls`.
+
+    Args:
+        options: options of the request.
+        extras: options of the Responses API.
+        tools: whether the request has tools.
 
     Raises:
-        UnsupportedOptionError: a call is asked for where there are no tools, or two choices contradict each other.
+        UnsupportedOptionError: a call is required but there are no tools, or two choices contradict each other.
     """
     chosen = options.tool_choice
     raw = extras.tool_choice if extras is not None else None
     allowed = extras.allowed_tools if extras is not None else None
     if chosen is not None and raw is not None:
-        msg = f"tool_choice={chosen!r} and the extras' tool_choice={dict(raw)!r} are two choices: leave one out"
+        msg = f"tool_choice={chosen!r} conflicts with tool_choice={dict(raw)!r} of ResponsesOptions: remove one of them"
         raise UnsupportedOptionError(msg)
     if not tools:
         if chosen == "required" or isinstance(chosen, NamedTool) or allowed is not None:
-            msg = f"tool_choice={chosen!r} needs tools, and there are none: add them, or leave the choice out"
+            msg = f"tool_choice={chosen!r} needs tools, but the request has none: add tools, or remove the choice"
             raise UnsupportedOptionError(msg)
-        # Without tools, "auto" and "none" ask for nothing, and several servers refuse the fields.
+        # Without tools, "auto" and "none" have no effect, and several servers reject the fields.
         return {} if raw is None else {"tool_choice": dict(raw)}
     fields: Json = {}
     if allowed is not None:
-        fields["tool_choice"] = _allowed(allowed, options, extras)
+        fields["tool_choice"] = _allowed_tools_choice(allowed, options, extras)
     elif raw is not None:
         fields["tool_choice"] = dict(raw)
     elif isinstance(chosen, NamedTool):
-        fields["tool_choice"] = _named(chosen.name, extras)
+        fields["tool_choice"] = _tool_choice_for(chosen.name, extras)
     elif chosen is not None:
         fields["tool_choice"] = chosen
     if options.parallel_tool_calls is not None:
@@ -103,18 +116,19 @@ def choice(options: ChatOptions, extras: ResponsesOptions | None, *, tools: bool
     return fields
 
 
-def _allowed(
+def _allowed_tools_choice(
     allowed: Sequence[str | Mapping[str, object]], options: ChatOptions, extras: ResponsesOptions | None
 ) -> Json:
+    """Return the choice that limits the tools to `allowed_tools`."""
     if options.tool_choice not in {None, "auto", "required"} or (extras is not None and extras.tool_choice is not None):
-        msg = f"allowed_tools go with tool_choice 'auto' or 'required', not {options.tool_choice!r}: leave one out"
+        msg = f"allowed_tools needs tool_choice 'auto' or 'required', not {options.tool_choice!r}: remove one of them"
         raise UnsupportedOptionError(msg)
-    tools = [_named(item, extras) if isinstance(item, str) else dict(item) for item in allowed]
+    tools = [_tool_choice_for(item, extras) if isinstance(item, str) else dict(item) for item in allowed]
     return {"type": "allowed_tools", "mode": options.tool_choice or "auto", "tools": tools}
 
 
-def _named(name: str, extras: ResponsesOptions | None) -> Json:
-    """A tool by its name, or by its type where the server runs it itself."""
+def _tool_choice_for(name: str, extras: ResponsesOptions | None) -> Json:
+    """Return the choice of one tool by name. A tool that the server runs is chosen by its type."""
     for tool in extras.tools if extras is not None else ():
         if tool.get("type") == "custom" and tool.get("name") == name:
             return {"type": "custom", "name": name}

@@ -1,9 +1,8 @@
-"""From the server's words to a turn, at once or bit by bit.
+"""Decoder of responses and streams of the Responses API.
 
-Nothing is validated ahead: fields are read by plain dict access, and a known one of a wrong shape becomes
-`InvalidResponseError` with its path. Events and items that are unknown are ignored or kept as they came. What is said
-in pieces is for the listener; the turn is made of what the server says at the end, and of the pieces only where it does
-not say them again.
+Fields are read without validation. A known field of the wrong type raises `InvalidResponseError` with its path. Unknown
+events are ignored; unknown items become a `ProviderPart`. Deltas are delivered as they arrive. The turn is built from
+the final event, and from the deltas only where the final event omits a text.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from chat_responses.items import logprobs_of, parts_of
 from chat_responses.usage import read_usage
 
 DONE: Final = b"[DONE]"
-"""What some gateways send behind the last event."""
+"""Data of the additional event that some gateways send at the end of a stream."""
 
 TERMINAL: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"}
 )
-"""`response.done` is what some servers say over a socket; only its status tells how the response ended."""
+"""Events that end a response. Some servers send `response.done` over a WebSocket; its status is the result."""
 
-BEGINNING: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
+START_EVENTS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 ERRORS: Final = ("error", "response.error")
-LAST: Final = TERMINAL.union(ERRORS)
-"""The events that end a response."""
+LAST_EVENTS: Final = TERMINAL.union(ERRORS)
+"""All events that end a stream."""
 
 MAY_BE_LAST: Final = re.compile(rb"response\.(?:completed|incomplete|failed|cancelled|done|error)\"|\"error\"")
 
-KEPT: Final = (
+METADATA_FIELDS: Final = (
     "service_tier",
     "incomplete_details",
     "background",
@@ -53,45 +52,49 @@ KEPT: Final = (
     "copilot_usage",
     "provider",
 )
-"""Fields of a response that a caller may want."""
+"""Fields of a response that are stored in the metadata of the turn."""
 
-FINISH: Final[Mapping[str, FinishReason]] = {
+FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "max_output_tokens": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
-"""What the reasons of an incomplete response mean; any other one is `other`."""
+"""Finish reasons by the reason of an incomplete response. Any other reason becomes `other`."""
 
 
 def is_last(event: Event, /) -> bool:
-    """Whether an event ends a response."""
+    """Return whether an event ends the stream."""
     if event.type != "message":
-        return event.type in LAST
+        return event.type in LAST_EVENTS
     data = event.data
     if data.strip() == DONE:
         return True
     if MAY_BE_LAST.search(data) is None:
         return False
     try:
-        said = loads(data)
+        event_data = loads(data)
     except ValueError:
         return False
-    return is_object(said) and said.get("type") in LAST
+    return is_object(event_data) and event_data.get("type") in LAST_EVENTS
 
 
 def decode(body: bytes, provider: str) -> Turn:
-    """The turn in a whole response.
+    """Return the turn of a response that was not streamed.
+
+    Args:
+        body: the response body.
+        provider: provider name, for errors and metadata.
 
     Raises:
-        InvalidResponseError: it is none.
-        ProviderError: the server says that it failed.
+        InvalidResponseError: the body is not a response.
+        ProviderError: the body reports an error.
     """
     return StreamDecoder(provider).read(body)
 
 
 @final
 class StreamDecoder(EventDecoder):
-    """The decoder of one response."""
+    """Decoder of one response. Not safe to share between tasks."""
 
     __slots__ = ("_answer", "_head", "_output")
 
@@ -112,7 +115,7 @@ class StreamDecoder(EventDecoder):
         return self.feed([Event("message", dump_bytes(event)) for event in events])
 
     def read_events(self, events: Iterable[Event], out: list[Delta]) -> None:
-        """Parse each event and pass it to its handler, until `done`.
+        """Implement `EventDecoder.read_events`: parse each event and call its handler, until `done`.
 
         Most events add to an item. They are passed to the handler of the item directly, not through `take()`.
         """
@@ -121,23 +124,23 @@ class StreamDecoder(EventDecoder):
             self.data = data = event.data
             self.received += len(data)
             try:
-                said: Any = parse(data)
+                parsed: Any = parse(data)
             except ValueError:
-                said = self.parse_irregular(event)
-                if said is SKIP:
+                parsed = self.parse_irregular(event)
+                if parsed is SKIP:
                     continue
             else:
                 if surrogates.held:
-                    said = surrogates.feed(said)
+                    parsed = surrogates.feed(parsed)
             try:
-                handler = EVENTS.get(said.get("type"))
+                handler = EVENTS.get(parsed.get("type"))
             except AttributeError:
-                self._take_words(said, event.type)
+                self._take_non_object(parsed, event.type)
                 continue
             if handler is not None:
-                handler(answer, said, out)
+                handler(answer, parsed, out)
                 continue
-            self.take(said, event.type, out)
+            self.take(parsed, event.type, out)
             if self.done:
                 return
 
@@ -151,43 +154,46 @@ class StreamDecoder(EventDecoder):
         except ValueError:
             if event.type in ERRORS:
                 raise error_from_object(event.data.decode(errors="replace"), self.provider) from None
-            if _says(event.type):
+            if _is_decoded(event.type):
                 raise
             return SKIP
 
-    def _take_words(self, said: object, name: str) -> None:
-        """What is no object is an error's words, or nothing where its event is none of ours."""
+    def _take_non_object(self, data: object, name: str) -> None:
+        """Handle event data that is not an object.
+
+        The data of an error event is its message. Other events are ignored if their type is unknown.
+        """
         if name in ERRORS:
-            raise error_from_object(said, self.provider)
-        if _says(name):
+            raise error_from_object(data, self.provider)
+        if _is_decoded(name):
             raise AttributeError(name)
 
     def take(self, event: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Take one event."""
+        """Implement `EventDecoder.take`: handle one event."""
         kind = event.get("type") or name
         handler = EVENTS.get(kind)
         if handler is not None:
             handler(self._answer, event, out)
-        elif kind in BEGINNING:
-            self._note(require_object(event.get("response") or {}, "response"))
+        elif kind in START_EVENTS:
+            self._store_head(require_object(event.get("response") or {}, "response"))
         elif kind in TERMINAL:
             if kind == "response.failed" and event.get("response") is None and event.get("error"):
                 raise error_from_object(error_object(event), self.provider)
-            self._end(require_object(event.get("response"), "response"), kind, out)
+            self._finish_response(require_object(event.get("response"), "response"), kind, out)
         elif kind in ERRORS or (kind == "message" and event.get("error")):
             raise error_from_object(error_object(event), self.provider)
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Take a whole response."""
+        """Implement `EventDecoder.take_body`: handle the body of a response that was not streamed."""
         if body.__class__ is list and (error := find_error(body)) is not None:
             raise error_from_object(error, self.provider)
         if is_object(body.get("response")) and body.get("type") in TERMINAL:
-            body = body["response"]  # over a socket, the last event is the whole answer
+            body = body["response"]  # over a WebSocket, the body is the last event
         if (error := find_error(body)) is not None:
-            self._note(body)
+            self._store_head(body)
             raise error_from_object(error, self.provider)
         require_list(body.get("output"), "output")
-        self._end(body, "", [])
+        self._finish_response(body, "", [])
 
     def finish(self) -> Turn:
         """Return the whole turn.
@@ -206,17 +212,20 @@ class StreamDecoder(EventDecoder):
 
     def partial(self) -> Turn:
         """Return the turn received so far, without items that cannot be read."""
-        items = self._answer.so_far() if self._output is None else self._output
-        return self._turn([item for item in items if _is_sound(item, self.provider)])
+        items = self._answer.received_items() if self._output is None else self._output
+        return self._turn([item for item in items if _is_readable(item, self.provider)])
 
     # --- The response as a whole ---------------------------------------------------------------------
 
-    def _note(self, response: Json) -> None:
-        """Remember what a response says of itself."""
-        self._head |= {name: value for name, value in response.items() if value is not None and name not in UNNOTED}
+    def _store_head(self, response: Json) -> None:
+        """Store the fields of a response except the long ones."""
+        self._head |= {
+            name: value for name, value in response.items() if value is not None and name not in OMITTED_FIELDS
+        }
 
-    def _end(self, response: Json, kind: str, out: list[Delta]) -> None:
-        self._note(response)
+    def _finish_response(self, response: Json, kind: str, out: list[Delta]) -> None:
+        """Store the final response and its items, and mark the response as done."""
+        self._store_head(response)
         status = response.get("status")
         if kind in {"response.failed", "response.cancelled"} or status in ("failed", "cancelled"):
             error = response.get("error") or {"message": f"the response was {status or 'not finished'}"}
@@ -228,33 +237,35 @@ class StreamDecoder(EventDecoder):
             self._head["status"] = "completed" if kind == "response.done" else kind.removeprefix("response.")
         self.done = True
 
-    # --- What it comes to ------------------------------------------------------------------------------
+    # --- The turn --------------------------------------------------------------------------------------
 
     def _turn(self, items: list[Json]) -> Turn:
+        """Return the turn for `items`."""
         parts: list[Part] = []
         for index, item in enumerate(items):
             parts += parts_of(item, self.provider, f"output[{index}]")
         head = self._head
-        extra = {name: head[name] for name in KEPT if head.get(name)}
+        extra = {name: head[name] for name in METADATA_FIELDS if head.get(name)}
         if head.get("store") is False:
-            extra["store"] = False  # there is no going on from it
-        if probs := [token for item in items for token in logprobs_of(item)]:
-            extra["logprobs"] = probs
+            extra["store"] = False  # later requests cannot refer to this response
+        if logprobs := [token for item in items for token in logprobs_of(item)]:
+            extra["logprobs"] = logprobs
         status = head.get("status") if self.done else None
         metadata = Metadata(
             self.provider,
-            _text(head.get("model")),
-            _text(head.get("id")),
-            _text(status),
+            _text_or_none(head.get("model")),
+            _text_or_none(head.get("id")),
+            _text_or_none(status),
             read_usage(head.get("usage")),
             extra,
         )
-        return Turn(parts, finish_reason=self._finish(parts) if self.done else None, metadata=metadata)
+        return Turn(parts, finish_reason=self._finish_reason(parts) if self.done else None, metadata=metadata)
 
-    def _finish(self, parts: list[Part]) -> FinishReason:
+    def _finish_reason(self, parts: list[Part]) -> FinishReason:
+        """Return the finish reason of a response that ended."""
         status = self._head.get("status")
         if status == "incomplete":
-            return FINISH.get(str(mapping(self._head.get("incomplete_details")).get("reason")), "other")
+            return FINISH_REASONS.get(str(mapping(self._head.get("incomplete_details")).get("reason")), "other")
         if status not in ("completed", None):
             return "other"
         if any(isinstance(part, Tool) for part in parts):
@@ -269,21 +280,22 @@ class StreamDecoder(EventDecoder):
         return self.wrong_shape(wrong_path(chunk))
 
 
-UNNOTED: Final = frozenset({"output", "tools", "instructions", "text", "error", "input"})
-"""Fields of a response that are long, and said elsewhere."""
+OMITTED_FIELDS: Final = frozenset({"output", "tools", "instructions", "text", "error", "input"})
+"""Fields of a response that are not stored, because they are long or repeat the request."""
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
+    """Return `value` if it is a non-empty string, otherwise `None`."""
     return value if isinstance(value, str) and value else None
 
 
-def _says(name: str) -> bool:
-    """Whether an event of that name says anything here; of others, such as signs of life, the data may be anything."""
+def _is_decoded(name: str) -> bool:
+    """Return whether events of that name are decoded. Other events, such as keepalives, need not be JSON."""
     return name == "message" or name in EVENTS or name in TERMINAL
 
 
-def _is_sound(item: Json, provider: str) -> bool:
-    """Whether an item can be read: of what has come so far, the rest is left out."""
+def _is_readable(item: Json, provider: str) -> bool:
+    """Return whether an item can be decoded."""
     try:
         parts_of(item, provider, "item")
     except (WrongShapeError, ValueError, AttributeError, TypeError):
@@ -294,9 +306,9 @@ def _is_sound(item: Json, provider: str) -> bool:
 INDICES: Final = ("output_index", "content_index", "summary_index")
 
 
-def wrong_path(said: Json) -> str | None:
-    """Where a field of an event is wrong that is used without being looked at; `None` where all are right."""
-    kind = said.get("type")
+def wrong_path(event: Json) -> str | None:
+    """Return the name of the first field of an event with the wrong type, or `None` if all are right."""
+    kind = event.get("type")
     if kind is not None and not isinstance(kind, str):
         return "type"
-    return next((name for name in INDICES if said.get(name) is not None and not isinstance(said[name], int)), None)
+    return next((name for name in INDICES if event.get(name) is not None and not isinstance(event[name], int)), None)

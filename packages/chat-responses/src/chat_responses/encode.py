@@ -1,7 +1,7 @@
-"""From a conversation to the body of a request.
+"""Encoder of a conversation as a request body.
 
-The body is joined from pieces of bytes: one for each turn, kept with the turn once it can no longer change, one for the
-tools, kept with them, and one for everything that is new in this request.
+The body is joined from encoded pieces. Each turn caches its own piece, and the tools cache theirs. Only new turns and
+the other fields are encoded for each request.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
 
-from chat_responses.chain import Encoded, chains, last_stored
-from chat_responses.declare import choice, declared
+from chat_responses.chain import Encoded, last_stored, may_chain
+from chat_responses.declare import encode_tools, tool_choice_fields
 from chat_responses.options import ResponsesDialect, ResponsesOptions
-from chat_responses.parts import model_items, outcomes, plain_items
+from chat_responses.parts import call_outputs, model_items, plain_items
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
 REASONING_MODELS: Final = re.compile(r"(?:.*/)?(?:o[1-9]|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex|gpt-oss)")
-"""Models that are known to reason. Others refuse to be asked for their reasoning."""
+"""Names of models that are known to reason. Other models reject a request for encrypted reasoning."""
 
-EXTRAS: Final = (
+VENDOR_FIELDS: Final = (
     "max_tool_calls",
     "top_logprobs",
     "truncation",
@@ -45,20 +45,23 @@ EXTRAS: Final = (
     "service_tier",
 )
 
-COUNTED: Final = frozenset({"tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation", "conversation"})
-"""What a question for the number of tokens may hold besides what is said."""
+COUNT_FIELDS: Final = frozenset(
+    {"tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation", "conversation"}
+)
+"""Option fields that a count request may have."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A request that is ready.
+    """Request that is ready to send.
 
     Attributes:
-        body: what is sent.
-        history: every turn and its items, whether or not they are sent, where requests go on from responses.
-        dialect: as the options have it.
-        previous: the id of the response that it goes on from.
+        body: the request body.
+        history: all turns with their items, including those that are not sent. Empty if requests do not refer to
+            previous responses.
+        dialect: the dialect after `ResponsesOptions` was applied.
+        previous: the id of the previous response that the request refers to, or `None`.
     """
 
     body: bytes
@@ -76,12 +79,20 @@ def encode(
     dialect: ResponsesDialect,
     stream: bool,
 ) -> bytes:
-    """The body of a request.
+    """Return the body of a request.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: settings of the provider.
+        stream: whether to request a stream.
 
     Raises:
-        PendingToolsError: a call in the history is not resolved.
-        UnsupportedPartError: this wire has no place for a part of the history.
-        UnsupportedOptionError: this wire, or this dialect of it, does not know an option.
+        PendingToolsError: a tool call in the history is not resolved.
+        UnsupportedPartError: the Responses API cannot represent a part of the history.
+        UnsupportedOptionError: the API, or the dialect, does not support an option.
     """
     return compose(messages, tools, options, structured_output, dialect=dialect, stream=stream).body
 
@@ -96,7 +107,16 @@ def compose(
     stream: bool,
     whole: bool = False,
 ) -> Composed:
-    """A request, and what must be known of it when its answer comes. `whole` sends the history whatever is stored.
+    """Return a request together with the data that is needed to seal its response.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: settings of the provider.
+        stream: whether to request a stream.
+        whole: whether to send the whole history even if the server has a previous response.
 
     Raises:
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
@@ -107,16 +127,16 @@ def compose(
     instructions, leading = _instructions(messages, dialect)
     history: tuple[Encoded, ...] = ()
     previous: str | None = None
-    if chains(dialect):
+    if may_chain(dialect):
         history = _history(messages, len(leading), dialect)
-        kept_otherwise = extras is not None and extras.conversation is not None
-        place = None if whole or kept_otherwise else last_stored(history, dialect)
-        items = b",".join([items for _, _, items in _unknown(history, place, dialect) if items])
-        previous = None if place is None else _id_of(history[place][1])
+        server_has_conversation = extras is not None and extras.conversation is not None
+        index = None if whole or server_has_conversation else last_stored(history, dialect)
+        items = b",".join([items for _, _, items in _turns_to_send(history, index, dialect) if items])
+        previous = None if index is None else _response_id(history[index][1])
     else:
         items = _items(messages, leading, dialect)
-    tools_sent = declared(tools, extras, dialect)
-    rest = _rest(options, extras, structured_output, dialect, tools=bool(tools_sent))
+    tools_sent = encode_tools(tools, extras, dialect)
+    rest = _option_fields(options, extras, structured_output, dialect, tools=bool(tools_sent))
     if stream and not dialect.socket:
         rest["stream"] = True
     head: Json = {"model": dialect.model} if dialect.model else {}
@@ -124,8 +144,8 @@ def compose(
         head["instructions"] = instructions
     if previous is not None:
         head["previous_response_id"] = previous
-    _add_further(extras, head, rest)
-    return Composed(_joined(head, items, tools_sent, rest), history, dialect, previous)
+    _add_extra_body(extras, head, rest)
+    return Composed(_join_body(head, items, tools_sent, rest), history, dialect, previous)
 
 
 def encode_count(
@@ -136,23 +156,31 @@ def encode_count(
     *,
     dialect: ResponsesDialect,
 ) -> bytes:
-    """The body of a question for the number of tokens that a request would have.
+    """Return the body of a request for the number of input tokens.
+
+    Args:
+        messages: the conversation.
+        tools: declared tools.
+        options: options of the request.
+        structured_output: schema of the requested output.
+        dialect: settings of the provider.
 
     Raises:
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     instructions, leading = _instructions(messages, dialect)
-    tools_sent = declared(tools, extras, dialect)
-    rest = _rest(options, extras, structured_output, dialect, tools=bool(tools_sent))
-    rest = {name: value for name, value in rest.items() if name in COUNTED}
+    tools_sent = encode_tools(tools, extras, dialect)
+    rest = _option_fields(options, extras, structured_output, dialect, tools=bool(tools_sent))
+    rest = {name: value for name, value in rest.items() if name in COUNT_FIELDS}
     head: Json = {"model": dialect.model} if dialect.model else {}
     if instructions is not None:
         head["instructions"] = instructions
-    return _joined(head, _items(messages, leading, dialect), tools_sent, rest)
+    return _join_body(head, _items(messages, leading, dialect), tools_sent, rest)
 
 
-def _joined(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
+def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
+    """Join the encoded items and tools with the other fields to the JSON of the body."""
     pieces = [dump_bytes(head)[:-1], b","] if head else [b"{"]
     pieces += [b'"input":[', items, b"]"]
     if tools:
@@ -161,7 +189,7 @@ def _joined(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
     return b"".join(pieces)
 
 
-def _id_of(turn: Turn) -> str | None:
+def _response_id(turn: Turn) -> str | None:
     return turn.metadata.id if turn.metadata is not None else None
 
 
@@ -169,7 +197,7 @@ def _id_of(turn: Turn) -> str | None:
 
 
 def _instructions(messages: Messages, dialect: ResponsesDialect) -> tuple[str | None, list[Turn]]:
-    """The instructions that the conversation begins with, and the turns that they are in."""
+    """Return the value of `instructions` and the leading system turns that it replaces."""
     if not dialect.instructions or not len(messages) or messages[0].role != "system":
         return None, []
     leading = [*takewhile(lambda turn: _is_plain(turn, dialect), messages[0].turns)]
@@ -177,55 +205,63 @@ def _instructions(messages: Messages, dialect: ResponsesDialect) -> tuple[str | 
 
 
 def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
-    """Whether a turn is text and nothing else."""
+    """Return whether a turn has only texts without opaque data."""
     return all(isinstance(part, Text) and not owned(part.opaque, dialect.provider) for part in turn.parts)
 
 
 def _items(messages: Messages, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:
-    """Every item behind the instructions, joined by commas: a long history costs a join."""
+    """Return the items of all turns after the instructions, joined by commas. Cached turns are only copied."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
     items = messages.encoded(dialect.turn_key, encoders)
     if leading:
-        said = b",".join([turn.encoded(dialect.turn_key, encoders["system"]) for turn in leading])
-        items = items[len(said) + 1 :]
-    if SILENT in items:
-        items = items.replace(SILENT + b",", b"").removesuffix(SILENT).removesuffix(b",")
+        skipped = b",".join([turn.encoded(dialect.turn_key, encoders["system"]) for turn in leading])
+        items = items[len(skipped) + 1 :]
+    if EMPTY_TURN in items:
+        items = items.replace(EMPTY_TURN + b",", b"").removesuffix(EMPTY_TURN).removesuffix(b",")
     return items
 
 
 def _history(messages: Messages, leading: int, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
-    """Every turn behind the instructions, with its items."""
+    """Return the turns after the instructions with their items."""
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in messages for turn in content.turns]
     return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in turns[leading:]])
 
 
-def _unknown(history: tuple[Encoded, ...], place: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:
-    """What the server does not have, where it has the response at `place`: the outcomes of its calls, and the rest."""
-    if place is None:
+def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:
+    """Return the turns to send after the previous response at `place`, first the outputs of its calls.
+
+    If `place` is `None`, all turns are returned.
+    """
+    if index is None:
         return history
-    role, turn, _ = history[place]
-    told = b",".join([dump_bytes(item) for item in outcomes(turn, dialect)])
-    return ((role, turn, told), *history[place + 1 :])
+    role, turn, _ = history[index]
+    outputs = b",".join([dump_bytes(item) for item in call_outputs(turn, dialect)])
+    return ((role, turn, outputs), *history[index + 1 :])
 
 
 def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:
-    """The items of a turn, joined by commas: for a model's, its own, then what became of its calls.
+    """Return the items of a turn, joined by commas. The calls of a model's turn are followed by their outputs.
+
+    Args:
+        role: role of the turn.
+        turn: the turn.
+        dialect: settings of the provider.
 
     Raises:
-        PendingToolsError: a call is not resolved.
-        UnsupportedPartError: this wire has no place for a part.
+        PendingToolsError: a tool call is not resolved.
+        UnsupportedPartError: the Responses API cannot represent a part.
     """
     items = turn.encoded(dialect.turn_key, _Encoder(role, dialect))
-    return b"" if items == SILENT else items
+    return b"" if items == EMPTY_TURN else items
 
 
-SILENT: Final = b"\0"
-"""What a turn is of which nothing is sent: a byte that no JSON has, so that it can be taken out again."""
+EMPTY_TURN: Final = b"\0"
+"""Encoding of a turn without items. JSON never contains this byte, so it can be removed from the joined items."""
 
 
 @final
 class _Encoder:
-    """Encodes the turns of one role. Made once per request, since the cache calls it only for turns that are new."""
+    """Encoder of the turns of one role. Created once per request: the cache of a turn calls it only for new turns."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -234,22 +270,22 @@ class _Encoder:
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
-        return b",".join([dump_bytes(item) for item in self._items(turn)]) or SILENT
+        return b",".join([dump_bytes(item) for item in self._items(turn)]) or EMPTY_TURN
 
     def _items(self, turn: Turn) -> list[Json]:
         if self._role != "model":
             return plain_items(self._role, turn, self._dialect)
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
-            msg = f"a request cannot be sent while calls wait ({', '.join(waiting)}): decide or cancel them first"
+            msg = f"the request contains unresolved tool calls ({', '.join(waiting)}): decide or cancel them first"
             raise PendingToolsError(msg, waiting)
-        return [*model_items(turn, self._dialect), *outcomes(turn, self._dialect)]
+        return [*model_items(turn, self._dialect), *call_outputs(turn, self._dialect)]
 
 
-# --- Everything else -----------------------------------------------------------------------------------------
+# --- Options -------------------------------------------------------------------------------------------------
 
 
-def _rest(
+def _option_fields(
     options: ChatOptions,
     extras: ResponsesOptions | None,
     structured_output: OutputSchema | None,
@@ -257,7 +293,7 @@ def _rest(
     *,
     tools: bool,
 ) -> Json:
-    """Everything but the model, what is said, and the tools."""
+    """Return the fields for options, output format and tool choice."""
     options.refuse(f"the Responses wire of {dialect.provider}", "stop", "seed")
     rest: Json = {}
     for name, field in (("temperature", "temperature"), ("top_p", "top_p"), ("max_tokens", "max_output_tokens")):
@@ -265,50 +301,53 @@ def _rest(
             rest[field] = value
     if dialect.store is not None:
         rest["store"] = dialect.store
-    if reasoning := _reasoning(options, extras, dialect):
+    if reasoning := _reasoning_fields(options, extras, dialect):
         rest["reasoning"] = reasoning
-    if include := _include(options, extras, dialect):
+    if include := _include_values(options, extras, dialect):
         rest["include"] = include
-    if text := _text(extras, structured_output, dialect):
+    if text := _text_field(extras, structured_output, dialect):
         rest["text"] = text
-    # A prompt that the server keeps may bring tools along.
-    rest |= choice(options, extras, tools=tools or (extras is not None and extras.prompt is not None))
+    # A prompt stored on the server may declare tools.
+    rest |= tool_choice_fields(options, extras, tools=tools or (extras is not None and extras.prompt is not None))
     if extras is not None:
-        rest |= _extras(extras)
+        rest |= _vendor_fields(extras)
     return rest
 
 
-def _reasoning(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> Json:
-    asked: Json = {}
+def _reasoning_fields(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> Json:
+    """Return the `reasoning` field."""
+    fields: Json = {}
     if isinstance(options.reasoning, int):
         if not dialect.reasoning_budget:
             msg = (
-                f"{dialect.provider} takes an effort, not a budget in tokens: reasoning={options.reasoning!r} cannot "
-                "be sent; choose 'low', 'medium' or 'high'"
+                f"{dialect.provider} does not support reasoning={options.reasoning!r}, a budget in tokens: "
+                "use 'low', 'medium' or 'high'"
             )
             raise UnsupportedOptionError(msg)
-        asked["max_tokens"] = options.reasoning
+        fields["max_tokens"] = options.reasoning
     elif options.reasoning is not None:
-        asked["effort"] = options.reasoning
+        fields["effort"] = options.reasoning
     if extras is not None:
         if extras.reasoning_summary is not None:
-            asked["summary"] = extras.reasoning_summary
-        asked = dict(extras.reasoning or {}) | asked
-    return asked
+            fields["summary"] = extras.reasoning_summary
+        fields = dict(extras.reasoning or {}) | fields
+    return fields
 
 
-def _include(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> list[str]:
+def _include_values(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> list[str]:
+    """Return the `include` field, with encrypted reasoning where it is needed."""
     include = list(extras.include) if extras is not None else []
-    wanted = dialect.encrypted_reasoning
-    if wanted is None:
+    encrypted = dialect.encrypted_reasoning
+    if encrypted is None:
         reasons = options.reasoning not in {None, "none"} or REASONING_MODELS.match(dialect.model) is not None
-        wanted = not dialect.stores and reasons
-    if wanted and ENCRYPTED not in include:
+        encrypted = not dialect.stores and reasons
+    if encrypted and ENCRYPTED not in include:
         include.append(ENCRYPTED)
     return include
 
 
-def _text(extras: ResponsesOptions | None, output: OutputSchema | None, dialect: ResponsesDialect) -> Json:
+def _text_field(extras: ResponsesOptions | None, output: OutputSchema | None, dialect: ResponsesDialect) -> Json:
+    """Return the `text` field: output format and verbosity."""
     text: Json = dict(extras.text or {}) if extras is not None else {}
     if output is not None:
         strict: Mapping[str, object] | None = None
@@ -326,9 +365,10 @@ def _text(extras: ResponsesOptions | None, output: OutputSchema | None, dialect:
     return text
 
 
-def _extras(extras: ResponsesOptions) -> Json:
+def _vendor_fields(extras: ResponsesOptions) -> Json:
+    """Return the fields of `ResponsesOptions` that are sent unchanged."""
     fields: Json = {}
-    for name in EXTRAS:
+    for name in VENDOR_FIELDS:
         if (value := getattr(extras, name)) is not None:
             fields[name] = value
     for name, value in (("metadata", extras.metadata), ("prompt", extras.prompt)):
@@ -337,10 +377,14 @@ def _extras(extras: ResponsesOptions) -> Json:
     return fields
 
 
-def _add_further(extras: ResponsesOptions | None, head: Json, rest: Json) -> None:
-    """Put the further fields of the body in, if none of them is there already."""
+def _add_extra_body(extras: ResponsesOptions | None, head: Json, rest: Json) -> None:
+    """Add the fields of `extra_body`.
+
+    Raises:
+        UnsupportedOptionError: the request already has one of them.
+    """
     for name, value in (extras.extra_body or {}).items() if extras is not None else ():
         if name in rest or name in head or name in {"model", "input", "tools", "stream"}:
-            msg = f"extra_body cannot hold {name!r}, which the request already has: set it by its own option"
+            msg = f"extra_body cannot set {name!r}, because the request already has it: use the option for this field"
             raise UnsupportedOptionError(msg)
         rest[name] = value

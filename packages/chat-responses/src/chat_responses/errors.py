@@ -1,6 +1,6 @@
-"""What servers of the Responses wire say of errors where no status does: in a stream, or in a response that failed.
+"""Errors of the Responses API that are reported without an HTTP status: in a stream, or in a failed response.
 
-What they say with a status is read by `chat_core.wire.errors`, as on every wire.
+Errors with an HTTP status are read by `chat_core.wire.errors`, as for every API.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from chat_core.wire.errors import read_error
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
 
 PREVIOUS_RESPONSE_MISSING: Final = "previous_response_not_found"
+"""Error code for a previous response that the server does not have."""
 
 KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "invalid_prompt": InvalidRequestError,
@@ -47,17 +48,22 @@ KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "misalignment_policy_violation": ContentFilteredError,
     "cyber_policy": ContentFilteredError,
     "vector_store_timeout": ServerError,
-    "websocket_connection_limit_reached": ServerError,  # the socket has grown too old; another one will do
+    "websocket_connection_limit_reached": ServerError,  # the connection reached its maximum age; a new one works
     "server_is_overloaded": OverloadedError,
     "slow_down": OverloadedError,
     "usage_limit_reached": QuotaExceededError,
     "usage_not_included": QuotaExceededError,
 }
-"""The codes of this wire that other wires do not have."""
+"""Error classes by the codes that only the Responses API has."""
 
 
 def error_from_object(error: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
+    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+
+    Args:
+        error: the error object.
+        provider: provider name, for the message.
+    """
     reported = read_error(error)
     kind = next((KINDS[name] for name in reported.names if name in KINDS), None)
     if kind is None:
@@ -68,7 +74,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
 
 def error_object(event: Json) -> object:
-    """Return the error object of an event. Over a socket, the status is a field beside it."""
+    """Return the error object of an event. Over a WebSocket, the status is a field of the event."""
     error = event.get("error") or event
     status = event.get("status") or event.get("status_code")
     return {"status": status, **error} if is_object(error) and isinstance(status, int) else error
@@ -77,7 +83,7 @@ def error_object(event: Json) -> object:
 def find_error(answer: object) -> object:
     """Return the error object in a body with status 200; `None` if the body is a response."""
     if is_list(answer) and answer and mapping(answer[0]).get("error"):
-        return answer  # a few gateways put their errors into a list
+        return answer  # a few gateways send their errors in a list
     if not is_object(answer):
         return None
     error = answer.get("error")
@@ -94,7 +100,7 @@ def is_previous_response_missing(error: ChatError) -> bool:
     """Return whether the server lacks the previous response that a request refers to."""
     if not isinstance(error, ProviderError):
         return False
-    words = str(error).lower()
+    message = str(error).lower()
     return error.code == PREVIOUS_RESPONSE_MISSING or (
-        "previous" in words and "response" in words and "not found" in words
+        "previous" in message and "response" in message and "not found" in message
     )

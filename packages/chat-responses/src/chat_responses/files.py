@@ -1,4 +1,4 @@
-"""Files, and whatever else stands in the content of a message or of a tool's output."""
+"""Encoder of files and other content parts."""
 
 from __future__ import annotations
 
@@ -13,51 +13,63 @@ from chat_core.wire.shapes import Json, mapping
 
 from chat_responses.options import ResponsesDialect
 
-NO_IMAGES: Final = frozenset({"image/svg+xml", "image/tiff", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"})
-"""Images that no model of this wire can look at."""
+UNSUPPORTED_IMAGES: Final = frozenset(
+    {"image/svg+xml", "image/tiff", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"}
+)
+"""Mime types of images that the models of this API do not accept."""
 
 
 def content_part(part: Part, dialect: ResponsesDialect) -> Json:
-    """A part that stands in the content of a message that no model said.
+    """Return the content part of a user or system message, or of a tool output.
+
+    Args:
+        part: the part.
+        dialect: settings of the provider.
 
     Raises:
-        UnsupportedPartError: it does not.
+        UnsupportedPartError: messages cannot contain the part.
     """
     if isinstance(part, Text):
-        return {"type": "input_text", "text": part.text} | _further(owned(part.opaque, dialect.provider))
+        return {"type": "input_text", "text": part.text} | _extra_fields(owned(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "input_text", "text": dumps(part.value)}
     if isinstance(part, File):
         return file_part(part, dialect)
-    return refuse(part, dialect)
+    return reject(part, dialect)
 
 
-def _further(data: Mapping[str, object]) -> Json:
+def _extra_fields(data: Mapping[str, object]) -> Json:
+    """Return the additional fields of a content part, which are stored under `part` in opaque data."""
     return dict(mapping(data.get("part")))
 
 
 def file_part(file: File, dialect: ResponsesDialect) -> Json:
-    """A file as a content part.
+    """Return the content part of a file.
+
+    Args:
+        file: the file.
+        dialect: settings of the provider.
 
     Raises:
-        UnsupportedPartError: the wire cannot carry it.
+        UnsupportedPartError: the API does not accept the file.
     """
     data = owned(file.opaque, dialect.provider)
     if file.kind in {"audio", "video"}:
-        refuse(file, dialect, "models of this wire neither hear nor watch; send a transcript, or images")
+        reject(file, dialect, "the Responses API accepts no audio or video; send a transcript, or images")
     if file.kind == "image":
-        return _image(file, data, dialect) | _further(data)
-    return _document(file, data, dialect) | _further(data)
+        return _image(file, data, dialect) | _extra_fields(data)
+    return _document(file, data, dialect) | _extra_fields(data)
 
 
 def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
-    if file.mime in NO_IMAGES:
-        refuse(file, dialect, "images are PNG, JPEG, WebP or GIF; convert it")
+    """Return an `input_image`: by file id, URL or bytes."""
+    if file.mime in UNSUPPORTED_IMAGES:
+        reject(file, dialect, "images must be PNG, JPEG, WebP or GIF; convert the image")
     image: Json = {"type": "input_image"}
     if "file_id" in data:
         image["file_id"] = data["file_id"]
     elif file.data is None and file.url is None:
-        refuse(file, dialect, "it is known to another provider alone; attach its bytes")
+        reject(file, dialect, "only another provider has its content; attach its bytes")
     else:
         image["image_url"] = url_of(file)
     if "detail" in data:
@@ -66,35 +78,41 @@ def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) ->
 
 
 def _document(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
+    """Return an `input_file`: by file id, URL or bytes."""
     document: Json = {"type": "input_file"}
     if "detail" in data:
         document["detail"] = data["detail"]
     if "file_id" in data:
         return document | {"file_id": data["file_id"]}
     if file.url is not None and not file.url.startswith("data:"):
-        # The server takes the name from the URL, and a few refuse one beside it.
+        # The server takes the name from the URL. A few servers reject an additional `filename`.
         return document | {"file_url": file.url}
     if file.data is None and file.url is None:
-        refuse(file, dialect, "it is known to another provider alone; attach its bytes")
-    return document | {"filename": file.name or _name(file), "file_data": url_of(file)}
+        reject(file, dialect, "only another provider has its content; attach its bytes")
+    return document | {"filename": file.name or _default_name(file), "file_data": url_of(file)}
 
 
 def url_of(file: File) -> str:
-    """Where a file is: its own URL, or one that holds its bytes."""
+    """Return the URL of a file, or a `data:` URL with its bytes."""
     if file.data is None:
         return file.url or ""
     return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
 
 
-def _name(file: File) -> str:
-    """A name for a file that has none: servers refuse bytes without one."""
+def _default_name(file: File) -> str:
+    """Return a name for a file without one. Servers reject file bytes without a name."""
     return f"file.{file.mime.partition('/')[2].partition('+')[0].partition(';')[0] or 'bin'}"
 
 
-def refuse(part: Part, dialect: ResponsesDialect, why: str = "") -> NoReturn:
-    """Refuse a part by its name.
+def reject(part: Part, dialect: ResponsesDialect, reason: str = "") -> NoReturn:
+    """Raise the error for a part that the API cannot represent.
+
+    Args:
+        part: the part.
+        dialect: settings of the provider.
+        reason: the reason, and what to do instead.
 
     Raises:
         UnsupportedPartError: always.
     """
-    raise unsupported_part(part, f"the Responses wire of {dialect.provider}", why)
+    raise unsupported_part(part, f"the Responses wire of {dialect.provider}", reason)

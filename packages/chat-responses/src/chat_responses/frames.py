@@ -1,7 +1,7 @@
-"""Responses over a WebSocket: how a request becomes a frame, and what the frames that come back make together.
+"""Frames of the Responses API over a WebSocket, for `WebSocketTransport`.
 
-This is what `WebSocketTransport` asks of a protocol; nothing here knows of it. One connection answers one request at a
-time. A frame has no key, and there is none that cancels: a response that is left early costs its connection.
+One connection serves one request at a time. Frames have no key, and no frame cancels a request. Leaving a response
+early therefore closes its connection.
 """
 
 from __future__ import annotations
@@ -19,116 +19,117 @@ from chat_core.wire.shapes import Json, is_object, mapping
 from chat_responses.decode import ERRORS, TERMINAL
 
 BEGINNING: Final = '{"type":"response.create",'
-UNSAID: Final = frozenset({"type", "stream", "stream_options", "background"})
-"""Fields that a frame has not: over a socket every answer is streamed."""
+OMITTED_FIELDS: Final = frozenset({"type", "stream", "stream_options", "background"})
+"""Fields that a request frame omits. Over a WebSocket every response is streamed."""
 
 UNKNOWN_STATUS: Final = 500
+"""Status of an error event that reports no error status."""
 
 
 @final
 class ResponsesFrames:
-    """The frames of the Responses wire, for `WebSocketTransport(ResponsesFrames())`."""
+    """Frame protocol of the Responses API, for `WebSocketTransport(ResponsesFrames())`."""
 
     __slots__ = ()
 
     @property
     def multiplexed(self) -> bool:
-        """A connection answers one request at a time."""
+        """Whether one connection serves several requests at once: never."""
         return False
 
     @property
     def acknowledged(self) -> bool:
-        """The first frame of an answer is an event like any other."""
+        """Whether the first frame of a response is a head: never, it is an event."""
         return False
 
     def ask(self, request: Request, _key: str, /) -> str:
-        """The frame for a request that creates a response.
+        """Return the frame that creates a response.
 
         Raises:
-            UsageError: it does something else, or what it asks for does not work over a socket.
+            UsageError: the request has another path, or runs in the background.
         """
         path = request.path.partition("?")[0]
         if not path.endswith("/responses"):
-            msg = f"over a WebSocket a response can be created, and nothing else; ask {path} over HTTP"
+            msg = f"a WebSocket supports only /responses, not {path}: send this request over HTTP"
             raise UsageError(msg)
         body = request.body
-        # Where the names are not there at all, they are no fields either.
+        # Parsing is only needed if one of these names is somewhere in the body.
         if not any(name in body for name in (b'"stream', b'"background"')):
             return BEGINNING + body[1:].decode()
-        said = mapping(loads(body))
-        if said.get("background"):
-            msg = "over a WebSocket nothing is answered in the background: leave that out, or ask over HTTP"
+        fields = mapping(loads(body))
+        if fields.get("background"):
+            msg = "a WebSocket supports no background responses: remove background, or send the request over HTTP"
             raise UsageError(msg)
-        rest = {name: value for name, value in said.items() if name not in UNSAID}
+        rest = {name: value for name, value in fields.items() if name not in OMITTED_FIELDS}
         return BEGINNING + dump_bytes(rest)[1:].decode()
 
     def read(self, frame: bytes, /) -> tuple[None, Sequence[Event], bool]:
-        """A frame is an event, and `Request.is_last` tells which one is the last."""
+        """Return the frame as an event. `Request.is_last` detects the last one."""
         return None, (Event("message", frame),), False
 
     def head(self, _frame: bytes, /) -> tuple[int, Headers]:
-        """There is no such frame."""
+        """Return an empty head. Responses have none."""
         return 200, Headers()
 
     def failed(self, event: Event, /) -> int | None:
-        """The status of an error that is no response; a response that failed is one."""
+        """Return the HTTP status of an error event. Return `None` for any other event, including a failed response."""
         try:
-            said = mapping(loads(event.data))
+            fields = mapping(loads(event.data))
         except ValueError:
             return None
-        if said.get("type") not in ERRORS:
+        if fields.get("type") not in ERRORS:
             return None
-        status = said.get("status") or said.get("status_code")
-        # Whatever an error says of itself, it is no success.
+        status = fields.get("status") or fields.get("status_code")
+        # An error event may report a status of success. It is an error nevertheless.
         return status if type(status) is int and 400 <= status < 600 else UNKNOWN_STATUS  # noqa: PLR2004 - RFC 9110, section 15
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
-        """The response, as HTTP would have answered it; or the event of an error."""
+        """Return the body that the same request has over HTTP, or the event that reports an error."""
         last = loads(frames[-1])
         response = mapping(last).get("response")
         if mapping(last).get("type") not in TERMINAL or not is_object(response):
             return frames[-1]
         if not response.get("output"):
-            # Some servers do not say again what they have said.
-            response["output"] = items_of(frames)
+            # Some servers omit the items from the last event.
+            response["output"] = finished_items(frames)
         return dump_bytes(response)
 
     def cancel(self, _key: str, /) -> str | None:
-        """There is no such frame."""
+        """Return `None`: the API has no frame that cancels a request."""
         return None
 
 
 def websocket_transport() -> Transport:
-    """A transport of `chat-transport-websockets` that speaks this wire.
+    """Return a new transport of `chat-transport-websockets` for the Responses API. The caller owns it.
 
     Raises:
-        UsageError: that is not installed.
+        UsageError: `chat-transport-websockets` is not installed.
     """
-    # Who wants it installs it: this package does not depend on it, and names it nowhere else.
+    # Optional: the package does not depend on this transport.
     try:
         module = import_module("chat_transport_websockets")
     except ImportError as error:
-        msg = "with_websocket() needs a transport: install chat-transport-websockets, or pass one by .with_transport(…)"
+        msg = "with_websocket() needs a transport: install chat-transport-websockets, or pass one to .with_transport(…)"
         raise UsageError(msg) from error
     transport: Transport = module.WebSocketTransport(ResponsesFrames())
     return transport
 
 
-def items_of(frames: Sequence[bytes]) -> list[Json]:
-    """The items that a response has told of when each of them was done, in their order."""
+def finished_items(frames: Sequence[bytes]) -> list[Json]:
+    """Return the finished items in `frames`, in the order of the response."""
     found: dict[int, Json] = {}
     for frame in frames:
-        said = mapping(loads(frame))
-        item, place = said.get("item"), said.get("output_index")
-        if said.get("type") == "response.output_item.done" and is_object(item):
+        event = mapping(loads(frame))
+        item, place = event.get("item"), event.get("output_index")
+        if event.get("type") == "response.output_item.done" and is_object(item):
             found[place if isinstance(place, int) else len(found)] = item
     return [found[place] for place in sorted(found)]
 
 
-def is_error(body: bytes) -> Json | None:
-    """The event of an error that a body is; `None` where it is something else."""
+def parse_error_event(body: bytes) -> Json | None:
+    """Return the error event in `body`, or `None` if `body` is something else."""
     try:
-        said = loads(body)
+        event = loads(body)
     except ValueError:
         return None
-    return said if is_object(said) and said.get("type") in ERRORS else None
+    return event if is_object(event) and event.get("type") in ERRORS else None

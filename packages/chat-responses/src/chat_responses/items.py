@@ -1,6 +1,6 @@
-"""From the items of a response to parts.
+"""Decoder of response items as parts.
 
-Each item is kept so that it goes back as it came; where that is, `parts.py` tells.
+Each part stores the fields that are needed to send its item back unchanged. `parts.py` documents where they are stored.
 """
 
 from __future__ import annotations
@@ -28,16 +28,21 @@ from chat_core.wire.shapes import (
 from chat_responses.parts import MCP_APPROVAL
 
 TEXTS: Final = ("output_text", "text", None)
-"""The types of a text in a message. What a server says may be of any shape, so it is looked for in no set."""
+"""Types of a text in a message. A tuple, because a received type may be unhashable."""
 
 Reader: TypeAlias = Callable[[Json, str, str], list[Part]]
 
 
 def parts_of(item: Json, provider: str, path: str) -> list[Part]:
-    """The parts that an item is.
+    """Return the parts of a response item.
+
+    Args:
+        item: the item.
+        provider: provider name, the owner of opaque data.
+        path: path of the item in the response, for errors.
 
     Raises:
-        WrongShapeError: it is not shaped as its type says.
+        WrongShapeError: a field of the item has the wrong type.
     """
     kind = item.get("type")
     reader = READERS.get(kind) if isinstance(kind, str) else None
@@ -46,34 +51,44 @@ def parts_of(item: Json, provider: str, path: str) -> list[Part]:
     return reader(item, provider, path)
 
 
-def kept(item: Mapping[str, Any], without: Iterable[str]) -> Json:
-    """The fields of an item that go back: those that say anything, and are not said by the part itself."""
+def replayed_fields(item: Mapping[str, Any], without: Iterable[str]) -> Json:
+    """Return the fields of an item to send back: those that are not null and not stored in the part itself.
+
+    Args:
+        item: the item.
+        without: names of the fields that the part stores.
+    """
     fields = {name: value for name, value in item.items() if value is not None and name not in without}
     if fields.get("status") == "completed":
         del fields["status"]
     return fields
 
 
-# --- What the model says -------------------------------------------------------------------------------------
+# --- Messages and reasoning ----------------------------------------------------------------------------------
 
 
 def _message(item: Json, provider: str, path: str) -> list[Part]:
-    if not is_answer(item):
-        return [ProviderPart(provider, "item", item)]  # a compacted conversation says again what the user said
-    head = kept(item, ("type", "role", "content"))
+    if not is_from_model(item):
+        return [ProviderPart(provider, "item", item)]  # a compacted conversation repeats user messages
+    head = replayed_fields(item, ("type", "role", "content"))
     parts: list[Part] = []
     for index, piece in enumerate(content_of(item, path)):
-        parts.append(_said(piece, head, provider, f"{path}.content[{index}]"))
+        parts.append(_content_part(piece, head, provider, f"{path}.content[{index}]"))
     return parts
 
 
-def is_answer(item: Json) -> bool:
-    """Whether the model says a message. A few servers name nobody."""
+def is_from_model(item: Json) -> bool:
+    """Return whether the model wrote the message. A few servers omit the role of the model."""
     return (item.get("role") or "assistant") == "assistant"
 
 
 def content_of(item: Json, path: str) -> list[Json]:
-    """The content parts of a message. A few servers give a text."""
+    """Return the content parts of a message. A few servers send a string as the content.
+
+    Args:
+        item: the message.
+        path: path of the item in the response, for errors.
+    """
     content = item.get("content")
     if isinstance(content, str):
         return [{"type": "output_text", "text": content}]
@@ -81,24 +96,25 @@ def content_of(item: Json, path: str) -> list[Json]:
     return [require_object(piece, f"{path}.content[{index}]") for index, piece in enumerate(pieces)]
 
 
-def _said(piece: Json, head: Json, provider: str, path: str) -> Part:
+def _content_part(piece: Json, head: Json, provider: str, path: str) -> Part:
+    """Return the part for one content part of a message. `head` holds the other fields of the message."""
     kind = piece.get("type")
     if kind == "refusal":
-        words = require_text(piece.get("refusal") or "", f"{path}.refusal")
-        return ProviderPart(provider, "refusal", {"refusal": words, "item": head})
+        refusal = require_text(piece.get("refusal") or "", f"{path}.refusal")
+        return ProviderPart(provider, "refusal", {"refusal": refusal, "item": head})
     if kind not in TEXTS:
         return ProviderPart(provider, "content", {"content": piece, "item": head})
-    further = {
+    extra_fields = {
         name: value
         for name, value in piece.items()
         if value not in (None, []) and name not in {"type", "text", "logprobs"}
     }
-    data: Json = {"item": head, "part": further} if further else {"item": head}
+    data: Json = {"item": head, "part": extra_fields} if extra_fields else {"item": head}
     return Text(require_text(piece.get("text") or "", f"{path}.text"), Opaque(provider, data))
 
 
 def logprobs_of(item: Json) -> list[Any]:
-    """The log probabilities of a message's tokens."""
+    """Return the log probabilities of the tokens of a message."""
     if item.get("type") != "message" or not is_list(item.get("content")):
         return []
     pieces = [mapping(piece).get("logprobs") for piece in item["content"]]
@@ -107,15 +123,20 @@ def logprobs_of(item: Json) -> list[Any]:
 
 def _reasoning(item: Json, provider: str, path: str) -> list[Part]:
     sealed = require_text(item.get("encrypted_content") or "", f"{path}.encrypted_content")
-    own = kept(item, ("type", "encrypted_content"))
-    if not own.get("content"):
-        own.pop("content", None)
-    text = "".join([text for _, text in thoughts_of(item, path)])
-    return [Reasoning(text, sealed or None, Opaque(provider, {"item": own}))]
+    fields = replayed_fields(item, ("type", "encrypted_content"))
+    if not fields.get("content"):
+        fields.pop("content", None)
+    text = "".join([text for _, text in reasoning_texts(item, path)])
+    return [Reasoning(text, sealed or None, Opaque(provider, {"item": fields}))]
 
 
-def thoughts_of(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
-    """The pieces of an item of reasoning, and where they stand: of its summary, then what it says in full."""
+def reasoning_texts(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
+    """Return the texts of a reasoning item with their list and index: the summary first, then the full reasoning.
+
+    Args:
+        item: the reasoning item.
+        path: path of the item in the response, for errors.
+    """
     found: list[tuple[tuple[str, int], str]] = []
     for name in ("summary", "content"):
         value = item.get(name)
@@ -132,7 +153,12 @@ def thoughts_of(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
 
 
 def arguments_of(item: Json, path: str) -> str:
-    """The text of a call's arguments; a few servers send the JSON itself."""
+    """Return the arguments of a call as text. A few servers send a JSON object instead of text.
+
+    Args:
+        item: the call, whose type determines the name of the field.
+        path: path of the item in the response, for errors.
+    """
     value = item.get("input" if item.get("type") == "custom_tool_call" else "arguments")
     if isinstance(value, str):
         return value
@@ -146,21 +172,21 @@ def arguments_of(item: Json, path: str) -> str:
 
 def _function_call(item: Json, provider: str, path: str) -> list[Part]:
     name = require_text(item.get("name"), f"{path}.name")
-    own = kept(item, ("type", "name", "arguments", "call_id", "parsed_arguments"))
-    opaque = Opaque(provider, {"item": own}) if own else None
+    fields = replayed_fields(item, ("type", "name", "arguments", "call_id", "parsed_arguments"))
+    opaque = Opaque(provider, {"item": fields}) if fields else None
     call = FunctionCall.parse(name, arguments_of(item, path), opaque=opaque)
-    return [Tool(_whole(call, item), call_id=call_id_of(item))]
+    return [Tool(_reject_truncated(call, item), call_id=call_id_of(item))]
 
 
-def _whole(call: FunctionCall, item: Json) -> FunctionCall:
-    """The call, which does not run if it was cut: what was cut may look whole, and is none the less."""
+def _reject_truncated(call: FunctionCall, item: Json) -> FunctionCall:
+    """Return the call, marked as not runnable if it was truncated. Truncated arguments may still be valid JSON."""
     if item.get("status") != "incomplete" or call.problem is not None:
         return call
     return replace(call, arguments={}, problem="the answer was cut before this call was whole")
 
 
 def call_id_of(item: Json) -> str | None:
-    """The id by which a call's output names it."""
+    """Return the id that the output of a call refers to."""
     found = item.get("call_id") or item.get("id")
     return found if isinstance(found, str) and found else None
 
@@ -169,11 +195,11 @@ def _custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
     name = require_text(item.get("name"), f"{path}.name")
     text = arguments_of(item, path)
     opaque = Opaque(
-        provider, {"item": {"type": "custom_tool_call", **kept(item, ("type", "name", "input", "call_id"))}}
+        provider, {"item": {"type": "custom_tool_call", **replayed_fields(item, ("type", "name", "input", "call_id"))}}
     )
-    # The text is no JSON: a tool gets it as its argument `input`.
+    # The text is not JSON. The tool receives it as the argument `input`.
     call = FunctionCall(name, {"input": text}, raw=text, opaque=opaque)
-    return [Tool(_whole(call, item), call_id=call_id_of(item))]
+    return [Tool(_reject_truncated(call, item), call_id=call_id_of(item))]
 
 
 def _mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
@@ -183,10 +209,10 @@ def _mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def approval_arguments(item: Json) -> Json:
-    """What a remote tool that wants to be approved would do."""
+    """Return server, tool name and arguments of an `mcp_approval_request` as the arguments of a call."""
     arguments = item.get("arguments")
     if isinstance(arguments, str):
-        with suppress(ValueError):  # what is no JSON is shown as it is
+        with suppress(ValueError):  # arguments that are not JSON stay a string
             arguments = loads(arguments)
     return {"server_label": item.get("server_label"), "name": item.get("name"), "arguments": arguments}
 
@@ -195,19 +221,19 @@ def approval_arguments(item: Json) -> Json:
 
 
 def _image(item: Json, provider: str, _path: str) -> list[Part]:
-    file = image_of(item.get("result"), item, Opaque(provider, {"item": kept_image(item)}))
+    file = image_of(item.get("result"), item, Opaque(provider, {"item": image_fields(item)}))
     return [ProviderPart(provider, "image_generation_call", item) if file is None else file]
 
 
-def kept_image(item: Json) -> Json:
-    """The item of an image without the image, whose bytes are kept once; of a `data:` URL, what stands before them."""
-    own = {name: value for name, value in item.items() if name != "result"}
-    head = data_head(item.get("result"))
-    return own | {"result": head} if head else own
+def image_fields(item: Json) -> Json:
+    """Return the fields of an `image_generation_call` without the image bytes. The prefix of a `data:` URL stays."""
+    fields = {name: value for name, value in item.items() if name != "result"}
+    head = data_url_prefix(item.get("result"))
+    return fields | {"result": head} if head else fields
 
 
-def data_head(result: object) -> str:
-    """How a `data:` URL begins, as some gateways write an image; empty where it is none."""
+def data_url_prefix(result: object) -> str:
+    """Return the prefix of a `data:` URL up to the comma, or an empty string if it is not such a URL."""
     if not isinstance(result, str) or not result.startswith("data:"):
         return ""
     head, comma, _ = result.partition(",")
@@ -215,32 +241,39 @@ def data_head(result: object) -> str:
 
 
 def image_of(result: object, item: Mapping[str, Any], opaque: Opaque) -> File | None:
-    """The image in an item or an event, if there is one."""
+    """Return the image in an item or event, or `None` if `result` is not a valid image.
+
+    Args:
+        result: base64 data or a `data:` URL.
+        item: the item or event, whose `output_format` is used if the bytes are not recognized.
+        opaque: opaque data of the file.
+    """
     if not isinstance(result, str) or not result:
         return None
     try:
-        data = base64.b64decode(result.removeprefix(data_head(result)), validate=True)
+        data = base64.b64decode(result.removeprefix(data_url_prefix(result)), validate=True)
     except (binascii.Error, ValueError):
         return None
     return File(_mime(data, item.get("output_format")), data=data, opaque=opaque)
 
 
-MARKS: Final = (
+IMAGE_SIGNATURES: Final = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
+"""First bytes of image formats, and their mime types."""
 
 
-def _mime(data: bytes, said: object) -> str:
-    """What an image is: what its bytes say, else the server, whose default is PNG."""
+def _mime(data: bytes, encode_tools: object) -> str:
+    """Return the mime type of an image: from its first bytes, otherwise from the declared format. Default: PNG."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
-    if (found := next((mime for mark, mime in MARKS if data.startswith(mark)), None)) is not None:
+    if (found := next((mime for signature, mime in IMAGE_SIGNATURES if data.startswith(signature)), None)) is not None:
         return found
-    if said == "svg":
+    if encode_tools == "svg":
         return "image/svg+xml"
-    return f"image/{said}" if isinstance(said, str) and said else "image/png"
+    return f"image/{encode_tools}" if isinstance(encode_tools, str) and encode_tools else "image/png"
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -251,4 +284,4 @@ READERS: Final[Mapping[str, Reader]] = {
     "mcp_approval_request": _mcp_approval_request,
     "image_generation_call": _image,
 }
-"""The items that are more than opaque. All others go back as they came."""
+"""Decoders by item type. An item of another type becomes a `ProviderPart`, which is sent back unchanged."""

@@ -1,4 +1,4 @@
-"""What a caller may set on this wire: the options of one request, and the dialect of one vendor."""
+"""Options of a single request, and the settings of a provider."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ ReasoningSummary: TypeAlias = Literal["auto", "concise", "detailed"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesOptions:
-    """Options of the Responses wire that other wires do not have. `None` leaves the choice to the server.
+    """Options that only the Responses API has. `None` uses the server's default.
 
     Attributes:
-        store: whether the server keeps the response; over the choice of the dialect.
-        include: what the answer holds besides the usual, by the server's names for it.
-        reasoning_summary: how much of its reasoning the model tells.
-        reasoning: further fields of `reasoning`, as they are.
-        verbosity: how long an answer should be.
-        text: further fields of `text`, as they are; those in its `format` are added to the one that is asked for.
-        allowed_tools: of the tools that are declared, those that may be called now: by name, or in the server's words.
-        tool_choice: a choice in the server's own words, where `ChatOptions.tool_choice` cannot say it.
-        max_tool_calls: at most so many calls of tools that the server runs itself.
-        top_logprobs: so many alternatives to each token are returned, where `include` asks for log probabilities.
-        truncation: whether the server may drop the middle of a conversation that is too long.
-        background: whether the server answers at once, and works on.
-        conversation: the conversation that the server keeps, by id; what it holds comes before what is sent.
-        prompt: a prompt that the server keeps, with its variables.
-        metadata: the server stores it with the response.
-        user, safety_identifier: tell one user of the application from another.
-        prompt_cache_key: requests with one key, whose beginnings are alike, find the same cache.
+        store: whether the server stores the response. Overrides the setting of the provider.
+        include: additional output to include, by the API's names.
+        reasoning_summary: length of the reasoning summary.
+        reasoning: additional fields of `reasoning`, sent unchanged.
+        verbosity: length of the response.
+        text: additional fields of `text`, sent unchanged. Fields of its `format` are merged into the requested format.
+        allowed_tools: the declared tools that the model may call now: names, or raw tool choices.
+        tool_choice: a raw tool choice that `ChatOptions.tool_choice` cannot express.
+        max_tool_calls: maximum number of calls of tools that the server runs.
+        top_logprobs: number of alternatives returned for each token. `include` must request log probabilities.
+        truncation: whether the server may drop items from the middle of a conversation that is too long.
+        background: whether the server returns immediately and continues in the background.
+        conversation: id of a conversation stored on the server. Its items precede the sent ones.
+        prompt: a prompt stored on the server, with its variables.
+        metadata: data that the server stores with the response.
+        user, safety_identifier: id of the application's user.
+        prompt_cache_key: key that routes requests with the same beginning to the same cache.
         prompt_cache_retention: how long the cache is kept.
-        service_tier: the server's name for how soon it answers and at what price.
-        tools: further tools in the server's own words, sent after the chat's. One that has the name of a tool of the
-            chat is sent in its place.
-        extra_body: further fields of the request, as they are. It cannot replace a field that the library writes.
-        provider: the name of the provider that these options are for, where it is not the default one.
+        service_tier: the server's name for a combination of latency and price.
+        tools: raw tools, sent after the tools of the chat. A raw tool replaces the tool of the chat with the same name.
+        extra_body: additional fields of the request, sent unchanged. They cannot replace fields of the library.
+        provider: name of the provider that these options are for.
     """
 
     store: bool | None = None
@@ -71,28 +70,29 @@ class ResponsesOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesDialect:
-    """How one vendor speaks this wire.
+    """Settings of a provider of the Responses API.
 
     Attributes:
-        model: what the requests name; empty where the URL names it.
-        provider: the provider's name; it owns the opaque data of that name in a history.
-        instructions: whether the instructions that a conversation begins with are sent as `instructions`, or else as
-            messages. Later ones are always messages.
-        system_role: the role of such messages.
-        store: whether the server keeps responses; `None` leaves it to the server, whose default is mostly yes.
-        previous_response: whether a request goes on from the last response where the server still has it, instead of
-            sending the conversation again.
-        encrypted_reasoning: whether reasoning is asked for in encrypted form, which a server that keeps nothing needs
-            to have it back; `None` asks where nothing is stored and the model is known to reason.
-        reasoning_replay: whether reasoning goes back to the model that thought it.
-        socket: whether the connection is a WebSocket: every answer is streamed then without being asked to, and the
-            server has the last response of a connection even where nothing is stored.
-        reasoning_budget: whether `reasoning` takes a budget in tokens too.
-        item_ids: whether items go back with the ids that they came with. Without storage they never do.
-        strict_output: whether the schema of a structured answer may be rewritten so that the server can enforce it.
-        strict_tools: the same for the parameters of tools, where all of them are required.
-        strict_rewrite: whether they are rewritten at all; a few servers enforce any schema as it is written.
-        say_strict: whether tools that are not enforced are sent with `strict: false`; without it OpenAI enforces them.
+        model: name of the model, or empty if the URL names it.
+        provider: name of the provider, which owns the opaque data of that name in a history.
+        instructions: whether leading system turns are sent as `instructions` instead of messages. Later ones are always
+            messages.
+        system_role: role of system messages.
+        store: whether the server stores responses. `None` uses the server's default, which is usually to store.
+        previous_response: whether a request refers to the last response instead of sending the whole conversation,
+            where the server still has that response.
+        encrypted_reasoning: whether to request encrypted reasoning, which is needed to send reasoning back without
+            storage. `None` requests it if nothing is stored and the model is known to reason.
+        reasoning_replay: whether reasoning is sent back to the model.
+        socket: whether the transport is a WebSocket. Every response is then streamed, and the server has the last
+            response of a connection even without storage.
+        reasoning_budget: whether `reasoning` may be a budget in tokens.
+        item_ids: whether items are sent with their ids. Without storage they never are.
+        strict_output: whether the server enforces the schema of structured output.
+        strict_tools: whether the server enforces the parameters of tools.
+        strict_rewrite: whether schemas are rewritten for strict mode. Tools with optional parameters are then not
+            enforced. Without rewriting, all schemas are sent unchanged.
+        say_strict: whether tools that are not enforced are sent with `strict: false`. OpenAI enforces them otherwise.
     """
 
     model: str
@@ -111,11 +111,12 @@ class ResponsesDialect:
     strict_rewrite: bool = True
     say_strict: bool = True
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Stands for all that the encoding of a turn depends on besides the turn."""
+    """Cache key of encoded turns: all settings that their encoding depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)
+    """Cache key of encoded tools: all settings that their encoding depends on."""
 
     def __post_init__(self) -> None:
-        # A string keeps its hash; a tuple would be hashed anew for each turn of a long history.
+        # A string caches its hash. A tuple would be hashed again for each turn of a long history.
         flags = f"{self.stores:d}{self.item_ids:d}"
         parts = ("responses", self.provider, self.system_role, self.reasoning_replay, flags)
         object.__setattr__(self, "turn_key", "\x1f".join(parts))
@@ -124,10 +125,10 @@ class ResponsesDialect:
 
     @property
     def stores(self) -> bool:
-        """Whether the server may be taken to keep what it answers."""
+        """Whether the server is assumed to store responses."""
         return self.store is not False
 
     @property
     def sends_ids(self) -> bool:
-        """Whether items go back with their ids: where nothing is stored, an id names nothing."""
+        """Whether items are sent with their ids. Without storage the ids are unknown to the server."""
         return self.item_ids and self.stores

@@ -1,15 +1,17 @@
-"""From the parts of a turn to the items of the wire.
+"""Encoder of the parts of a turn as request items.
 
-What only this provider understands travels in `Opaque` data that carries its name:
+Data that only this provider understands is in `Opaque` data with the provider's name:
 
-- on a `Text` or a `File`, `part` holds further fields of the content part (`{"part": {"annotations": …}}`), and `item`
-  those of the message that the model said it in: consecutive texts of one item are one message;
-- on a `File`, `file_id` names an uploaded file and `detail` how closely it is looked at; `item` is the
-  `image_generation_call` that made it, without the bytes;
-- on a `Reasoning`, `item` is the whole item, but for what is encrypted, which is the signature;
-- on a call, `item` holds the further fields of its item, and its `type` where that is not `function_call`;
-- a `ProviderPart` of kind `refusal` or `content` is a part of a model's message, one of kind `part` one of a message
-  that no model said, and any other one a whole item: its kind is the item's type, or `item`.
+- `Text` and `File`: `part` holds additional fields of the content part (`{"part": {"annotations": …}}`). `item` holds
+  the fields of the message that contained it. Consecutive texts with the same `item` become one message.
+- `File`: `file_id` is the id of an uploaded file, `detail` the resolution. `item` is the `image_generation_call` that
+  created the file, without the bytes.
+- `Reasoning`: `item` is the whole item without `encrypted_content`, which is the signature.
+- `FunctionCall`: `item` holds the additional fields of the item, and its `type` unless it is `function_call`.
+
+A `ProviderPart` of kind `refusal` or `content` is a content part of a model's message. A `ProviderPart` of kind `part`
+is a content part of another message. A `ProviderPart` of any other kind is a whole item; its kind is the item's type or
+`item`.
 """
 
 from __future__ import annotations
@@ -25,139 +27,180 @@ from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, R
 from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
-from chat_responses.files import content_part, file_part, refuse
+from chat_responses.files import content_part, file_part, reject
 from chat_responses.options import ResponsesDialect
 
 MCP_APPROVAL: Final = "mcp_approval"
-"""The name of the call that stands for a remote tool that wants to be approved."""
+"""Tool name of the call that represents a remote tool's request for approval."""
 
-LONGEST_ID: Final = 64
-"""Longer ids of calls are refused. A server that gives longer ones takes them back."""
+MAX_ID_LENGTH: Final = 64
+"""Maximum length of a call id. An id of the provider itself may be longer."""
 
-NAMELESS: Final = frozenset({"message", "compaction", "web_search_call", "local_shell_call", "reasoning"})
-"""Items that a server takes without their ids. Other kinds need them, stored or not."""
+ID_OPTIONAL: Final = frozenset({"message", "compaction", "web_search_call", "local_shell_call", "reasoning"})
+"""Types of the items whose id is optional. Items of other types need it even without storage."""
 
-NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+INVALID_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """The items of a turn that no model said: a message, cut where whole items stand in it.
+    """Return the items of a user or system turn: messages, separated by the whole items among its parts.
+
+    Args:
+        role: role of the turn.
+        turn: the turn.
+        dialect: settings of the provider.
 
     Raises:
-        UnsupportedPartError: this wire has no place for a part.
+        UnsupportedPartError: the Responses API cannot represent a part.
     """
     items: list[Json] = []
     content: list[Json] = []
-    said: Json = {"role": dialect.system_role if role == "system" else "user"}
+    head: Json = {"role": dialect.system_role if role == "system" else "user"}
     for part in turn.parts:
         if not isinstance(part, ProviderPart):
             content.append(content_part(part, dialect))
         elif part.provider == dialect.provider and part.kind == "part":
             content.append(dict(part.data))
-        elif (item := own_item(part, dialect)) is not None:
+        elif (item := raw_item(part, dialect)) is not None:
             if content:
-                items.append({**said, "content": _content(content)})
+                items.append({**head, "content": _content(content)})
                 content = []
             items.append(item)
     if content:
-        items.append({**said, "content": _content(content)})
+        items.append({**head, "content": _content(content)})
     return items
 
 
 def _content(parts: list[Json]) -> object:
-    """Content as the wire wants it: a single text as a string, which every server takes, else a list of parts."""
+    """Return the content of a message: a string for one plain text, which every server accepts, otherwise a list."""
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return parts[0]["text"]
     return parts
 
 
-def own_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
-    """The whole item that a part is; `None` where it is another provider's, or none."""
+def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
+    """Return the item that a `ProviderPart` holds.
+
+    Args:
+        part: the part.
+        dialect: settings of the provider.
+
+    Returns:
+        The item, or `None` if the part belongs to another provider or is not an item.
+    """
     kind = part.data.get("type")
     if part.provider != dialect.provider or not isinstance(kind, str) or part.kind not in {kind, "item"}:
         return None
     item = dict(part.data)
-    if not dialect.sends_ids and kind in NAMELESS:
+    if not dialect.sends_ids and kind in ID_OPTIONAL:
         item.pop("id", None)
     return item
 
 
 def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """The items of a model's turn, without what became of its calls.
+    """Return the items of a model's turn without the outputs of its calls.
+
+    Args:
+        turn: the turn.
+        dialect: settings of the provider.
 
     Raises:
-        UnsupportedPartError: this wire has no place for a part.
+        UnsupportedPartError: the Responses API cannot represent a part.
     """
-    items = _Items(dialect, turn)
+    items = _ItemBuilder(dialect, turn)
     for part in turn.parts:
         items.add(part)
     return items.build()
 
 
-def outcomes(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """What became of the calls of a model's turn, in the order of emission."""
+def call_outputs(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
+    """Return the outputs of the calls of a model's turn, in the order of the calls.
+
+    Args:
+        turn: the turn.
+        dialect: settings of the provider.
+    """
     ids = wire_ids(turn, dialect)
-    return [_outcome(tool, call_id, dialect) for tool, call_id in zip(turn.tools, ids, strict=True)]
+    return [_call_output(tool, call_id, dialect) for tool, call_id in zip(turn.tools, ids, strict=True)]
 
 
 # --- Calls -------------------------------------------------------------------------------------------------
 
 
 def wire_ids(turn: Turn, dialect: ResponsesDialect) -> list[str]:
-    """The ids of a turn's calls on the wire: the provider's where it tells the calls of the history apart, else ours.
+    """Return the call ids of a turn as they are sent.
 
-    An id that this server would refuse is replaced by one that is made from it, always the same.
+    A turn of another provider may have ids that are too long for this API. Such an id is replaced by a hash of it.
+
+    Args:
+        turn: the turn.
+        dialect: settings of the provider.
     """
     own = is_own(turn, dialect)
-    # An id that was in the history before was replaced there by one of ours.
-    return [_accepted(tool.id, own=own) for tool in turn.tools]
+    return [_accepted_id(tool.id, own=own) for tool in turn.tools]
 
 
 def is_own(turn: Turn, dialect: ResponsesDialect) -> bool:
-    """Whether a turn is this provider's, or nobody's."""
+    """Return whether a turn is from this provider or names no provider.
+
+    Args:
+        turn: the turn.
+        dialect: settings of the provider.
+    """
     return turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
 
 
-def _accepted(id_: str, *, own: bool) -> str:
-    if len(id_) <= LONGEST_ID or own:
+def _accepted_id(id_: str, *, own: bool) -> str:
+    """Return the id, or a hash of it if another provider's id is too long."""
+    if len(id_) <= MAX_ID_LENGTH or own:
         return id_
     return f"call_{sha256(id_.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
-def item_of(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, object]:
-    """The fields of a call's item that are kept with it."""
+def stored_item_fields(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, object]:
+    """Return the item fields that are stored with a call.
+
+    Args:
+        tool: the tool call.
+        dialect: settings of the provider.
+    """
     return mapping(owned(tool.call.opaque, dialect.provider).get("item"))
 
 
-def _call(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
-    item = dict(item_of(tool, dialect))
+def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
+    """Return the item of a tool call."""
+    item = dict(stored_item_fields(tool, dialect))
     kind = item.pop("type", "function_call")
     if kind == "mcp_approval_request":
         return {"type": kind, **item}
     if not dialect.sends_ids:
         item.pop("id", None)
-    name = tool.name if own else NOT_IN_A_NAME.sub("_", tool.name)
+    name = tool.name if own else INVALID_IN_NAME.sub("_", tool.name)
     field = "input" if kind == "custom_tool_call" else "arguments"
     return {"type": kind, "call_id": call_id, "name": name, field: tool.call.text, **item}
 
 
-def _outcome(tool: Tool, call_id: str, dialect: ResponsesDialect) -> Json:
-    item = item_of(tool, dialect)
+def _call_output(tool: Tool, call_id: str, dialect: ResponsesDialect) -> Json:
+    """Return the item with the output of a tool call."""
+    item = stored_item_fields(tool, dialect)
     kind = item.get("type")
     if kind == "mcp_approval_request":
-        return _approval(tool, str(item.get("id")))
+        return _approval_response(tool, str(item.get("id")))
     output: object = tool.result_text()
     if files := tool.result_files:
-        told = [{"type": "input_text", "text": output}] if output else []
-        output = [*told, *[file_part(file, dialect) for file in files]]
-    answers = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
-    # A call that a program of the server made is answered to that program.
+        texts = [{"type": "input_text", "text": output}] if output else []
+        output = [*texts, *[file_part(file, dialect) for file in files]]
+    output_type = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
+    # A call made by a program on the server is answered to that program.
     caller = {"caller": item["caller"]} if is_mapping(item.get("caller")) else {}
-    return {"type": answers, "call_id": call_id, "output": output, **caller}
+    return {"type": output_type, "call_id": call_id, "output": output, **caller}
 
 
-def _approval(tool: Tool, request: str) -> Json:
-    """The answer to a remote tool that wants to be approved. What was not approved as it was asked for is refused."""
+def _approval_response(tool: Tool, request: str) -> Json:
+    """Return the response to an approval request.
+
+    A call whose arguments the approver edited is rejected, because the response cannot change the arguments.
+    """
     answer: Json = {"type": "mcp_approval_response", "approval_request_id": request}
     edited = tool.edited is not None and dict(tool.edited) != dict(tool.call.arguments)
     if isinstance(tool.status, Completed) and not edited:
@@ -169,50 +212,50 @@ def _approval(tool: Tool, request: str) -> Json:
 # --- A model's turn -----------------------------------------------------------------------------------------
 
 
-class _Items:
-    """Gathers the parts of a model's turn into its items."""
+class _ItemBuilder:
+    """Builder of the items of a model's turn."""
 
-    __slots__ = ("_dialect", "_ids", "_items", "_said", "_turn")
+    __slots__ = ("_dialect", "_ids", "_items", "_last_message", "_turn")
 
     def __init__(self, dialect: ResponsesDialect, turn: Turn) -> None:
         self._dialect = dialect
         self._turn = turn
         self._ids = iter(wire_ids(turn, dialect))
         self._items: list[Json] = []
-        self._said: tuple[object, list[Json]] | None = None  # of the message that is last: its head, and its content
+        self._last_message: tuple[object, list[Json]] | None = None  # head and content of the last message
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
             data = owned(part.opaque, self._dialect.provider)
-            self._say(data.get("item"), {"type": "output_text", "text": part.text, **mapping(data.get("part"))})
+            self._add_content(data.get("item"), {"type": "output_text", "text": part.text, **mapping(data.get("part"))})
         elif isinstance(part, Structured):
-            self._say(None, {"type": "output_text", "text": dumps(part.value)})
+            self._add_content(None, {"type": "output_text", "text": dumps(part.value)})
         elif isinstance(part, ProviderPart) and part.kind in {"refusal", "content"}:
             if part.provider == self._dialect.provider:
                 refusal = {"type": "refusal", "refusal": part.data.get("refusal", "")}
                 content = refusal if part.kind == "refusal" else dict(mapping(part.data.get("content")))
-                self._say(part.data.get("item"), content)
+                self._add_content(part.data.get("item"), content)
         elif (item := self._item(part)) is not None:
             self._items.append(item)
-            self._said = None
+            self._last_message = None
 
     def _item(self, part: Part) -> Json | None:
-        """The item that a part is, if it is one and may be sent."""
+        """Return the item of a part, or `None` if the part is not sent."""
         match part:
             case Tool():
-                return _call(part, next(self._ids), self._dialect, own=is_own(self._turn, self._dialect))
+                return _call_item(part, next(self._ids), self._dialect, own=is_own(self._turn, self._dialect))
             case Reasoning():
                 return self._reasoning(part)
             case ProviderPart():
-                return own_item(part, self._dialect)
+                return raw_item(part, self._dialect)
             case File():
                 return self._file(part)
             case _:
-                return refuse(part, self._dialect)
+                return reject(part, self._dialect)
 
     def build(self) -> list[Json]:
         items = self._items
-        # Reasoning that led to nothing, since the answer was cut there, is refused.
+        # The API rejects reasoning at the end, which a truncated response leaves.
         while items and items[-1].get("type") == "reasoning":
             items.pop()
         for item in items:
@@ -220,39 +263,41 @@ class _Items:
                 item["content"] = _content(item["content"])
         return items
 
-    def _say(self, head: object, content: Json) -> None:
-        """Put `content` into the message of that head: the last one, if it is."""
+    def _add_content(self, head: object, content: Json) -> None:
+        """Add `content` to the last message if it has the same head, otherwise to a new message."""
         if is_mapping(head) and content.get("type") == "output_text" and self._dialect.sends_ids:
             content.setdefault("annotations", [])
-        if self._said is not None and self._said[0] == head:
-            self._said[1].append(content)
+        if self._last_message is not None and self._last_message[0] == head:
+            self._last_message[1].append(content)
             return
-        said: list[Json] = [content]
-        self._said = head, said
+        contents: list[Json] = [content]
+        self._last_message = head, contents
         if not is_mapping(head):
-            self._items.append({"role": "assistant", "content": said})
+            self._items.append({"role": "assistant", "content": contents})
             return
-        message: Json = {"type": "message", "role": "assistant", "status": "completed", **head, "content": said}
+        message: Json = {"type": "message", "role": "assistant", "status": "completed", **head, "content": contents}
         if not self._dialect.sends_ids:
             message.pop("id", None)
         self._items.append(message)
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        kept = owned(part.opaque, self._dialect.provider).get("item")
-        if not is_mapping(kept) or self._dialect.reasoning_replay == "never":
+        """Return the reasoning item, or `None` if it is not sent back."""
+        stored = owned(part.opaque, self._dialect.provider).get("item")
+        if not is_mapping(stored) or self._dialect.reasoning_replay == "never":
             return None
-        item: Json = {"type": "reasoning", "summary": [], **kept}
+        item: Json = {"type": "reasoning", "summary": [], **stored}
         if part.signature is not None:
             item["encrypted_content"] = part.signature
         if not self._dialect.sends_ids:
             item.pop("id", None)
             if part.signature is None and not item.get("content"):
-                return None  # the server has forgotten it
+                return None  # without storage the server does not have it
         return item
 
     def _file(self, file: File) -> Json:
-        kept = owned(file.opaque, self._dialect.provider).get("item")
-        if is_mapping(kept) and file.data is not None:
-            return {**kept, "result": f"{kept.get('result', '')}{base64.b64encode(file.data).decode()}"}
-        # An assistant's message holds no files here: what another model made is shown as what the user shows.
+        """Return the item of a file: its `image_generation_call`, otherwise a user message."""
+        stored = owned(file.opaque, self._dialect.provider).get("item")
+        if is_mapping(stored) and file.data is not None:
+            return {**stored, "result": f"{stored.get('result', '')}{base64.b64encode(file.data).decode()}"}
+        # Assistant messages cannot contain files. A file of another model is sent as a user message.
         return {"type": "message", "role": "user", "content": [file_part(file, self._dialect)]}

@@ -1,4 +1,4 @@
-"""What the builders of this package collect, and the endpoint and transport that follow from it."""
+"""Settings of the builders, and the endpoint and transport created from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_responses.options import ResponsesDialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""The environment variable of the key for the default base URL. It is never sent to another one."""
+"""Environment variable with the API key for the default base URL. The key is never sent to another URL."""
 
 DEFAULT_DIALECT: Final = ResponsesDialect(model="")
 
@@ -23,16 +23,16 @@ DEFAULT_DIALECT: Final = ResponsesDialect(model="")
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder. `None` is decided when it builds."""
+    """Settings of a builder. `None` means that `build()` chooses the value."""
 
     dialect: ResponsesDialect = DEFAULT_DIALECT
     description: str = ""
 
     def transport_or_default(self) -> Transport:
-        """Return the caller's transport, or a new one that the provider owns: a WebSocket where one was chosen.
+        """Return the caller's transport, or a new one that the provider owns.
 
         Raises:
-            UsageError: there is none, and the default transport is not installed.
+            UsageError: the default transport is not installed.
         """
         if self.transport is not None:
             return self.transport
@@ -40,10 +40,10 @@ class Settings(Connection):
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint, with the credentials.
+    """Return the endpoint with its credentials.
 
     Raises:
-        UsageError: the base URL is none, or a key is missing where one is needed.
+        UsageError: the base URL is invalid, or the API key is missing.
     """
     headers = dict(settings.headers)
     if not settings.has_credentials and settings.base_url is None:
@@ -52,8 +52,8 @@ def endpoint_for(settings: Settings) -> Endpoint:
             headers = {AUTHORIZATION: credentials_for(AUTHORIZATION, key)} | headers
         elif settings.transport is None:
             msg = (
-                f"there is no key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
-                "or name another server with .with_base_url('…')"
+                f"no API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
+                "or choose another server with .with_base_url('…')"
             )
             raise UsageError(msg)
     return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers)

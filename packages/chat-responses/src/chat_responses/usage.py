@@ -1,4 +1,4 @@
-"""What a response cost."""
+"""Decoder of the `usage` object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from chat_core.wire.shapes import is_mapping, whole_numbers
 
 
 def read_usage(raw: object) -> Usage:
-    """The counts of a `usage` object. A count that is missing, or no number, is 0."""
+    """Return the counts of a `usage` object. A count that is missing or not a number is 0."""
     if not is_mapping(raw):
         return Usage()
     counts = whole_numbers(raw)
