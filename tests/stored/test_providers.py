@@ -44,6 +44,14 @@ def any_server(transport: MockTransport) -> CompletionProvider:
     return completions.CompletionsBuilder().with_model("m").with_base_url(BASE).with_transport(transport).build()
 
 
+def vendor(preset: completions.Preset[Any]) -> Make:
+    def make(transport: MockTransport) -> CompletionProvider:
+        builder = completions.vendor_builder(preset).with_model("m")
+        return builder.with_api_key("k").with_transport(transport).build()
+
+    return make
+
+
 def azure(transport: MockTransport) -> CompletionProvider:
     builder = AzureBuilder().with_endpoint(ENDPOINT).with_model("m")
     return builder.with_api_key("k").with_transport(transport).build()
@@ -52,29 +60,29 @@ def azure(transport: MockTransport) -> CompletionProvider:
 PROVIDERS: dict[str, Make] = {
     "azure": azure,
     "azure_completions": azure_completions,
-    "cerebras": lambda to: completions.CerebrasBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
+    "cerebras": vendor(completions.CEREBRAS),
     "claude": lambda to: ClaudeBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
     "completions": any_server,
     # One package had these vendors on their wire, and another one has them on both.
     "completions_azure": azure_completions,
     "completions_openai": openai_completions,
     "completions_openrouter": openrouter_completions,
-    "deepseek": lambda to: completions.DeepSeekBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
-    "fireworks": lambda to: completions.FireworksBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
+    "deepseek": vendor(completions.DEEPSEEK),
+    "fireworks": vendor(completions.FIREWORKS),
     "gemini": lambda to: GeminiBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
-    "groq": lambda to: completions.GroqBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
+    "groq": vendor(completions.GROQ),
     "huggingface": lambda to: (
         completions.HuggingFaceBuilder().with_model("m").with_api_key("k").with_transport(to).build()
     ),
-    "mistral": lambda to: completions.MistralBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
+    "mistral": vendor(completions.MISTRAL),
     "ollama": lambda to: completions.OllamaBuilder().with_model("m").with_transport(to).build(),
     "openai": lambda to: OpenAIBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
     "openai_completions": openai_completions,
     "openrouter": lambda to: OpenRouterBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
     "openrouter_completions": openrouter_completions,
     "responses": lambda to: ResponsesBuilder().with_model("m").with_base_url(BASE).with_transport(to).build(),
-    "together": lambda to: completions.TogetherBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
-    "xai": lambda to: completions.XAIBuilder().with_model("m").with_api_key("k").with_transport(to).build(),
+    "together": vendor(completions.TOGETHER),
+    "xai": vendor(completions.XAI),
 }
 FILES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_bytes()) for path in (STORED / "providers").glob("*.json")
