@@ -137,7 +137,7 @@ async def x115_messages_are_not_texts() -> None:  # R: UsageError: embed\(\) nee
     await ready.with_embeddings().build().embed(hi())  # E: Messages
 
 
-async def x116_numbers_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, and number 0 is 1
+async def x116_numbers_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, but item 0 is 1
     await ready.with_embeddings().build().embed([1, 2])  # E: int
 
 

@@ -134,7 +134,7 @@ def test_an_error_of_the_caller_leaves_the_stream() -> None:
 
 def test_a_stream_is_entered_once() -> None:
     stream = chat_of("a").blocking.stream(Messages.from_user("hi"))
-    with stream, pytest.raises(UsageError, match="entered once"), stream:
+    with stream, pytest.raises(UsageError, match="entered only once"), stream:
         pass
 
 
@@ -506,7 +506,7 @@ def test_a_child_that_was_forked_within_a_stream_cannot_read_it_and_can_leave_it
     with start("import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(program)) as process:
         out, error = process.communicate(timeout=PATIENCE)
     forked, status, text = out.splitlines()
-    assert "read a stream where it was begun" in forked
+    assert "read a stream in the process that started it" in forked
     assert (status, text, error) == ("7", "a b c", "")
 
 

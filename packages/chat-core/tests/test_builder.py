@@ -136,7 +136,7 @@ def test_a_builder_can_go_two_ways() -> None:
         (lambda: anything(ChatBuilder()).with_model("gpt-5"), "with_model() needs a model, not 'gpt-5'"),
         (
             lambda: anything(ChatBuilder()).with_model(ScriptedProvider),
-            f"with_model() needs a model, not {ScriptedProvider!r}: make one of that class",
+            f"with_model() needs a model, not {ScriptedProvider!r}: create an instance of that class",
         ),
         (
             lambda: anything(READY.with_structured_output(int)).with_structured_output(int),
@@ -156,13 +156,13 @@ def test_a_builder_can_go_two_ways() -> None:
         ),
         (
             lambda: READY.with_after(print).with_embeddings(),
-            "with_embeddings() must come before hooks: an embeddings chat has no conversation to show them",
+            "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them",
         ),
         (
             lambda: anything(READY).with_interrupted(Execute()),
             (
                 "with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not Execute(): "
-                "what may have run already is not run again"
+                "a call that may have run already is never run again"
             ),
         ),
         (
@@ -185,7 +185,7 @@ def test_a_builder_can_go_two_ways() -> None:
         (lambda: anything(READY).with_clock(NOON), f"with_clock() needs a function, not {NOON!r}"),
         (
             lambda: READY.with_clock(lambda: NAIVE),
-            f"with_clock() needs times with a zone, not {NAIVE!r}: return datetime.now(timezone.utc)",
+            f"with_clock() needs timezone-aware datetimes, not {NAIVE!r}: return datetime.now(timezone.utc)",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_misuse_is_refused_with_a_sentence(misuse: Callable[[], object], sente
 
 
 def test_a_chat_is_not_a_model_but_can_be_a_tool() -> None:
-    with pytest.raises(UsageError, match=r"a chat becomes a tool of another one by with_scoped_tools\(chat.as_tool"):
+    with pytest.raises(UsageError, match=r"to use a chat as a tool, call with_scoped_tools\(chat.as_tool"):
         anything(ChatBuilder()).with_model(READY.build())
 
 

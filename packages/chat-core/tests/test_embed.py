@@ -112,7 +112,7 @@ async def test_too_few_vectors_are_no_answer() -> None:
         ("one text", r"a list of texts, not one text: embed\(\['one text'\]\)"),
         (b"bytes", "a list of texts, not b'bytes'"),
         (5, "a list of texts, not 5"),
-        (["a", 5], "a list of texts, and number 1 is 5"),
+        (["a", 5], "a list of texts, but item 1 is 5"),
         (Messages.from_user("a"), "a list of texts, not Messages"),
     ],
 )

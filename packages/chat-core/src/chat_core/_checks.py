@@ -1,4 +1,4 @@
-"""What the types of a builder forbid, refused at run time: for callers without a type checker."""
+"""Run-time checks of builder arguments, for callers who do not use a type checker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,21 @@ _ABILITIES: dict[type, str] = {CompletionProvider: "complete", StreamProvider: "
 
 @final
 class Nothing:
-    """Nothing is one. A parameter whose type names it is a union, and only so does ty solve the variable in it.
+    """A class without instances, used to turn a parameter type into a union.
 
-    Given a scope, or an action, of one class or another, it would else say that the pause is unknown, and accept all.
+    ty solves the type variable of the other member only if the parameter type is a union. Otherwise it infers an
+    unknown pause type for arguments of several classes and accepts every argument.
     """
 
 
 def require(model: object, ability: type, method: str) -> None:
-    """The model has the ability that `method` needs."""
+    """Raise `UsageError` unless the model has the ability that `method` needs.
+
+    Args:
+        model: the model to check.
+        ability: the provider protocol that it must implement.
+        method: name of the builder method, for the message.
+    """
     if not isinstance(model, ability):
         has = ", ".join([protocol.__name__ for protocol in _ABILITIES if isinstance(model, protocol)])
         msg = (
@@ -41,14 +48,14 @@ def require(model: object, ability: type, method: str) -> None:
 
 
 def require_model(model: object) -> None:
-    """It is a model that a chat can be built on."""
+    """Raise `UsageError` unless `model` is a provider instance that a chat can use."""
     if isinstance(model, (CompletionProvider, EmbeddingsProvider)) and not isinstance(model, type):
         return
     hint = ""
     if isinstance(model, Chat):
-        hint = ": a chat becomes a tool of another one by with_scoped_tools(chat.as_tool(...))"
+        hint = ": to use a chat as a tool, call with_scoped_tools(chat.as_tool(...))"
     elif isinstance(model, type):
-        hint = ": make one of that class"
+        hint = ": create an instance of that class"
     elif hasattr(model, "build") and not isinstance(model, EmbeddingsChat):
         hint = ": call .build() on it"
     msg = f"with_model() needs a model, not {model!r}{hint}"
@@ -56,7 +63,7 @@ def require_model(model: object) -> None:
 
 
 def require_scope(scope: ToolScope[AddedT] | Nothing) -> ToolScope[AddedT]:
-    """It is tools with something that decides about them."""
+    """Return `scope`, or raise `UsageError` if it is not a `ToolScope`."""
     if not isinstance(scope, ToolScope):
         msg = f"with_scoped_tools() needs a ScopedCollection or a chat's as_tool(), not {scope!r}"
         raise UsageError(msg)
@@ -64,51 +71,58 @@ def require_scope(scope: ToolScope[AddedT] | Nothing) -> ToolScope[AddedT]:
 
 
 def require_action(action: Withhold[AddedT] | Nothing) -> Withhold[AddedT]:
-    """It is an action that does not run the call."""
+    """Return `action`, or raise `UsageError` if it is not an action that withholds the call."""
     if not isinstance(action, Withhold):
         msg = (
             f"with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not {action!r}: "
-            "what may have run already is not run again"
+            "a call that may have run already is never run again"
         )
         raise UsageError(msg)
     return action
 
 
 def require_options(options: object, method: str) -> None:
-    """They are options."""
+    """Raise `UsageError` unless `options` is a `ChatOptions`. `method` names the caller in the message."""
     if not isinstance(options, ChatOptions):
         msg = f"{method} needs ChatOptions, not {options!r}"
         raise UsageError(msg)
 
 
 def require_hook(hook: object, method: str) -> None:
-    """It can be called."""
+    """Raise `UsageError` unless `hook` is callable. `method` names the caller in the message."""
     if not callable(hook):
         msg = f"{method} needs a function, not {hook!r}"
         raise UsageError(msg)
 
 
 def require_observer(observer: object) -> None:
-    """It has the methods of an `Observer`."""
+    """Raise `UsageError` unless `observer` has the methods of an `Observer`."""
     from chat_core.observer import Observer  # noqa: PLC0415 - most chats have none
 
     if isinstance(observer, type) or not isinstance(observer, Observer):
-        hint = ": make one of that class" if isinstance(observer, type) else ""
+        hint = ": create an instance of that class" if isinstance(observer, type) else ""
         msg = f"with_observer() needs an object with run(), model_call(), tool() and decided(), not {observer!r}{hint}"
         raise UsageError(msg)
 
 
 def require_clock(now: object, method: str) -> None:
-    """It tells the time, with its zone."""
+    """Raise `UsageError` unless `now()` returns a timezone-aware datetime. `method` names the caller in the message."""
     require_hook(now, method)
     time = cast("Callable[[], object]", now)()
     if not isinstance(time, datetime) or time.utcoffset() is None:
-        msg = f"{method} needs times with a zone, not {time!r}: return datetime.now(timezone.utc)"
+        msg = f"{method} needs timezone-aware datetimes, not {time!r}: return datetime.now(timezone.utc)"
         raise UsageError(msg)
 
 
 def require_number(value: object, method: str, *, least: int | None = None, above: int | None = None) -> None:
-    """It is a number in its range: whole where it has a least value."""
+    """Raise `UsageError` unless `value` is a number in the allowed range.
+
+    Args:
+        value: the value to check.
+        method: name of the builder method, for the message.
+        least: smallest allowed value. If set, the value must be an `int`.
+        above: exclusive lower bound.
+    """
     kind = int if least is not None else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):
         msg = f"{method} needs a number, not {value!r}"

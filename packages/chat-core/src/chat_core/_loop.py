@@ -1,7 +1,8 @@
-"""One event loop for a whole process, in a thread of its own: asyncio's, begun when it is first needed.
+"""The event loop of the blocking interface: one asyncio loop per process, in a background thread started on first use.
 
-Threads tell it what to do, and never wait for that. So a loop that is busy holds up neither a ctrl-C nor the end of the
-program, and a stream that was forgotten may be collected anywhere, in the loop's own thread too.
+Other threads schedule callbacks in the loop and never block on that. A busy loop therefore delays neither
+`KeyboardInterrupt` nor the exit of the program. The garbage collector may finalize an abandoned stream in any thread,
+including the thread of the loop.
 """
 
 from __future__ import annotations
@@ -24,86 +25,86 @@ from chat_core.errors import UsageError
 T = TypeVar("T")
 
 SHUTDOWN_SECONDS: Final = 5.0
-"""Seconds that the end of the process waits for the end of the loop."""
+"""Seconds that the exit of the process waits for the loop's thread."""
 
 _POLL_SECONDS: Final = 1.0
-"""Seconds after which one that waits looks again, where another one that waited was interrupted."""
+"""Seconds between the checks of a waiting thread. An interrupted waiter may consume the wake-up of another one."""
 
 
 @final
 class Loop:
-    """An event loop, and the thread that it runs in. Other threads tell it what to do, and never wait for that."""
+    """An event loop and its thread. Other threads schedule callbacks in it without blocking."""
 
-    __slots__ = ("_closing", "_loop", "over", "tasks", "thread")
+    __slots__ = ("_closing", "_loop", "closed", "tasks", "thread")
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
         self.thread = threading.Thread(target=self._serve, name="chat-blocking", daemon=True)
         self.tasks: set[Task[Any]] = set()
-        self.over = False
+        self.closed = False
 
     def _serve(self) -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._closing.wait())
         finally:
-            self.over = True
+            self.closed = True
             for task in self.tasks.copy():
-                task.end()
+                task.finish()
 
-    def soon(self, callback: Callable[[], object]) -> None:
-        """Call it in the loop, in the context of the caller. What has ended is left alone."""
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Schedule `callback` in the loop, in the caller's context. Do nothing if the loop has closed."""
         context = copy_context()
         context.run(hide_event_loop)
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, context=context)
 
-    def is_here(self) -> bool:
-        """Whether this is the loop's own thread, which would wait for itself."""
+    def in_loop_thread(self) -> bool:
+        """Return whether the caller runs in the thread of the loop. Waiting there would deadlock."""
         return threading.current_thread() is self.thread
 
     def close(self) -> None:
-        """Cancel what is there, and end the thread; one that does not end is left to die with the process."""
-        self.soon(self._closing.set)
+        """Cancel all tasks and join the thread. If it does not end in time, it dies with the process."""
+        self.call_soon(self._closing.set)
         self.thread.join(SHUTDOWN_SECONDS)
-        self.over = True
+        self.closed = True
 
 
 @final
 class LoopHolder:
-    """Where the loop of this process is."""
+    """Owner of the event loop of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: Loop | None = None
 
     def reset(self) -> None:
-        """Begin anew: a child that was forked has none of its parent's threads."""
+        """Discard the loop in a forked child, which has none of its parent's threads."""
         self._lock = threading.Lock()
         if self._loop is not None:
-            self._loop.over = True
+            self._loop.closed = True
             self._loop = None
 
     def loop(self) -> Loop:
-        """The loop, begun where none runs.
+        """Return the running loop, or start one.
 
         Raises:
-            UsageError: this is the loop's own thread, which would wait for itself.
+            UsageError: the caller runs in the thread of the loop. Waiting there would deadlock.
         """
         loop = self._loop
-        if loop is not None and loop.is_here():
-            msg = "chat.blocking was called by a task of its own loop, and would wait for itself: await the chat"
+        if loop is not None and loop.in_loop_thread():
+            msg = "chat.blocking was called in its own event loop, which would deadlock: await the chat itself"
             raise UsageError(msg)
         with self._lock:
             loop = self._loop
-            if loop is None or loop.over or not loop.thread.is_alive():
+            if loop is None or loop.closed or not loop.thread.is_alive():
                 loop = self._loop = Loop()
                 loop.thread.start()
             return loop
 
     def close(self) -> None:
-        """End the loop, where one runs."""
+        """Close the loop, if one is running."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.close()
@@ -117,23 +118,23 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - not on Windows
 
 @final
 class Task(Generic[T]):
-    """One task of the loop, which other threads begin, end and wait for.
+    """A task of the loop that other threads start, cancel and wait for.
 
-    Whatever interrupts such a thread, what it tells the loop comes there in order: a task that it leaves has ended when
-    `cancel_and_join()` returns, or never begins.
+    The loop receives the calls of a thread in order, even if an exception interrupts that thread. When
+    `cancel_and_join()` returns, the task has ended or never starts.
 
     Attributes:
-        done: whether it has ended.
+        done: whether the task has ended.
     """
 
-    # A ctrl-C may be raised between any two lines of Python: in the midst of a `Future` or an `Event`, which it leaves
-    # locked. A bare lock is one step.
+    # KeyboardInterrupt may be raised between any two bytecodes. It can leave a Future or an Event locked; acquiring a
+    # plain lock is atomic.
     __slots__ = (
         "_after",
         "_cancelled",
+        "_done_lock",
         "_error",
         "_function",
-        "_gate",
         "_result",
         "_running",
         "_scope",
@@ -148,8 +149,8 @@ class Task(Generic[T]):
         self.done = False
         self._function = function
         self._after = after
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._done_lock = threading.Lock()
+        self._done_lock.acquire()
         self._result: list[T] = []
         self._error: BaseException | None = None
         self._scope: CancelScope | None = None
@@ -157,29 +158,29 @@ class Task(Generic[T]):
         self._cancelled = False
 
     def start(self) -> None:
-        """Begin it."""
+        """Start the task."""
         self.loop.tasks.add(self)
-        self.loop.soon(self._start)
-        if self.loop.over:
-            self.end()
+        self.loop.call_soon(self._start)
+        if self.loop.closed:
+            self.finish()
 
     def cancel_and_join(self) -> None:
-        """Cancel it, and wait for its end."""
+        """Cancel the task and wait until it has ended."""
         if not self.done:
-            self.loop.soon(self._cancel)
+            self.loop.call_soon(self._cancel)
             self.join()
 
     def join(self) -> None:
-        """Wait for its end; not in the loop's own thread, and not for a loop that is gone."""
-        while not (self.done or self.loop.over or self.loop.is_here()):
-            if self._gate.acquire(timeout=_POLL_SECONDS):
-                self._gate.release()
+        """Wait until the task has ended. Return at once in the loop's own thread, or if the loop has closed."""
+        while not (self.done or self.loop.closed or self.loop.in_loop_thread()):
+            if self._done_lock.acquire(timeout=_POLL_SECONDS):
+                self._done_lock.release()
 
     def result(self) -> T:
-        """What it ended in.
+        """Wait for the task and return its result.
 
         Raises:
-            CancelledError: it was cancelled, or the loop has ended.
+            CancelledError: the task was cancelled, or the loop has closed.
         """
         self.join()
         if self._error is not None:
@@ -188,14 +189,14 @@ class Task(Generic[T]):
             raise CancelledError
         return self._result[0]
 
-    # In the loop
+    # Called in the thread of the loop
 
-    def end(self) -> None:
-        """It is over, or nobody will run it any more."""
+    def finish(self) -> None:
+        """Mark the task as done and wake its waiters. Also called for tasks that never start."""
         if not self.done:
             self.done = True
             self.loop.tasks.discard(self)
-            self._gate.release()
+            self._done_lock.release()
             if self._after is not None:
                 self._after()
 
@@ -206,7 +207,7 @@ class Task(Generic[T]):
     def _cancel(self) -> None:
         self._cancelled = True
         if self._running is None:
-            self.end()
+            self.finish()
         elif self._scope is not None:
             self._scope.cancel()
 
@@ -218,7 +219,7 @@ class Task(Generic[T]):
                 self._result.append(await self._function())
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - raised where the caller waits; the loop is for others too
+        except BaseException as error:  # noqa: BLE001 - raised in the calling thread; the loop must survive
             self._error = error
         finally:
-            self.end()
+            self.finish()

@@ -1,8 +1,7 @@
-"""A chat without an event loop: for scripts, notebooks, and web frameworks that call in threads.
+"""Chats for callers without an event loop: scripts, notebooks and web frameworks that handle requests in threads.
 
-Nothing of the engine is here a second time. One thread of the process has an event loop (asyncio's), begun when it is
-first needed; each call is a task there, and the caller waits for it. Callers in many threads share the loop, so their
-calls run at the same time.
+One background thread of the process runs an asyncio event loop, started on first use. Each call is a task of that loop,
+and the calling thread waits for it. All threads share the loop, so their calls run concurrently.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from chat_core.events import StructuredDelta, TextDelta
 from chat_core.response import ChatResponse, Paused
 
 if TYPE_CHECKING:
-    from chat_core.chat import Chat, EmbeddingsChat, StreamingChat  # circular: chat.blocking returns a face of the chat
+    from chat_core.chat import Chat, EmbeddingsChat, StreamingChat  # circular: Chat.blocking returns a BlockingChat
     from chat_core.conversation import Conversation
     from chat_core.engine.stream import ChatStream
     from chat_core.events import StreamEvent
@@ -37,7 +36,7 @@ PauseT_co = typing_extensions.TypeVar("PauseT_co", bound=Paused, covariant=True,
 
 
 def _run(function: Callable[[], Awaitable[T]]) -> T:
-    """Await it on the loop. Where the caller is interrupted, it is cancelled, and waited for."""
+    """Run `function` as a task of the shared loop and return its result. Cancel it if the caller is interrupted."""
     task = Task(loop_holder.loop(), function)
     try:
         task.start()
@@ -46,31 +45,39 @@ def _run(function: Callable[[], Awaitable[T]]) -> T:
         task.cancel_and_join()
         raise
     finally:
-        del task  # it holds the error, which holds this frame
+        del task  # breaks the reference cycle of task, exception and this frame
 
 
-# --- The faces ----------------------------------------------------------------------------------------------
+# --- Blocking chats -----------------------------------------------------------------------------------------
 
 
 class BlockingChat(Generic[OutT_co, PauseT_co]):
     """A `Chat` for callers without an event loop: `chat.blocking`.
 
-    It may be used from any thread. A ctrl-C in the main thread cancels the run, and is raised when the run has ended in
-    order. Called where a loop runs, it blocks that loop.
+    Safe to use from any thread. `KeyboardInterrupt` in the main thread cancels the run and is raised after the run has
+    ended. A call from a coroutine blocks the event loop of that coroutine.
     """
 
     __slots__ = ("_chat",)
 
     def __init__(self, chat: Chat[OutT_co, PauseT_co], /) -> None:
-        """Made by `Chat.blocking`."""
+        """Initialize the wrapper. Applications use `Chat.blocking`."""
         self._chat = chat
 
     def complete(self, messages: Messages | Conversation, *, options: ChatOptions | None = None) -> OutT_co | PauseT_co:
-        """What `Chat.complete()` returns and raises."""
+        """Run `Chat.complete()` and wait for its result.
+
+        Args:
+            messages: the conversation. The run appends to it.
+            options: options of this run, merged over those of the chat.
+
+        Raises:
+            ChatError: the run failed. `messages` stays valid and contains everything that was completed.
+        """
         return _run(lambda: self._chat.complete(messages, options=options))
 
     def close(self) -> None:
-        """Close the model, where it can be closed."""
+        """Close the model, if it has an `aclose()` method."""
         _run(self._chat.aclose)
 
     def __enter__(self) -> Self:
@@ -89,14 +96,19 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
     __slots__ = ()
 
     def __init__(self, chat: StreamingChat[OutT_co, PauseT_co], /) -> None:
-        """Made by `StreamingChat.blocking`."""
+        """Initialize the wrapper. Applications use `StreamingChat.blocking`."""
         super().__init__(chat)
         self._chat: StreamingChat[OutT_co, PauseT_co]
 
     def stream(
         self, messages: Messages | Conversation, *, options: ChatOptions | None = None
     ) -> BlockingStream[OutT_co, PauseT_co]:
-        """The events of a run: `for event in chat.blocking.stream(messages)`, or in a `with` block of its own."""
+        """Return a stream of the events of a run. Iterate over it directly or inside a `with` block.
+
+        Args:
+            messages: the conversation. The run appends to it.
+            options: options of this run, merged over those of the chat.
+        """
         return BlockingStream(self._chat.stream(messages, options=options))
 
 
@@ -107,15 +119,24 @@ class BlockingEmbeddingsChat:
     __slots__ = ("_chat",)
 
     def __init__(self, chat: EmbeddingsChat, /) -> None:
-        """Made by `EmbeddingsChat.blocking`."""
+        """Initialize the wrapper. Applications use `EmbeddingsChat.blocking`."""
         self._chat = chat
 
     def embed(self, texts: Sequence[str], *, options: ChatOptions | None = None) -> EmbeddingsResponse:
-        """What `EmbeddingsChat.embed()` returns and raises."""
+        """Run `EmbeddingsChat.embed()` and wait for its result.
+
+        Args:
+            texts: the texts. They are sent in batches of the provider's maximum size.
+            options: options of this call, merged over those of the chat.
+
+        Raises:
+            UsageError: `texts` is not a list of strings.
+            ChatError: a request failed after all retries. `usage` includes the requests before it.
+        """
         return _run(lambda: self._chat.embed(texts, options=options))
 
     def close(self) -> None:
-        """Close the model, where it can be closed."""
+        """Close the model, if it has an `aclose()` method."""
         _run(self._chat.aclose)
 
     def __enter__(self) -> Self:
@@ -127,12 +148,12 @@ class BlockingEmbeddingsChat:
         self.close()
 
 
-# --- A stream -----------------------------------------------------------------------------------------------
+# --- The stream ---------------------------------------------------------------------------------------------
 
 
 @final
 class _Failed:
-    """The run failed."""
+    """Queue item that carries the exception of a failed run."""
 
     __slots__ = ("error",)
 
@@ -146,28 +167,27 @@ _ENDED: Final = object()
 
 @final
 class BlockingStream(Generic[OutT_co, PauseT_co]):
-    """The events of one run, read by `for`.
+    """The events of one run, as an iterator.
 
-    The run goes on only while the next event is asked for, as that of `ChatStream` does. Leaving the `with` block, or
-    the loop where there is no block, closes the connection and leaves the messages valid. Read without a block, the run
-    ends when the iterator is closed or forgotten; a block ends it when you say so.
+    Like `ChatStream`, the run advances only while the caller waits for the next event. Exiting the `with` block closes
+    the connection and leaves the messages valid. Without a block, closing or discarding the iterator does the same.
     """
 
-    __slots__ = ("_cancelled", "_entered", "_leaving", "_reading", "_received", "_requested", "_stream", "_task")
+    __slots__ = ("_cancelled", "_entered", "_exiting", "_reading", "_received", "_requested", "_stream", "_task")
 
     def __init__(self, stream: ChatStream[OutT_co, PauseT_co], /) -> None:
-        """Made by `BlockingStreamingChat.stream()`."""
+        """Initialize the stream. Applications call `BlockingStreamingChat.stream()`."""
         self._stream = stream
         self._received: SimpleQueue[object] = SimpleQueue()
         self._task: Task[None] | None = None
         self._cancelled = False
         self._entered = False
-        self._leaving = False
+        self._exiting = False
         self._reading = False
 
     def __enter__(self) -> Self:
         if self._task is not None:
-            msg = "a stream is one run and can be entered once; call chat.blocking.stream(...) again for another"
+            msg = "a stream can be entered only once; call chat.blocking.stream(...) for another run"
             raise UsageError(msg)
         self._task = task = Task(loop_holder.loop(), self._run_stream, self._signal_end)
         self._reading = True
@@ -187,24 +207,24 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
             self._stop(self._task)
         if kind is None:
             while not self._received.empty():
-                left = self._received.get()
-                if isinstance(left, _Failed):
-                    raise left.error
+                item = self._received.get()
+                if isinstance(item, _Failed):
+                    raise item.error
 
     def __iter__(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
-        return self._iterate_alone() if self._task is None else self._iterate(self._task)
+        return self._iterate_in_block() if self._task is None else self._iterate(self._task)
 
     def text(self) -> Iterator[str]:
-        """The text of the answer as it arrives, and nothing else. After an `AttemptReset` it begins again."""
+        """Iterate over the text of the response as it arrives. After an `AttemptReset`, the text restarts."""
         return (event.text for event in self if isinstance(event, (TextDelta, StructuredDelta)))
 
     def cancel(self) -> None:
-        """End the run, from any thread: the iteration ends, without an error."""
+        """Cancel the run. The iteration ends without an error. Safe to call from any thread."""
         if self._task is None:
-            msg = "cancel() ends a run that has begun: enter the stream first, with `with`, or begin to read it"
+            msg = "cancel() was called before the run started: enter the stream with `with`, or start iterating, first"
             raise UsageError(msg)
         self._cancelled = True
-        self._task.loop.soon(self._cancel)
+        self._task.loop.call_soon(self._cancel)
 
     @property
     def cancelled(self) -> bool:
@@ -213,19 +233,19 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
 
     @property
     def usage(self) -> Usage:
-        """What the run has cost so far."""
+        """Token usage of the run so far."""
         return self._stream.usage
 
     @property
     def response(self) -> OutT_co | PauseT_co:
-        """What the run ended in; also after the block.
+        """The response or the pause that the run ended with. Still available after the block.
 
         Raises:
-            UsageError: it has not ended, or was left before its end.
+            UsageError: the run has not ended, or the stream was closed before the run ended.
         """
         return self._stream.response
 
-    def _iterate_alone(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
+    def _iterate_in_block(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
         with self:
             if self._task is not None:
                 with closing(self._iterate(self._task)) as events:
@@ -233,11 +253,14 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
 
     def _iterate(self, task: Task[None]) -> Generator[StreamEvent[OutT_co, PauseT_co], None, None]:
         while not task.done or not self._received.empty():
-            if task.loop.over and self._received.empty():
-                msg = "the loop of this stream is gone: the process forked, or ends; read a stream where it was begun"
+            if task.loop.closed and self._received.empty():
+                msg = (
+                    "the event loop of this stream has closed, because the process forked or is exiting: "
+                    "read a stream in the process that started it"
+                )
                 raise UsageError(msg)
             self._reading = True
-            task.loop.soon(self._request_next)
+            task.loop.call_soon(self._request_next)
             event = self._receive()
             self._reading = False
             if event is _ENDED:
@@ -245,25 +268,25 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
             yield cast("StreamEvent[OutT_co, PauseT_co]", event)
 
     def _receive(self) -> object:
-        answer = self._received.get()
-        if isinstance(answer, _Failed):
-            raise answer.error
-        return answer
+        item = self._received.get()
+        if isinstance(item, _Failed):
+            raise item.error
+        return item
 
     def _stop(self, task: Task[None]) -> None:
-        """End the task, and wait for it."""
-        self._leaving = True
+        """End the task and wait until it has ended."""
+        self._exiting = True
         if self._reading:
             task.cancel_and_join()
             return
-        task.loop.soon(self._request_next)
+        task.loop.call_soon(self._request_next)
         try:
             task.join()
         except BaseException:
             task.cancel_and_join()
             raise
 
-    # In the loop
+    # Called in the thread of the loop
 
     def _request_next(self) -> None:
         self._requested.set()
@@ -273,7 +296,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
             self._stream.cancel()
 
     async def _run_stream(self) -> None:
-        """The run, in one task from its beginning to its end."""
+        """Run the stream from start to end in one task and put its events into the queue."""
         self._requested = asyncio.Event()
         try:
             async with self._stream as events:
@@ -286,7 +309,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
                             break
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - raised where the caller waits
+        except BaseException as error:  # noqa: BLE001 - raised in the calling thread
             self._received.put(_Failed(error))
         finally:
             self._signal_end()
@@ -295,7 +318,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         self._received.put(_ENDED)
 
     async def _wait_for_request(self) -> bool:
-        """Wait until another event is asked for; not, where the caller leaves."""
+        """Wait until the caller requests the next event. Return False if the caller exits instead."""
         await self._requested.wait()
         self._requested.clear()
-        return not self._leaving
+        return not self._exiting

@@ -1,16 +1,20 @@
-"""The type states of a chat: what a builder may do next is its type, and so is what its chat can return.
+"""Builders of chats. The type of a builder records which methods are available and what its chat can return.
 
     ChatBuilder ── with_model() ──> ReadyChatBuilder ── build() ──> Chat or StreamingChat
                                     └── with_embeddings() ──> EmbeddingsBuilder ── build() ──> EmbeddingsChat
 
-Two facts about a chat are type parameters, and each is carried by a value: `OutT` by the `OutputSpec` that makes the
-answer, `PauseT`, which is `Paused` or `Never`, by the actions that make the pauses. Builders are immutable, since a
-type state belongs to an expression: one that changed itself would leave its old name with a type that lies.
+Two properties of a chat are type parameters, and a value carries each of them. `OutT` comes from the `OutputSpec` that
+decodes the response. `PauseT` is `Paused` or `Never` and comes from the actions that can pause a run. Builders are
+immutable: a method that changed `self` would leave the old variable with a wrong static type.
 
-Four things here look odd, and a type checker goes wrong without each. `self` is annotated with concrete protocols, not
-with bounded variables, whose bound mypy does not check there. Where `self` is annotated, the variables are those of the
-method, not of the class, in whose place pyrefly puts a default. A parameter that adds a pause is a union, see
-`Nothing`. An illegal method is absent, not typed `Never`. Whatever the types forbid is refused at run time, too.
+Four choices work around limits of type checkers:
+
+- `self` is annotated with concrete protocols. mypy does not check the bound of a type variable in that position.
+- Methods that annotate `self` use type variables of their own. pyrefly replaces those of the class by their defaults.
+- A parameter that can add a pause is a union, see `Nothing`.
+- Invalid methods are absent. They are not declared to return `Never`.
+
+Calls that the types forbid also raise an error at run time.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ _TEXT = TextOutput()
 
 
 class _Configurable:
-    """The options of every builder. They leave the type state alone."""
+    """Base class of all builders, with the settings that do not change the builder's type."""
 
     __slots__ = ("_settings",)
 
@@ -74,12 +78,16 @@ class _Configurable:
         self._settings = settings
 
     def with_options(self, options: ChatOptions) -> Self:
-        """Ask the model with these options, over what was set before. A run's own options go over them again."""
+        """Set options of each model request, merged over earlier ones. Options of a single run take precedence."""
         require_options(options, "with_options()")
         return self._with_settings(options=options.over(self._settings.options))
 
     def with_retry(self, times: int | Retry) -> Self:
-        """Repeat each failed provider call up to `times` times, or as a `Retry` says. The default is 2."""
+        """Set how failed provider calls are retried.
+
+        Args:
+            times: retries of each provider call, 2 by default, or a `Retry` with the whole policy.
+        """
         retry = times
         if not isinstance(retry, Retry):
             require_number(retry, "with_retry()", least=0)
@@ -87,7 +95,7 @@ class _Configurable:
         return self._with_settings(retry=retry)
 
     def with_observer(self, observer: Observer) -> Self:
-        """Tell `observer` of every run, model call and tool, and of the waits between them; several see all alike."""
+        """Report runs, model calls, tool executions and waits to `observer`. May be called for several observers."""
         require_observer(observer)
         return self._with_settings(observers=(*self._settings.observers, observer))
 
@@ -95,7 +103,7 @@ class _Configurable:
         return self._with_attributes(_settings=replace(self._settings, **changes))
 
     def _with_attributes(self, **attributes: Any) -> Self:  # noqa: ANN401 - the attributes of any builder
-        """Return a copy of this builder with other values of these attributes."""
+        """Return a copy of this builder with some attributes replaced."""
         clone = copy(self)
         for name, value in attributes.items():
             setattr(clone, name, value)
@@ -103,7 +111,7 @@ class _Configurable:
 
 
 class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
-    """The options of a builder whose chat completes."""
+    """Base class of the builders of chats that complete conversations."""
 
     __slots__ = ("_interrupted", "_scopes")
 
@@ -115,44 +123,44 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         self._interrupted = interrupted
 
     def with_tools(self, tools: ToolCollection[Any]) -> Self:
-        """Add tools that run whenever the model calls them: they cannot pause the chat."""
+        """Add tools that run as soon as the model calls them. They cannot pause the chat."""
         require_collection(tools, "with_tools()")
         return self._with_attributes(_scopes=(*self._scopes, ScopedCollection(tools, execute_all)))
 
     def with_max_steps(self, steps: int) -> Self:
-        """Ask the model at most so many times in one run, corrections included. The default is 16."""
+        """Set how many model requests a run may send, including corrections. The default is 16."""
         require_number(steps, "with_max_steps()", least=1)
         return self._with_settings(max_steps=steps)
 
     def with_tool_concurrency(self, limit: int) -> Self:
-        """Run at most so many tools at once. The default is 8."""
+        """Set how many tools may run at the same time. The default is 8."""
         require_number(limit, "with_tool_concurrency()", least=1)
         return self._with_settings(concurrency=limit)
 
     def with_tool_timeout(self, seconds: float) -> Self:
-        """Let a tool that sets no limit of its own run so long. There is none by default."""
+        """Set the timeout in seconds of tools that declare none. By default, tools have no timeout."""
         require_number(seconds, "with_tool_timeout()", above=0)
         return self._with_settings(tool_timeout=seconds)
 
     def with_before(self, hook: Hook) -> Self:
-        """Call `hook` with the conversation before a run's first provider call. Hooks run in the order added."""
+        """Call `hook` with the conversation before the first model request of a run. Hooks run in the order added."""
         require_hook(hook, "with_before()")
         return self._with_settings(before=(*self._settings.before, hook))
 
     def with_after(self, hook: Hook) -> Self:
-        """Call `hook` with the conversation after a run's answer; hooks are called in the order added."""
+        """Call `hook` with the conversation after a run's final response. Hooks run in the order added."""
         require_hook(hook, "with_after()")
         return self._with_settings(after=(*self._settings.after, hook))
 
     def with_clock(self, now: Callable[[], datetime]) -> Self:
-        """Tell by `now`, which returns times with a zone, whether a wait has expired or a schedule is due."""
+        """Use `now` to check expiry times and schedules. It must return timezone-aware datetimes."""
         require_clock(now, "with_clock()")
         return self._with_settings(now=now)
 
 
 @final
 class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
-    """Collects what a chat needs. It has no `build()`: `with_model()` leads to the builder that has one."""
+    """Builder of a chat that has no model yet. `with_model()` returns the builder that has `build()`."""
 
     __slots__ = ("_output",)
 
@@ -174,31 +182,39 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
         self._output: OutputSpec[OutT_co] = output
 
     def with_model(self, model: ProviderT) -> ReadyChatBuilder[ProviderT, OutT_co, PauseT_co]:
-        """Ask this model. What it can do decides what the builder can build."""
+        """Set the model. The provider protocols it implements decide which chats can be built."""
         require_model(model)
         return ReadyChatBuilder(model, self._output, self._scopes, self._interrupted, self._settings)
 
     def with_structured_output(
         self: ChatBuilder[ChatResponse, PauseT], output_type: TypeForm[ValueT], *, max_retries: int = 1
     ) -> ChatBuilder[StructuredResponse[ValueT], PauseT]:
-        """Have answers of any type that pydantic can describe. Invalid ones go back up to `max_retries` times."""
-        output = _structured(self._output, output_type, max_retries)
+        """Request structured output, validated as `output_type`.
+
+        Args:
+            output_type: any type that pydantic can describe as JSON.
+            max_retries: how often an invalid response is sent back to the model for correction.
+
+        Raises:
+            UsageError: the output is structured already, or pydantic cannot describe the type.
+        """
+        output = _create_structured_output(self._output, output_type, max_retries)
         settings = replace(self._settings, corrections=max_retries)
         return ChatBuilder(output, self._scopes, self._interrupted, settings)
 
     def with_scoped_tools(
         self: ChatBuilder[OutT, PauseT], scope: ToolScope[AddedT] | Nothing
     ) -> ChatBuilder[OutT, PauseT | AddedT]:
-        """Add tools under a strategy, or a chat as a tool: the chat can pause if they can."""
+        """Add a `ScopedCollection`, or another chat's `as_tool()`. The chat can pause if the scope can."""
         scopes: tuple[ToolScope[PauseT | AddedT], ...] = (*self._scopes, require_scope(scope))
         return ChatBuilder(self._output, scopes, self._interrupted, self._settings)
 
     def with_interrupted(
         self: ChatBuilder[OutT, PauseT], action: Withhold[AddedT] | Nothing
     ) -> ChatBuilder[OutT, PauseT | AddedT]:
-        """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
+        """Set what happens to tool calls that a crash interrupted: wait for an approver, or reject the calls.
 
-        Without it, a run that finds such calls raises `InterruptedToolsError`.
+        Without this setting, a run that finds such calls raises `InterruptedToolsError`.
         """
         return ChatBuilder(self._output, self._scopes, require_action(action), self._settings)
 
@@ -214,7 +230,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
 
 @final
 class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co, PauseT_co]):
-    """A `ChatBuilder` with a model. What the model can do decides what it can build."""
+    """Builder of a chat whose model is set. The model decides which chats can be built."""
 
     __slots__ = ("_model", "_output")
 
@@ -227,7 +243,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         settings: Settings,
         /,
     ) -> None:
-        """`ChatBuilder.with_model()` makes it."""
+        """Initialize the builder. Applications call `ChatBuilder.with_model()`."""
         super().__init__(scopes, interrupted, settings)
         self._model = model
         self._output = output
@@ -235,36 +251,48 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
     def with_structured_output(
         self: ReadyChatBuilder[ModelT, ChatResponse, PauseT], output_type: TypeForm[ValueT], *, max_retries: int = 1
     ) -> ReadyChatBuilder[ModelT, StructuredResponse[ValueT], PauseT]:
-        """Have answers of any type that pydantic can describe. Invalid ones go back up to `max_retries` times."""
-        output = _structured(self._output, output_type, max_retries)
+        """Request structured output, validated as `output_type`.
+
+        Args:
+            output_type: any type that pydantic can describe as JSON.
+            max_retries: how often an invalid response is sent back to the model for correction.
+
+        Raises:
+            UsageError: the output is structured already, or pydantic cannot describe the type.
+        """
+        output = _create_structured_output(self._output, output_type, max_retries)
         settings = replace(self._settings, corrections=max_retries)
         return ReadyChatBuilder(self._model, output, self._scopes, self._interrupted, settings)
 
     def with_scoped_tools(
         self: ReadyChatBuilder[ModelT, OutT, PauseT], scope: ToolScope[AddedT] | Nothing
     ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
-        """Add tools under a strategy, or a chat as a tool: the chat can pause if they can."""
+        """Add a `ScopedCollection`, or another chat's `as_tool()`. The chat can pause if the scope can."""
         scopes: tuple[ToolScope[PauseT | AddedT], ...] = (*self._scopes, require_scope(scope))
         return ReadyChatBuilder(self._model, self._output, scopes, self._interrupted, self._settings)
 
     def with_interrupted(
         self: ReadyChatBuilder[ModelT, OutT, PauseT], action: Withhold[AddedT] | Nothing
     ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
-        """Say what becomes of calls that a crash interrupted: the chat pauses for a person's word, or rejects them.
+        """Set what happens to tool calls that a crash interrupted: wait for an approver, or reject the calls.
 
-        Without it, a run that finds such calls raises `InterruptedToolsError`.
+        Without this setting, a run that finds such calls raises `InterruptedToolsError`.
         """
         return ReadyChatBuilder(self._model, self._output, self._scopes, require_action(action), self._settings)
 
     def with_embeddings(self: ReadyChatBuilder[EmbeddingsProvider, ChatResponse, Never]) -> EmbeddingsBuilder:
-        """Have vectors in place of answers."""
-        _require_text(self._output, "with_embeddings()")
+        """Return a builder of an embeddings chat.
+
+        Raises:
+            UsageError: the model cannot embed, or this builder has structured output, tools or hooks.
+        """
+        _require_text_output(self._output, "with_embeddings()")
         require(self._model, EmbeddingsProvider, "with_embeddings()")
         if self._scopes or self._interrupted is not None:
             msg = "with_embeddings() must come before tools: an embeddings chat calls none"
             raise UsageError(msg)
         if self._settings.before or self._settings.after:
-            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to show them"
+            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them"
             raise UsageError(msg)
         return EmbeddingsBuilder(self._model, self._settings)
 
@@ -273,10 +301,10 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
     @overload
     def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]: ...
     def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]:
-        """The chat: one that streams where the model does.
+        """Build the chat. It can stream if the model can.
 
         Raises:
-            UsageError: two tools have the same name.
+            UsageError: two tools have the same name, or the model cannot complete conversations.
         """
         require(self._model, CompletionProvider, "build()")
         require_unique_names(self._scopes)
@@ -286,27 +314,27 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
 
 @final
 class EmbeddingsBuilder(_Configurable):
-    """A builder whose chat only embeds: it has no output and no tools."""
+    """Builder of an embeddings chat. It has no output type and no tools."""
 
     __slots__ = ("_model",)
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """`ReadyChatBuilder.with_embeddings()` makes it."""
+        """Initialize the builder. Applications call `ReadyChatBuilder.with_embeddings()`."""
         super().__init__(settings)
         self._model = model
 
     def build(self) -> EmbeddingsChat:
-        """The chat."""
+        """Build the embeddings chat."""
         return EmbeddingsChat(self._model, self._settings)
 
 
-def _structured(output: object, form: TypeForm[ValueT], max_retries: int) -> StructuredOutput[ValueT]:
-    _require_text(output, "with_structured_output()")
+def _create_structured_output(output: object, form: TypeForm[ValueT], max_retries: int) -> StructuredOutput[ValueT]:
+    _require_text_output(output, "with_structured_output()")
     require_number(max_retries, "max_retries of with_structured_output()", least=0)
     return StructuredOutput(form)
 
 
-def _require_text(output: object, method: str) -> None:
+def _require_text_output(output: object, method: str) -> None:
     if not isinstance(output, TextOutput):
         msg = f"{method} must come before the output is structured"
         raise UsageError(msg)

@@ -1,7 +1,7 @@
-"""The chats: thin faces over the engine, one for each set of things that a model can do.
+"""Chats: the public interface of the engine, with one class for each set of provider abilities.
 
-`Chat` alone is `Chat[ChatResponse, Never]`: it answers in text and never pauses. A chat keeps nothing of a
-conversation, so one serves any number of them at the same time.
+`Chat` without parameters means `Chat[ChatResponse, Never]`: it responds with text and never pauses. A chat stores no
+state of a conversation. Any number of tasks can use one chat with different conversations at the same time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chat_core.tools.chat_tools import ChatTools
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from chat_core.blocking import (  # circular: chat.blocking is made of a chat
+    from chat_core.blocking import (  # circular: BlockingChat wraps a Chat
         BlockingChat,
         BlockingEmbeddingsChat,
         BlockingStreamingChat,
@@ -39,13 +39,13 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 
 class _Closing(ABC):
-    """An async context manager that ends in `aclose()`."""
+    """An async context manager that calls `aclose()` on exit."""
 
     __slots__ = ()
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close what is underneath."""
+        """Close the underlying resources."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,68 +57,81 @@ class _Closing(ABC):
 
 
 class Chat(_Closing, Generic[OutT_co, PauseT_co]):
-    """Completes conversations."""
+    """A chat that completes conversations."""
 
     __slots__ = ("_plan",)
 
     def __init__(self, plan: ChatPlan[OutT_co, PauseT_co], /) -> None:
-        """Chats are made by `ChatBuilder`."""
+        """Initialize the chat. Applications use `ChatBuilder`."""
         self._plan = plan
 
     async def complete(
         self, messages: Messages | Conversation, *, options: ChatOptions | None = None
     ) -> OutT_co | PauseT_co:
-        """Run until there is an answer or, where the chat's type says that it can pause, until something must wait.
+        """Run the conversation until the model gives its final response or the run pauses.
 
-        The answer, and everything that happened on the way to it, has then been pushed to `messages`. `options` are for
-        this run, over those of the chat.
+        A run can pause only if the type of the chat includes `Paused`. When the run ends, `messages` contains the
+        response and all turns and tool results before it.
+
+        Args:
+            messages: the conversation. The run appends to it.
+            options: options of this run, merged over those of the chat.
 
         Raises:
-            ChatError: the run failed. `messages` is valid and holds what was finished.
+            ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
-        _require_run("complete()", messages, options)
+        _require_run_arguments("complete()", messages, options)
         return await complete(self._plan, messages, options)
 
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
-        """This chat as a tool for `with_scoped_tools()` of another one, which pauses where this one does."""
+        """Return this chat as a tool for `with_scoped_tools()` of another chat. The outer chat pauses if this one does.
+
+        Args:
+            name: name of the tool that the outer model calls.
+            description: description of the tool for the outer model.
+        """
         return ChatTool(self._plan, name, description)
 
     @property
     def tools(self) -> ChatTools[PauseT_co]:
-        """The tools of this chat, and the scopes that decide about their calls."""
+        """The tools of this chat with the scopes that decide about their calls."""
         return self._plan.tools
 
     @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:
-        """The same chat for callers without an event loop."""
+        """This chat for callers without an event loop."""
         from chat_core.blocking import BlockingChat  # noqa: PLC0415  # circular: as above
 
         return BlockingChat(self)
 
     async def aclose(self) -> None:
-        """Close the model, where it can be closed."""
-        await _close(self._plan.model)
+        """Close the model, if it has an `aclose()` method."""
+        await _close_model(self._plan.model)
 
 
 @final
 class StreamingChat(Chat[OutT_co, PauseT_co]):
-    """A chat whose model can also stream."""
+    """A chat that can also stream its responses."""
 
     __slots__ = ()
 
     def stream(
         self, messages: Messages | Conversation, *, options: ChatOptions | None = None
     ) -> ChatStream[OutT_co, PauseT_co]:
-        """The events of a run: `async with chat.stream(messages) as stream`. Leaving the block closes the connection.
+        """Return a stream of the events of a run: `async with chat.stream(messages) as stream`.
 
-        Nothing is sent before the block is entered. `options` are for this run, over those of the chat.
+        No request is sent before the block is entered. Exiting the block closes the connection.
+
+        Args:
+            messages: the conversation. The run appends to it.
+            options: options of this run, merged over those of the chat.
         """
-        _require_run("stream()", messages, options)
+        _require_run_arguments("stream()", messages, options)
         return ChatStream(self._plan, messages, options)
 
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
-        """The same chat for callers without an event loop."""
+        """This chat for callers without an event loop."""
         from chat_core.blocking import BlockingStreamingChat  # noqa: PLC0415  # circular: as above
 
         return BlockingStreamingChat(self)
@@ -126,21 +139,25 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
 
 @final
 class EmbeddingsChat(_Closing):
-    """Turns texts into vectors."""
+    """A chat that converts texts to vectors."""
 
     __slots__ = ("_model", "_settings")
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """Chats are made by `ChatBuilder`."""
+        """Initialize the chat. Applications use `ChatBuilder`."""
         self._model = model
         self._settings = settings
 
     async def embed(self, texts: Sequence[str], *, options: ChatOptions | None = None) -> EmbeddingsResponse:
-        """One vector per text, in the order of the texts, in as many requests as the provider's limit makes of them.
+        """Return one vector per text, in the order of `texts`.
+
+        Args:
+            texts: the texts. They are sent in batches of the provider's maximum size.
+            options: options of this call, merged over those of the chat.
 
         Raises:
             UsageError: `texts` is not a list of strings.
-            ChatError: a request failed for good; `usage` is of everything that was paid before.
+            ChatError: a request failed after all retries. `usage` includes the requests before it.
         """
         _require_options("embed()", options)
         defaults = self._settings.options
@@ -148,27 +165,27 @@ class EmbeddingsChat(_Closing):
 
     @property
     def blocking(self) -> BlockingEmbeddingsChat:
-        """The same chat for callers without an event loop."""
+        """This chat for callers without an event loop."""
         from chat_core.blocking import BlockingEmbeddingsChat  # noqa: PLC0415  # circular: as above
 
         return BlockingEmbeddingsChat(self)
 
     async def aclose(self) -> None:
-        """Close the model, where it can be closed."""
-        await _close(self._model)
+        """Close the model, if it has an `aclose()` method."""
+        await _close_model(self._model)
 
 
 AnyChat: TypeAlias = Chat[object, Paused]
-"""Every chat that completes is one: any output, and perhaps a pause."""
+"""Any chat that completes conversations, whatever its output type and whether or not it can pause."""
 
 
-async def _close(model: object) -> None:
+async def _close_model(model: object) -> None:
     close = getattr(model, "aclose", None)
     if close is not None:
         await close()
 
 
-def _require_run(method: str, messages: object, options: object) -> None:
+def _require_run_arguments(method: str, messages: object, options: object) -> None:
     if not isinstance(messages, (Messages, Conversation)):
         hint = f": Messages.from_user({messages!r})" if isinstance(messages, str) else ""
         msg = f"{method} needs Messages or a Conversation, not {messages!r}{hint}"

@@ -65,43 +65,45 @@ class _Batches:
 
         record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)
 
-        async def ask() -> EmbeddingsResponse:
+        async def send_batch() -> EmbeddingsResponse:
             before = self.usage
             try:
-                answer = await self.embed(texts)
+                response = await self.embed(texts)
             finally:
                 record.usage = _usage_since(before, self.usage)
-            record.model = answer.model
-            return answer
+            record.model = response.model
+            return response
 
-        return await observe_embedding(self._observers, record, self._retry_budget, ask)
+        return await observe_embedding(self._observers, record, self._retry_budget, send_batch)
 
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """Send one batch, with retries."""
         attempt = 1
         while True:
             try:
-                answer = await self._provider.embed(texts, self._options)
-                _require_one_vector_per_text(answer, texts)
+                response = await self._provider.embed(texts, self._options)
+                _require_one_vector_per_text(response, texts)
             except ChatError as error:
                 self.usage += usage_of_failure(error)
                 error.usage = self.usage
                 await self._retry_budget.wait(error, attempt, delivered=False)
                 attempt += 1
             else:
-                self.usage += answer.usage
-                return answer
+                self.usage += response.usage
+                return response
 
 
 def _usage_since(before: Usage, now: Usage) -> Usage:
-    return Usage(*[count - known for known, count in zip(astuple(before), astuple(now), strict=True)])
+    return Usage(*[after - earlier for earlier, after in zip(astuple(before), astuple(now), strict=True)])
 
 
-def _require_one_vector_per_text(answer: EmbeddingsResponse, texts: Sequence[str]) -> None:
-    if len(answer.vectors) != len(texts):
-        msg = f"the provider returned {len(answer.vectors)} vectors for {len(texts)} texts; it must return one per text"
+def _require_one_vector_per_text(response: EmbeddingsResponse, texts: Sequence[str]) -> None:
+    if len(response.vectors) != len(texts):
+        msg = (
+            f"the provider returned {len(response.vectors)} vectors for {len(texts)} texts; it must return one per text"
+        )
         error = InvalidResponseError(msg, path="vectors")
-        error.usage = answer.usage
+        error.usage = response.usage
         raise error
 
 
@@ -114,5 +116,5 @@ def _require_texts(texts: object) -> None:
         raise UsageError(msg)
     for index, text in enumerate(cast("Sequence[object]", texts)):
         if not isinstance(text, str):
-            msg = f"embed() needs a list of texts, and number {index} is {text!r}"
+            msg = f"embed() needs a list of texts, but item {index} is {text!r}"
             raise UsageError(msg)

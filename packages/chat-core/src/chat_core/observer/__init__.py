@@ -1,4 +1,4 @@
-"""What wants to know what a chat does: `with_observer()` takes an `Observer`."""
+"""Observers of runs, model calls, tool executions and waits. `ChatBuilder.with_observer()` takes an `Observer`."""
 
 from __future__ import annotations
 

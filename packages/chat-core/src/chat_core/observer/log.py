@@ -1,4 +1,4 @@
-"""An observer that writes a line for each thing that is over, without a word of what was said."""
+"""An observer that logs one line for each finished run, model call, tool execution and wait, without any content."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from chat_core.usage import Usage
 
 _NOTHING = nullcontext()
-Facts: TypeAlias = dict[str, object]
+Fields: TypeAlias = dict[str, object]
 
 
 @final
 class LoggingObserver:
-    """Logs each run, model call, tool and wait when it is over: what it was, how it ended, how long it took.
+    """Observer that logs the outcome and duration of each run, model call, tool execution and wait.
 
-    A line holds no message, no argument, no result, and of an error its class alone: its text may quote any of them.
-    The facts are attributes of the record as well, for a formatter that writes JSON; their names begin with `chat_`.
+    A line contains no messages, arguments or results. Of an error it contains only the class, because the error text
+    may quote any of them. The fields are also attributes of the log record, prefixed with `chat_`, for JSON formatters.
 
     Args:
-        logger: where the lines go; `chat_core.observer` by default.
-        level: of a line. One about what failed is a warning at least.
-        clock: tells seconds.
+        logger: logger that receives the lines, `chat_core.observer` by default.
+        level: level of the lines. Failures are logged with at least `logging.WARNING`.
+        clock: function that returns seconds, for durations.
     """
 
     def __init__(
@@ -42,95 +42,115 @@ class LoggingObserver:
         self._level = level
         self._clock = clock
 
-    def run(self, record: RunRecord, /) -> _Line:
-        """A line when the run is over."""
+    def run(self, record: RunRecord, /) -> _LineObservation:
+        """Implement `Observer.run`: log a line when the run ends."""
 
-        def facts() -> Facts:
+        def fields() -> Fields:
             waiting = len(record.pause.waiting) if record.pause is not None else 0
-            about: Facts = {"outcome": record.outcome, "steps": record.steps, "waiting": waiting or None}
-            return {**_conversation(record), **about, **_cost(record.usage), "error": _class_of(record.error)}
+            details: Fields = {"outcome": record.outcome, "steps": record.steps, "waiting": waiting or None}
+            return {
+                **_conversation_fields(record),
+                **details,
+                **_usage_fields(record.usage),
+                "error": _class_name(record.error),
+            }
 
-        return _Line(self, "run", facts)
+        return _LineObservation(self, "run", fields)
 
-    def model_call(self, record: CallRecord, /) -> _Line:
-        """A line when the model has answered, or will not."""
+    def model_call(self, record: CallRecord, /) -> _LineObservation:
+        """Implement `Observer.model_call`: log a line when the model call ends."""
 
-        def facts() -> Facts:
+        def fields() -> Fields:
             meta = record.provider
-            about: Facts = {"operation": record.operation, "provider": meta.name, "model": record.model or meta.model}
-            answer: Facts = {
+            details: Fields = {
+                "operation": record.operation,
+                "provider": meta.name,
+                "model": record.model or meta.model,
+            }
+            answer: Fields = {
                 "finish_reason": record.turn.finish_reason if record.turn is not None else None,
                 "failures": len(record.failures) or None,
                 "first_seconds": record.first_after,
             }
-            error = {"error": _class_of(record.error)}
-            return {**_conversation(record.run), **about, **answer, **_cost(record.usage), **error}
+            error = {"error": _class_name(record.error)}
+            return {**_conversation_fields(record.run), **details, **answer, **_usage_fields(record.usage), **error}
 
-        return _Line(self, "model call", facts)
+        return _LineObservation(self, "model call", fields)
 
-    def tool(self, record: ToolRecord, /) -> _Line:
-        """A line when the tool's body is over."""
+    def tool(self, record: ToolRecord, /) -> _LineObservation:
+        """Implement `Observer.tool`: log a line when the tool execution ends."""
 
-        def facts() -> Facts:
+        def fields() -> Fields:
             tool = record.tool
             status = type(tool.status).__name__.lower()
-            error = _class_of(record.error) or (None if isinstance(tool.status, Completed) else status)
-            about: Facts = {"tool": tool.name, "tool_id": tool.id, "attempt": record.attempt, "status": status}
-            return {**_conversation(record.run), **about, "error": error if status == "failed" else None}
+            error = _class_name(record.error) or (None if isinstance(tool.status, Completed) else status)
+            details: Fields = {"tool": tool.name, "tool_id": tool.id, "attempt": record.attempt, "status": status}
+            return {**_conversation_fields(record.run), **details, "error": error if status == "failed" else None}
 
-        return _Line(self, "tool", facts)
+        return _LineObservation(self, "tool", fields)
 
     def decided(self, record: WaitRecord, /) -> None:
-        """A line for the wait."""
+        """Implement `Observer.decided`: log a line for the wait."""
         tool = record.tool
         seconds = (record.ended_at - record.asked_at).total_seconds()
-        about: Facts = {"tool": tool.name, "tool_id": tool.id, "kind": record.kind, "outcome": record.outcome}
-        edited: Facts = {"edited": record.edited or None}
-        self.write("wait", {**_conversation(record.run), **about, **edited}, seconds)
+        details: Fields = {"tool": tool.name, "tool_id": tool.id, "kind": record.kind, "outcome": record.outcome}
+        edited: Fields = {"edited": record.edited or None}
+        self.write("wait", {**_conversation_fields(record.run), **details, **edited}, seconds)
 
     def seconds(self) -> float:
-        """What its clock says."""
+        """Return the current time of the clock in seconds."""
         return self._clock()
 
-    def write(self, what: str, facts: Facts, seconds: float) -> None:
-        """Write a line."""
-        level = self._level if facts.get("error") is None else max(self._level, logging.WARNING)
+    def write(self, subject: str, fields: Fields, seconds: float) -> None:
+        """Log one line.
+
+        Args:
+            subject: what ended: `run`, `model call`, `tool` or `wait`.
+            fields: the fields of the line. Fields that are `None` are omitted.
+            seconds: duration in seconds.
+        """
+        level = self._level if fields.get("error") is None else max(self._level, logging.WARNING)
         if not self._logger.isEnabledFor(level):
             return
-        told = {name: value for name, value in facts.items() if value is not None}
-        words = " ".join([f"{name}={value}" for name, value in told.items()])
-        extra = {f"chat_{name}": value for name, value in told.items()}
+        present = {name: value for name, value in fields.items() if value is not None}
+        text = " ".join([f"{name}={value}" for name, value in present.items()])
+        extra = {f"chat_{name}": value for name, value in present.items()}
         self._logger.log(
-            level, "%s: %s, %.3f s", what, words, seconds, extra={**extra, "chat_what": what, "chat_seconds": seconds}
+            level,
+            "%s: %s, %.3f s",
+            subject,
+            text,
+            seconds,
+            extra={**extra, "chat_what": subject, "chat_seconds": seconds},
         )
 
 
 @final
-class _Line:
-    """A line to be written at the end."""
+class _LineObservation:
+    """Observation that logs one line when it ends."""
 
-    __slots__ = ("_begun", "_facts", "_observer", "_what")
+    __slots__ = ("_fields", "_observer", "_started_at", "_subject")
 
-    def __init__(self, observer: LoggingObserver, what: str, facts: Callable[[], Facts]) -> None:
+    def __init__(self, observer: LoggingObserver, subject: str, fields: Callable[[], Fields]) -> None:
         self._observer = observer
-        self._what = what
-        self._facts = facts
-        self._begun = observer.seconds()
+        self._subject = subject
+        self._fields = fields
+        self._started_at = observer.seconds()
 
     def inside(self) -> AbstractContextManager[object]:
         return _NOTHING
 
     def end(self) -> None:
-        self._observer.write(self._what, self._facts(), self._observer.seconds() - self._begun)
+        self._observer.write(self._subject, self._fields(), self._observer.seconds() - self._started_at)
 
 
-def _conversation(run: RunRecord | None) -> Facts:
+def _conversation_fields(run: RunRecord | None) -> Fields:
     return {"conversation": run.conversation_id if run is not None else None}
 
 
-def _cost(usage: Usage) -> Facts:
+def _usage_fields(usage: Usage) -> Fields:
     return {"input_tokens": usage.input_tokens or None, "output_tokens": usage.output_tokens or None}
 
 
-def _class_of(error: BaseException | None) -> str | None:
+def _class_name(error: BaseException | None) -> str | None:
     return type(error).__name__ if error is not None else None

@@ -1,7 +1,8 @@
-"""What an observer is told: of runs, model calls, tools, and the waits between them.
+"""Observer protocols and the records of runs, model calls, tool executions and waits.
 
-An observer sees each of them begin, and gets it again when it is over, with everything that is known by then. It
-changes nothing: what it raises is logged, and the run goes on. Without one, none of this is paid for.
+The engine passes a record to the observer when an operation starts, and fills in the remaining attributes until the
+operation ends. An observer cannot change the run: exceptions that it raises are logged, and the run continues. Without
+observers, no records are created.
 """
 
 from __future__ import annotations
@@ -21,33 +22,34 @@ if TYPE_CHECKING:
     from chat_core.response import Paused, WaitKind
 
 RunOutcome: TypeAlias = Literal["open", "answered", "paused", "left", "cancelled", "failed"]
-"""How a run ended: it goes on; with an answer; at a pause; its stream was left before; it was cancelled; it raised."""
+"""The outcome of a run: still open, answered, paused, stream closed early (`left`), cancelled, or failed."""
 
 WaitOutcome: TypeAlias = Literal[
     "approved", "rejected", "expired", "cancelled", "due", "retried", "completed", "failed"
 ]
-"""What ended a wait: a person's word, the end of its terms, a cancellation, its time; of an interrupted call also what
-a person said of it."""
+"""The reason that a wait ended: an approver's decision, expiry, a cancellation, or the scheduled time. For an
+interrupted call, also the approver's decision to retry it or to record it as completed or failed.
+"""
 
 
 @final
 @dataclass(slots=True, eq=False)
 class RunRecord:
-    """One run of a chat.
+    """Record of one run of a chat.
 
     Attributes:
         messages: the conversation. Read only.
-        provider: the model that is asked.
-        streamed: whether it was begun by `stream()`.
-        conversation_id: where the conversation is stored, `None` where it is not.
-        name: of the tool that the chat is, in a chat outside.
-        goes_on: whether it began with calls that an earlier run had left.
-        outcome: how it ended.
-        pause: what must be waited for, where it paused.
-        finish_reason: why the model stopped, where it answered.
-        error: what it raised.
-        steps: how many times the model was asked; a call that was tried again counts once.
-        usage: what it cost, once it is over.
+        provider: metadata of the model.
+        streamed: whether `stream()` started the run.
+        conversation_id: ID of the stored conversation, or `None` if it is not stored.
+        name: tool name of the chat, if the chat runs as a tool of another chat.
+        goes_on: whether the run started with calls that an earlier run left unresolved.
+        outcome: how the run ended.
+        pause: the pause, if the run paused.
+        finish_reason: the model's finish reason, if the run was answered.
+        error: the exception that the run raised.
+        steps: number of model calls. Retries are not counted.
+        usage: token usage, set when the run ends.
     """
 
     messages: Messages
@@ -67,22 +69,22 @@ class RunRecord:
 @final
 @dataclass(slots=True, eq=False)
 class CallRecord:
-    """One question to a model, with all its attempts: of a run, or for vectors.
+    """Record of one model call with all its attempts: a step of a run, or an embeddings request.
 
     Attributes:
-        operation: `chat`, or `embeddings`.
-        provider: the model that is asked.
-        streamed: whether the answer comes bit by bit.
-        options: what is asked of it beside the conversation.
-        run: the run that it is of; `None` for vectors.
-        tools: what the model is told of.
-        structured: whether the answer must be of a schema.
-        failures: what each attempt that failed was ended by, the last one included where none followed.
-        first_after: seconds until the first batch of a stream, counted from the first attempt.
-        turn: the answer; `None` where there was none, and for vectors.
-        model: the model that answered, as it said.
-        error: what the call raised, for good.
-        usage: what all attempts cost, once it is over.
+        operation: `chat` or `embeddings`.
+        provider: metadata of the model.
+        streamed: whether the response is streamed.
+        options: options of the request.
+        run: the run that sent the request, or `None` for embeddings.
+        tools: tools declared to the model.
+        structured: whether the request includes an output schema.
+        failures: the errors of failed attempts, including the last attempt if it failed.
+        first_after: seconds from the start of the first attempt to the first batch of a stream.
+        turn: the response, or `None` if the call failed or is for embeddings.
+        model: the model name reported by the provider.
+        error: the exception that the call raised after all attempts.
+        usage: token usage of all attempts, set when the call ends.
     """
 
     operation: Literal["chat", "embeddings"]
@@ -103,15 +105,15 @@ class CallRecord:
 @final
 @dataclass(slots=True, eq=False)
 class ToolRecord:
-    """One execution of a tool's body. Calls that never run have none.
+    """Record of one execution of a tool function. Calls that never run have no record.
 
     Attributes:
-        tool: the call. When the execution is over its status says what became of it; that of one that was cancelled is
-            `Running` still.
-        run: the run that it is of.
-        declaration: the tool, as the model is told of it.
-        attempt: counts from 1.
-        error: what the body raised, or a `TimeoutError` where it did not end in time; the model is told.
+        tool: the tool call. Its status contains the result when the execution ends. If the execution was cancelled, the
+            status is still `Running`.
+        run: the run that executes the tool.
+        declaration: the tool as declared to the model.
+        attempt: number of the execution, starting at 1.
+        error: the exception that the function raised, or a `TimeoutError`. The model receives its message.
     """
 
     tool: Tool
@@ -124,16 +126,16 @@ class ToolRecord:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitRecord:
-    """A wait that is over, as the first run that goes on behind it finds it.
+    """Record of a finished wait, created by the first run that resumes after the wait.
 
     Attributes:
-        tool: the call.
-        run: the run that found it.
-        kind: what was waited for.
-        outcome: what ended it.
-        asked_at: when the wait began: with the turn in which the model made the call.
-        ended_at: when it was decided, expired or came due.
-        edited: whether somebody put other arguments in place of the model's.
+        tool: the tool call.
+        run: the run that resumed.
+        kind: what the call waited for.
+        outcome: why the wait ended.
+        asked_at: start of the wait: the time of the turn in which the model made the call.
+        ended_at: time of the decision, the expiry or the scheduled time.
+        edited: whether an approver replaced the model's arguments.
     """
 
     tool: Tool
@@ -146,37 +148,41 @@ class WaitRecord:
 
 
 class Observation(Protocol):
-    """What an observer keeps of something from its beginning to its end."""
+    """State of an observer for one operation, from its start to its end."""
 
     def inside(self) -> AbstractContextManager[object]:
-        """A context around each step of it: what it sets in context variables, the code below finds.
+        """Return a context manager that surrounds each step of the operation.
 
-        It is entered and left often, in whatever task does the step, and never open while a consumer reads. Around a
-        tool it is entered once, and its body runs inside, in a thread, too.
+        Code inside sees the context variables that the context manager sets. For runs and model calls, the context
+        is entered and exited many times, in the task of each step, and is never open while a consumer reads. For a
+        tool, it is entered once around the tool function, also if the function runs in a thread.
         """
         ...
 
     def end(self) -> None:
-        """It is over, and its record complete. Called once, whatever happened."""
+        """Finish the observation. Called exactly once, after the record is complete."""
         ...
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """What `with_observer()` takes. Each method is called when something begins, with what is known of it by then."""
+    """Receiver of the events of a chat, see `ChatBuilder.with_observer()`.
+
+    Each method is called when an operation starts, with a record of what is known at that time.
+    """
 
     def run(self, record: RunRecord, /) -> Observation:
-        """A run begins."""
+        """Return an observation of a run that starts."""
         ...
 
     def model_call(self, record: CallRecord, /) -> Observation:
-        """A model is asked."""
+        """Return an observation of a model call that starts."""
         ...
 
     def tool(self, record: ToolRecord, /) -> Observation:
-        """A tool's body is about to run; that it starts is durable already."""
+        """Return an observation of a tool execution that starts. Its start is already stored."""
         ...
 
     def decided(self, record: WaitRecord, /) -> None:
-        """A wait is over. Called once for each, before the tool runs or the model is told."""
+        """Handle the end of a wait. Called once per wait, before the tool runs or the model receives the outcome."""
         ...
