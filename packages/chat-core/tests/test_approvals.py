@@ -231,16 +231,16 @@ def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: ApprovalKeys("a", {"a": b"x" * 31}), "31 bytes; a key has at least 32"),
+        (lambda: ApprovalKeys("a", {"a": b"x" * 31}), "31 bytes; at least 32"),
         (lambda: ApprovalKeys("a", {"a": cast("bytes", "x" * 32)}), "must be bytes, not str"),
-        (lambda: ApprovalKeys("b", {"a": OLD}), "'b' is not among the secrets: a"),
-        (lambda: ApprovalKeys("b", {}), "there are none"),
+        (lambda: ApprovalKeys("b", {"a": OLD}), "'b' is not in secrets: a"),
+        (lambda: ApprovalKeys("b", {}), "secrets is empty"),
         (lambda: ApprovalKeys("a.b", {"a.b": OLD}), "letters, digits"),
         (lambda: ApprovalKeys("", {"": OLD}), "letters, digits"),
         (lambda: ApprovalKeys("ä", {"ä": OLD}), "letters, digits"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, retired=["a"]), "no secret any more"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, retired="a"), "no secret any more"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, skew=-timedelta(seconds=1)), "how far a clock may be ahead"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, retired=["a"]), "key IDs that are not in secrets"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, retired="a"), "key IDs that are not in secrets"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, skew=-timedelta(seconds=1)), "at least zero"),
     ],
 )
 def test_keys_that_cannot_protect_anything_are_refused(make: Callable[[], object], says: str) -> None:
@@ -264,16 +264,19 @@ def test_no_secret_is_shown_or_told() -> None:
 
 
 UNASKABLE: list[tuple[Callable[[Messages], object], str]] = [
-    (lambda messages: keys().bind("c", messages, "call_1"), "a path is a tuple of ids"),
-    (lambda messages: keys().bind("c", messages, ()), "a path is a tuple of ids"),
-    (lambda messages: keys().bind("c", messages, ["call_1"], allow=()), "allow has"),
+    (lambda messages: keys().bind("c", messages, "call_1"), "path must be a tuple of IDs"),
+    (lambda messages: keys().bind("c", messages, ()), "path must be a tuple of IDs"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], allow=()), "allow must contain"),
     (lambda messages: keys().bind("c", messages, ["call_1"], allow=cast("list[ApprovalChoice]", ["run"])), "'run'"),
-    (lambda messages: keys().bind("c", messages, ["call_1"], allow=["reject"], edits=True), "allow 'approve'"),
-    (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta(0)), "more than nothing"),
+    (
+        lambda messages: keys().bind("c", messages, ["call_1"], allow=["reject"], edits=True),
+        "requires 'approve' in allow",
+    ),
+    (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta(0)), "must be positive"),
     (lambda messages: keys().bind("c", messages, ["call_1"], expires_in=timedelta.max), "end before the year 9999"),
-    (lambda messages: keys().bind(cast("str", None), messages, ["call_1"]), "the id under which the conversation"),
-    (lambda messages: keys().bind("c", messages, ["call_1"], person=cast("str", 7)), "person is a text"),
-    (lambda messages: keys().bind("c" * 4096, messages, ["call_1"]), "too long for a token"),
+    (lambda messages: keys().bind(cast("str", None), messages, ["call_1"]), "the ID of the stored conversation"),
+    (lambda messages: keys().bind("c", messages, ["call_1"], person=cast("str", 7)), "person must be a string"),
+    (lambda messages: keys().bind("c" * 4096, messages, ["call_1"]), "the IDs are too long"),
     (lambda messages: keys().bind("c", messages, ["done"]), "'done' is Rejected"),
     (lambda messages: keys().bind("c", messages, ["fresh"]), "'fresh' is Pending"),
 ]
@@ -337,7 +340,7 @@ def test_a_token_with_a_line_break_or_letters_of_another_script_is_refused() -> 
 
 
 def test_what_is_no_text_is_the_callers_mistake() -> None:
-    with pytest.raises(UsageError, match="a token is a text, not None"):
+    with pytest.raises(UsageError, match="a token must be a string, not None"):
         keys().read(cast("str", None))
 
 
@@ -417,7 +420,7 @@ def test_a_token_is_used_once() -> None:
     error = refused(lambda: keys().approve(token, "chat-1", messages))
 
     assert error.reason == "used"
-    assert str(error) == "the token was used: approve by ana@example.com at 2030-01-01T12:00:00+00:00"
+    assert str(error) == "the token was already used: approve by ana@example.com at 2030-01-01T12:00:00+00:00"
     assert error.decision is messages.tool("call_1").decisions[0]
     assert reason(lambda: keys().reject(token, "chat-1", messages)) == "used"
     assert reason(lambda: keys().show(token, "chat-1", messages)) == "used"
@@ -443,7 +446,7 @@ def test_of_two_tokens_for_one_call_the_second_one_finds_it_decided() -> None:
     error = refused(lambda: keys().approve(yours, "chat-1", messages))
 
     assert error.reason == "decided"
-    assert str(error) == "the call 'call_1' does not wait any more: reject by ben at 2030-01-01T12:00:00+00:00"
+    assert str(error) == "the call 'call_1' is no longer waiting: reject by ben at 2030-01-01T12:00:00+00:00"
     assert error.decision is not None
 
 
@@ -464,7 +467,7 @@ def test_a_call_that_went_on_without_a_person_is_decided_too() -> None:
     error = refused(lambda: keys().approve(token, "chat-1", messages))
 
     assert (error.reason, error.decision) == ("decided", None)
-    assert "it is Running" in str(error)
+    assert "its status is Running" in str(error)
 
 
 def test_a_token_is_no_good_in_another_conversation() -> None:

@@ -50,5 +50,5 @@ def test_expiry_goes_by_the_clock_unless_told_otherwise() -> None:
     assert expire(waiting(call("call_1", datetime(2001, 1, 1, tzinfo=UTC)))) == [("call_1",)]
     assert expire(Messages()) == []
     assert expire(waiting(Tool(FunctionCall("transfer", ARGUMENTS), status=Completed("sent")))) == []
-    with pytest.raises(UsageError, match="a time needs its zone"):
+    with pytest.raises(UsageError, match="now must be timezone-aware"):
         expire(Messages(), now=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point

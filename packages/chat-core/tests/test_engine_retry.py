@@ -18,5 +18,5 @@ def test_else_the_delay_is_drawn_from_an_interval_that_doubles_up_to_a_cap() -> 
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:
-    with pytest.raises(UsageError, match="0 means that it is tried once"):
+    with pytest.raises(UsageError, match="0 disables retries"):
         Retry(times=-1)

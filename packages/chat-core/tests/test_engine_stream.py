@@ -131,7 +131,7 @@ async def test_a_stream_is_read_inside_its_block() -> None:
         pass
     with pytest.raises(UsageError, match="inside its block"):
         aiter(stream)
-    with pytest.raises(UsageError, match="entered once"):
+    with pytest.raises(UsageError, match="entered only once"):
         await stream.__aenter__()
 
 
@@ -140,7 +140,7 @@ async def test_a_stream_that_was_left_early_has_no_response() -> None:
     async with chat.stream(messages) as stream:
         async for _ in stream:
             break
-    with pytest.raises(UsageError, match="not read to its end"):
+    with pytest.raises(UsageError, match="not read to the end"):
         _ = stream.response
 
 
@@ -168,7 +168,7 @@ async def test_cancel_ends_the_block_without_an_error_from_another_task() -> Non
 
 async def test_cancel_before_the_block_is_a_mistake() -> None:
     chat, _, messages = looping()
-    with pytest.raises(UsageError, match="enter the stream first"):
+    with pytest.raises(UsageError, match="before the run started"):
         chat.stream(messages).cancel()
 
 
@@ -322,7 +322,7 @@ async def test_a_read_that_is_cancelled_ends_the_run_and_reading_on_says_so() ->
         with anyio.move_on_after(0.01):
             await anext(aiter(stream))
         assert not messages.busy
-        with pytest.raises(UsageError, match="a read of it was cancelled"):
+        with pytest.raises(UsageError, match="a read was cancelled"):
             aiter(stream)
 
 

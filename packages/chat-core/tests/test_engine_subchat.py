@@ -170,7 +170,7 @@ async def test_a_policy_inside_that_would_now_execute_is_an_error_outside_and_th
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
     asks, office.asks = office.asks, ScopedCollection(office.tools, lambda call, meta: Execute())
-    with pytest.raises(PendingToolsError, match="in the chat that") as caught:
+    with pytest.raises(PendingToolsError, match="in the chat of tool") as caught:
         await office.chat(3, 5).complete(messages)
     assert caught.value.tool_ids == ("ask_2/ask_1/pay_5",)
     assert isinstance(messages.tool("ask_2").status, Suspended)

@@ -24,4 +24,4 @@ def test_what_halts_a_chat_inside_is_raised_outside_with_paths_for_ids(
     error = InnerHalt(kind("2 call(s) wait", ["a", "b"]), Messages()).prefixed("ask")
     assert isinstance(error, kind)
     assert error.tool_ids == ("ask/a", "ask/b")
-    assert str(error) == "in the chat that the tool 'ask' is: 2 call(s) wait"
+    assert str(error) == "in the chat of tool 'ask': 2 call(s) wait"

@@ -1,7 +1,6 @@
-"""Approvals outside the process that asks for them: signed tokens, expiry, and a dry run of a policy.
+"""Approvals outside the process that asks for them: signed tokens, expiry, and dry runs of a policy.
 
-The dry run needs the engine, which is imported when one of its names is first used: a page that takes decisions does
-without it.
+The dry run needs the engine, which is imported on first use. A web page that only takes decisions does not load it.
 """
 
 from __future__ import annotations

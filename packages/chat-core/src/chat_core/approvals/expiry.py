@@ -1,4 +1,4 @@
-"""Rejection of calls that were not approved in time."""
+"""Rejection of calls whose approval has expired."""
 
 from __future__ import annotations
 
@@ -10,31 +10,38 @@ from chat_core.messages import Messages, Pending, Suspended
 
 
 def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str, ...]]:
-    """Reject every call that nobody approved in time, also in the chats that tools are; returns their paths.
+    """Reject every call whose approval has expired, including calls of chats that run as tools.
 
-    A run does the same when it comes to such a call. This is for who wants it done before that.
+    A run rejects such calls itself when it reaches them. Use this function to reject them earlier.
+
+    Args:
+        messages: the conversation, changed in place. Storing the change is up to the caller.
+        now: the time to compare with, timezone-aware. Default: the current time.
+
+    Returns:
+        The paths of the rejected calls.
 
     Raises:
-        UsageError: `now` has no zone.
+        UsageError: `now` has no timezone.
     """
-    moment = now or datetime.now(UTC)
-    if moment.utcoffset() is None:
-        msg = f"a time needs its zone: {moment!r} has none"
+    current_time = now or datetime.now(UTC)
+    if current_time.utcoffset() is None:
+        msg = f"now must be timezone-aware, not {current_time!r}: pass datetime.now(timezone.utc)"
         raise UsageError(msg)
     expired: list[tuple[str, ...]] = []
     for tool in messages.pending():
         status = tool.status
         if isinstance(status, Suspended):
-            expired += [(tool.id, *path) for path in expire(status.inner, now=moment)]
-        elif isinstance(status, Pending) and status.kind == "approval" and is_overdue(status.expires_at, moment):
-            assert status.expires_at is not None  # noqa: S101 - it is overdue
+            expired += [(tool.id, *path) for path in expire(status.inner, now=current_time)]
+        elif isinstance(status, Pending) and status.kind == "approval" and is_overdue(status.expires_at, current_time):
+            assert status.expires_at is not None  # noqa: S101 - is_overdue() implies this
             tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
             expired.append((tool.id,))
     return expired
 
 
 def is_overdue(expires_at: datetime | None, now: datetime) -> bool:
-    """Whether an approval that may be given until `expires_at` comes too late at `now`."""
+    """Return whether an approval with the expiry time `expires_at` has expired at `now`. `None` never expires."""
     return expires_at is not None and now >= expires_at
 
 

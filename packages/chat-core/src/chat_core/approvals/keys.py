@@ -1,16 +1,19 @@
-"""Approvals that travel: a token in a link or in a chat message, which decides one call, as it was shown, once.
+"""Approval tokens for links and chat messages. A token decides one tool call, once, as the call was at signing time.
 
-    token = keys.bind(conversation.id, conversation.messages, wait.path, person="ana@example.com")    # who asks
+    # Create the token.
+    token = keys.bind(conversation.id, conversation.messages, wait.path, person="ana@example.com")
 
-    approval = keys.read(token)                                                                       # who is answered
+    # Handle the decision.
+    approval = keys.read(token)
     async with store.open(approval.conversation) as conversation:
         await keys.redeem(token, conversation, "approve")
 
-A token says which call of which conversation it is about, what may be decided, by whom, and until when. It holds the
-call to what it was: two keyed digests, of the call and of the arguments that will run, and its revision; one
-transition, and the token is about something that is not there any more. All of it is under an HMAC with SHA-256. That
-is what makes it work once, too: a decision moves the call on, durably and for everybody, and is itself the record that
-the token was used. There is no list of used tokens to keep.
+A token contains the conversation ID, the path of the call, the allowed decisions, the approver, and its expiry time. It
+also contains keyed digests of the call and of its arguments, and the revision of the call. Any status change of the
+call invalidates the token. An HMAC-SHA-256 covers all of it.
+
+A token works once because a decision changes the revision. The stored decision also records which token made it, so no
+list of used tokens is needed.
 """
 
 from __future__ import annotations
@@ -41,23 +44,23 @@ from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
 
 
 class SavedConversation(Protocol):
-    """An open conversation that can write what was decided: of a store, or a `FileConversation`."""
+    """An open conversation that can store decisions, from a store or from a file (`FileConversation`)."""
 
     @property
     def id(self) -> str:
-        """Names the conversation."""
+        """ID of the conversation."""
         ...
 
     @property
     def messages(self) -> Messages:
-        """The conversation, as this process knows it."""
+        """The conversation as known to this process."""
         ...
 
     async def save(self) -> None:
-        """Write what was decided.
+        """Store the decisions.
 
         Raises:
-            ConflictError: a call was decided elsewhere, and is in `messages` as it stands there.
+            ConflictError: a call was decided elsewhere. `messages` now contains the stored state of that call.
         """
         ...
 
@@ -71,9 +74,10 @@ def _utc_now() -> datetime:
 
 @final
 class ApprovalKeys:
-    """The keys that sign tokens, and all that is done with tokens. Immutable, and safe to share between threads.
+    """Signing and verification keys for approval tokens. Immutable, and safe to share between threads.
 
-    To rotate: add a key, sign with it, and when the last token of the old one has expired, move that to the `retired`.
+    To rotate keys, add a key and sign with it. After the last token of the old key has expired, remove the secret of
+    the old key and add its ID to `retired`.
     """
 
     __slots__ = ("_now", "_retired", "_secrets", "_signing", "_skew")
@@ -87,28 +91,30 @@ class ApprovalKeys:
         skew: timedelta = timedelta(minutes=1),
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        """Keys by their ids, which stand in the tokens.
+        """Initialize the keys. Tokens contain the ID of the key that signed them.
 
         Args:
-            signing: the id of the key that signs new tokens.
-            secrets: every key that is good for verifying, the signing one too; `secrets.token_bytes(32)` makes one.
-            retired: ids of keys that were good once, so that their tokens are told from forged ones.
-            skew: how far the clock of the machine that signs may be ahead of this one's.
-            now: the clock, with a zone.
+            signing: ID of the key that signs new tokens.
+            secrets: secrets by key ID, for verification. Must include the signing key. Create one with
+                `secrets.token_bytes(32)`.
+            retired: IDs of former keys, so that their tokens are reported as retired and not as unknown.
+            skew: maximum time by which the clock of the signing machine may be ahead of this clock.
+            now: function that returns the current time, timezone-aware.
 
         Raises:
-            UsageError: a secret has less than 32 bytes, or an id is none, not there, or retired and there.
+            UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, or a retired key has a
+            secret.
         """
         for key, secret in secrets.items():
             require_key(key, secret)
         if signing not in secrets:
-            msg = f"the signing key {signing!r} is not among the secrets: {', '.join(secrets) or 'there are none'}"
+            msg = f"signing key {signing!r} is not in secrets: {', '.join(secrets) or 'secrets is empty'}"
             raise UsageError(msg)
         if isinstance(retired, str) or not secrets.keys().isdisjoint(retired):
-            msg = f"retired has the ids of keys that have no secret any more, not {retired!r}"
+            msg = f"retired must be a collection of key IDs that are not in secrets, not {retired!r}"
             raise UsageError(msg)
         if skew < timedelta(0):
-            msg = f"skew is how far a clock may be ahead, not {skew!r}"
+            msg = f"skew must be at least zero, not {skew!r}"
             raise UsageError(msg)
         self._signing = signing
         self._secrets = dict(secrets)
@@ -119,7 +125,7 @@ class ApprovalKeys:
     def __repr__(self) -> str:
         return f"ApprovalKeys(signing={self._signing!r}, verifying={sorted(self._secrets)!r})"
 
-    # --- Who asks ----------------------------------------------------------------------------------------------
+    # --- Creating tokens ---------------------------------------------------------------------------------------
 
     def bind(
         self,
@@ -132,34 +138,34 @@ class ApprovalKeys:
         person: str | None = None,
         expires_in: timedelta = timedelta(days=1),
     ) -> str:
-        """A token that decides about a call that waits, as it stands now. It never outlives the call's own terms.
+        """Return a token that decides a waiting call in its current state.
 
-        Whoever holds it may decide, so it goes to one person, on a way that others do not see. It can be read: the ids
-        and the person are in it, the arguments are not. Where the page that takes it knows who is there, `person` holds
-        it to them.
+        Anyone who has the token can decide, so send it to one approver over a private channel. The token is signed but
+        not
+        encrypted: its IDs and the approver are readable, and the arguments are not included. The token expires no later
+        than the call. If the page that accepts the token knows its user, `person` restricts the token to that user.
 
         Args:
-            conversation: the id under which the conversation is stored.
-            messages: the conversation; of a store, `(await store.load(id)).messages`.
-            path: leads to the call, as `wait.path` does.
-            allow: what may be decided.
+            conversation: ID under which the conversation is stored.
+            messages: the conversation; for a store, `(await store.load(id)).messages`.
+            path: path of the call, as in `wait.path`.
+            allow: allowed decisions.
             edits: whether an approval may change the arguments.
-            person: who decides; their name is recorded with the decision.
-            expires_in: how long the token is good for.
+            person: the approver, recorded with the decision.
+            expires_in: lifetime of the token.
 
         Raises:
             KeyError: there is no such call.
-            UsageError: the call does not wait, nothing is allowed, the conversation has no id, or the token would have
-                more than 4,096 characters.
+            UsageError: the call does not wait, an argument is invalid, or the token would exceed 4,096 characters.
         """
         require_names(conversation, person)
         if isinstance(path, str) or not path:
-            msg = f"a path is a tuple of ids, as wait.path is, not {path!r}"
+            msg = f"path must be a tuple of IDs, such as wait.path, not {path!r}"
             raise UsageError(msg)
         require_allow(allow, edits=edits)
         tool, now = messages.tool(*path), self._now()
         if not timedelta(0) < expires_in <= _LATEST_EXPIRY - now:
-            msg = f"expires_in must be more than nothing and end before the year 9999, not {expires_in!r}"
+            msg = f"expires_in must be positive and end before the year 9999, not {expires_in!r}"
             raise UsageError(msg)
         status = tool.status
         if not isinstance(status, Pending) or status.kind is None:
@@ -172,32 +178,39 @@ class ApprovalKeys:
         approval = BoundApproval(conversation, tuple(path), frozenset(allow), edits, person, now, until, nonce)
         return write_token(approval, create_seal(messages, path, tool, nonce, secret), self._signing, secret)
 
-    # --- Who is answered ---------------------------------------------------------------------------------------
+    # --- Using tokens ------------------------------------------------------------------------------------------
 
     def read(self, token: str, *, conversation: str | None = None, path: Sequence[str] | None = None) -> BoundApproval:
-        """What a token says, and so where its conversation is. Nothing is decided.
+        """Verify a token and return its contents, including the conversation ID. Does not decide anything.
 
         Args:
-            token: what came back.
-            conversation: what the page is about that it came back to, where the page knows without it.
-            path: the call that the page is about, likewise.
+            token: the received token.
+            conversation: conversation ID that the token must have, if the page knows it.
+            path: path of the call that the token must have, if the page knows it.
 
         Raises:
-            ApprovalRefusedError: it is damaged, forged, out of its time, or about something else.
+            ApprovalRefusedError: the token is damaged, forged, expired, not yet valid, or for another conversation or
+            call.
         """
         approval = self._read(token).approval
         if conversation is not None:
             _require_conversation(approval, conversation)
         if path is not None and approval.path != tuple(path):
-            msg = f"the token is about another call, not {'/'.join(path)!r}"
+            msg = f"the token is for another call, not {'/'.join(path)!r}"
             raise ApprovalRefusedError(msg, "call")
         return approval
 
     def show(self, token: str, conversation: str, messages: Messages, *, by: str | None = None) -> Tool:
-        """The call that a token is about, if it can be decided now: what a page shows. Nothing is decided.
+        """Return the call of a token if it can be decided now, for display. Does not decide anything.
+
+        Args:
+            token: the received token.
+            conversation: ID of the conversation.
+            messages: the conversation.
+            by: the current user, if known.
 
         Raises:
-            ApprovalRefusedError: as `approve()` raises it.
+            ApprovalRefusedError: for the same reasons as in `approve()`.
         """
         return self._require_call(self._read(token), conversation, messages, by)
 
@@ -211,28 +224,28 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Approve the call that a token is about, and return it. It is durable when `messages` are.
+        """Approve the call of a token and return it. The caller stores `messages`.
 
         Args:
-            token: what came back.
-            conversation: the id of the conversation that `messages` are.
-            messages: where the decision is recorded.
-            arguments: others than those that wait. The same ones are no edit.
-            by: who decides, as the page knows them; `None`: whoever the token was made for.
-            note: is kept with the decision.
+            token: the received token.
+            conversation: ID of the conversation.
+            messages: the conversation. The decision is recorded in it.
+            arguments: edited arguments. Arguments equal to the current ones do not count as an edit.
+            by: the approver, if the page knows its user. Default: the `person` of the token.
+            note: note stored with the decision.
 
         Raises:
-            ApprovalRefusedError: with the reason. Nothing was changed.
-            UsageError: `arguments` are not a JSON object.
+            ApprovalRefusedError: the decision is refused; `reason` says why. Nothing was changed.
+            UsageError: `arguments` is not a JSON object.
         """
         signed = self._read(token)
         tool = self._require_call(signed, conversation, messages, by)
         _require_allowed(signed.approval, "approve")
         edited = None if arguments is None or equal_as_json(arguments, tool.effective_arguments) else arguments
         if edited is not None and not signed.approval.edits:
-            msg = "the token approves the arguments as they are, and no others"
+            msg = "the token allows approval of the current arguments only, without edits"
             raise ApprovalRefusedError(msg, "edit")
-        tool.approve(arguments=edited, by=_decider(signed.approval, by), note=note, at=self._now())
+        tool.approve(arguments=edited, by=_approver(signed.approval, by), note=note, at=self._now())
         return _record_use(tool, signed.approval)
 
     def reject(
@@ -245,15 +258,23 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Reject the call that a token is about, and return it; the model is told `reason`. Else as `approve()`.
+        """Reject the call of a token and return it. The caller stores `messages`.
+
+        Args:
+            token: the received token.
+            conversation: ID of the conversation.
+            messages: the conversation. The decision is recorded in it.
+            reason: reason sent to the model.
+            by: the approver, if the page knows its user. Default: the `person` of the token.
+            note: note stored with the decision.
 
         Raises:
-            ApprovalRefusedError: with the reason. Nothing was changed.
+            ApprovalRefusedError: the decision is refused; `reason` says why. Nothing was changed.
         """
         signed = self._read(token)
         tool = self._require_call(signed, conversation, messages, by)
         _require_allowed(signed.approval, "reject")
-        tool.reject(reason, by=_decider(signed.approval, by), note=note, at=self._now())
+        tool.reject(reason, by=_approver(signed.approval, by), note=note, at=self._now())
         return _record_use(tool, signed.approval)
 
     async def redeem(
@@ -267,20 +288,25 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Decide, durably: when this returns, the decision is stored, and no other one of the call will be.
+        """Decide the call of a token and store the decision.
+
+        When this method returns, the decision is stored and no other decision of the call can be.
 
         Args:
-            token: what came back.
-            conversation: the one that it is about, open: of a store, or in a file.
-            choice: what was decided.
-            arguments: with an approval, as of `approve()`.
-            reason: with a rejection, what the model is told.
-            by: as of `approve()`.
-            note: as of `approve()`.
+            token: the received token.
+            conversation: the open conversation, from a store or a file.
+            choice: the decision.
+            arguments: edited arguments of an approval, see `approve()`.
+            reason: reason of a rejection, sent to the model.
+            by: the approver, see `approve()`.
+            note: note stored with the decision.
+
+        Returns:
+            The decided call.
 
         Raises:
-            ApprovalRefusedError: with the reason; also where somebody else decided in the same moment, and was faster.
-            ConflictError: something else could not be written, as the conversation's `save()` says. Nothing was.
+            ApprovalRefusedError: the decision is refused, or another decision was stored first.
+            ConflictError: another change in the conversation could not be stored. Nothing was stored.
         """
         messages = conversation.messages
         if choice == "approve":
@@ -290,23 +316,23 @@ class ApprovalKeys:
         else:
             msg = f"redeem() needs 'approve' or 'reject', not {choice!r}"
             raise UsageError(msg)
-        mine = tool.decisions[-1]
+        decision = tool.decisions[-1]
         try:
             await conversation.save()
         except ConflictError:
             stored = _find_tool(messages, self._read(token).approval.path)
-            if stored is None or mine not in stored.decisions:
+            if stored is None or decision not in stored.decisions:
                 self.show(token, conversation.id, messages, by=by)
             raise
         return tool
 
-    # --- Below ---------------------------------------------------------------------------------------------------
+    # --- Checks --------------------------------------------------------------------------------------------------
 
     def _read(self, token: str) -> Signed:
         signed = read_token(token, self._secrets, self._retired)
         approval, now = signed.approval, self._now()
         if approval.issued_at > now + self._skew:
-            msg = f"the token is good from {approval.issued_at.isoformat()} on, and here it is {now.isoformat()}"
+            msg = f"the token is valid from {approval.issued_at.isoformat()} on; the current time is {now.isoformat()}"
             raise ApprovalRefusedError(msg, "not_yet_valid")
         if now >= approval.expires_at:
             msg = f"the token expired at {approval.expires_at.isoformat()}"
@@ -314,66 +340,68 @@ class ApprovalKeys:
         return signed
 
     def _require_call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
-        """The call that a token is about: waiting, and as it was when the token was made."""
+        """Return the call of a token. Refuse the token unless the call waits and is unchanged since signing."""
         approval, seal = signed.approval, signed.seal
         _require_conversation(approval, conversation)
         if by is not None and approval.person is not None and by != approval.person:
-            msg = "the token was made for somebody else"
+            msg = "the token is for another approver"
             raise ApprovalRefusedError(msg, "person")
         tool = _find_tool(messages, approval.path)
-        now = None if tool is None else create_seal(messages, approval.path, tool, approval.nonce, signed.secret)
-        if tool is None or now is None or not hmac.compare_digest(now.call, seal.call):
-            msg = f"the call {'/'.join(approval.path)!r} that the token is about is not in this conversation"
+        current_seal = (
+            None if tool is None else create_seal(messages, approval.path, tool, approval.nonce, signed.secret)
+        )
+        if tool is None or current_seal is None or not hmac.compare_digest(current_seal.call, seal.call):
+            msg = f"the call {'/'.join(approval.path)!r} of the token is not in this conversation"
             raise ApprovalRefusedError(msg, "call")
         _require_unused(tool, approval)
         _require_waiting(tool, self._now())
-        if not hmac.compare_digest(now.arguments, seal.arguments):
-            msg = "the arguments have changed since the token was made; look at the call again"
+        if not hmac.compare_digest(current_seal.arguments, seal.arguments):
+            msg = "the arguments have changed since the token was created: review the call again"
             raise ApprovalRefusedError(msg, "arguments", _last_decision(tool))
-        if now.revision != seal.revision:
-            msg = "the call was decided since the token was made, and waits again; look at it again"
+        if current_seal.revision != seal.revision:
+            msg = "the call was decided after the token was created, and waits again: review it again"
             raise ApprovalRefusedError(msg, "reconsidered", _last_decision(tool))
         return tool
 
 
-# --- What is refused -----------------------------------------------------------------------------------------------
+# --- Refusals ------------------------------------------------------------------------------------------------------
 
 
 def _require_conversation(approval: BoundApproval, conversation: str) -> None:
     if approval.conversation != conversation:
-        msg = "the token is about another conversation"
+        msg = "the token is for another conversation"
         raise ApprovalRefusedError(msg, "conversation")
 
 
 def _require_unused(tool: Tool, approval: BoundApproval) -> None:
     for decision in tool.decisions:
         if decision.extra and decision.extra.get("token") == approval.nonce:
-            msg = f"the token was used: {_describe_decision(decision)}"
+            msg = f"the token was already used: {_describe_decision(decision)}"
             raise ApprovalRefusedError(msg, "used", decision)
 
 
 def _require_waiting(tool: Tool, now: datetime) -> None:
     status = tool.status
     if isinstance(status, Pending) and is_overdue(status.expires_at, now):
-        msg = f"the call {tool.id!r} had to be decided before {isoformat(status.expires_at)}"
+        msg = f"the call {tool.id!r} expired at {isoformat(status.expires_at)}"
         raise ApprovalRefusedError(msg, "call_expired")
     if isinstance(status, Rejected) and status.source == "expiry":
-        msg = f"the call {tool.id!r} was not decided in time: {status.reason}"
+        msg = f"the call {tool.id!r} has expired: {status.reason}"
         raise ApprovalRefusedError(msg, "call_expired")
     if not isinstance(status, Pending):
         decision = _last_decision(tool)
-        how = _describe_decision(decision) if decision else f"it is {type(status).__name__}"
-        msg = f"the call {tool.id!r} does not wait any more: {how}"
+        state = _describe_decision(decision) if decision else f"its status is {type(status).__name__}"
+        msg = f"the call {tool.id!r} is no longer waiting: {state}"
         raise ApprovalRefusedError(msg, "decided", decision)
 
 
 def _require_allowed(approval: BoundApproval, choice: ApprovalChoice) -> None:
     if choice not in approval.allow:
-        msg = f"the token does not {choice}; it can {' or '.join(sorted(approval.allow))}"
+        msg = f"the token does not allow {choice!r}; it allows {' and '.join(map(repr, sorted(approval.allow)))}"
         raise ApprovalRefusedError(msg, "decision")
 
 
-# --- Below -----------------------------------------------------------------------------------------------------------
+# --- Helpers ---------------------------------------------------------------------------------------------------------
 
 
 def _describe_decision(decision: Decision) -> str:
@@ -393,12 +421,12 @@ def _find_tool(messages: Messages, path: tuple[str, ...]) -> Tool | None:
         return None
 
 
-def _decider(approval: BoundApproval, by: str | None) -> str | None:
+def _approver(approval: BoundApproval, by: str | None) -> str | None:
     return approval.person if by is None else by
 
 
 def _record_use(tool: Tool, approval: BoundApproval) -> Tool:
-    """Write into the decision which token made it. The second word tells two uses in one moment apart."""
+    """Record the token's nonce in the decision. A random `use` value distinguishes concurrent uses of one token."""
     *before, last = tool.decisions
     tool.decisions = (*before, replace(last, extra={"token": approval.nonce, "use": token_urlsafe(6)}))
     return tool

@@ -1,8 +1,8 @@
-"""What an approval's token is made of: how it is written, signed, and read again.
+"""Format of approval tokens: encoding, signing and verification.
 
-    ca1.<id of the key>.<claims>.<HMAC-SHA-256 of all before it>
+    ca1.<key ID>.<claims>.<HMAC-SHA-256 of everything before it>
 
-The claims are a JSON array, and they and the signature are in base64url, without padding.
+The claims are a JSON array. Claims and signature are encoded in base64url without padding.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _CHOICES: Final[tuple[ApprovalChoice, ...]] = get_args(ApprovalChoice)
 
 @final
 class ApprovalRefusedError(ChatError):
-    """A token decides nothing, and nothing was changed. `reason` says why in one word, the message in a sentence.
+    """The token does not permit the decision. Nothing was changed.
 
     Attributes:
-        reason: for code to act on; the reference lists them all.
-        decision: what was decided about the call, where that is why.
+        reason: machine-readable reason; the reference lists all values.
+        decision: the earlier decision of the call, if that is the reason.
     """
 
     def __init__(self, message: str, reason: RefusalReason, decision: Decision | None = None) -> None:
@@ -54,17 +54,17 @@ class ApprovalRefusedError(ChatError):
 @final
 @dataclass(frozen=True, slots=True)
 class BoundApproval:
-    """What a token says. Its signature and its times are good; whether the call still waits is another question.
+    """Contents of a verified token that is currently valid. Does not imply that the call still waits.
 
     Attributes:
-        conversation: the id of the conversation.
-        path: leads to the call: `messages.tool(*path)`.
-        allow: what may be decided.
+        conversation: ID of the conversation.
+        path: path of the call: `messages.tool(*path)`.
+        allow: allowed decisions.
         edits: whether an approval may change the arguments.
-        person: whom it was made for, `None` where it is for whoever holds it.
-        issued_at: from when it is good.
-        expires_at: until when.
-        nonce: tells it from every other token; the decision that it makes has it as `decision.extra["token"]`.
+        person: the approver, or `None` if anyone who has the token may decide.
+        issued_at: start of the validity.
+        expires_at: end of the validity.
+        nonce: unique ID of the token; its decision has it as `decision.extra["token"]`.
     """
 
     conversation: str
@@ -80,7 +80,7 @@ class BoundApproval:
 @final
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a token holds a call to: which it is, what would run, and how often it has moved."""
+    """State of a call at signing time: digest of the call, digest of its arguments, and its revision."""
 
     call: str
     arguments: str
@@ -90,7 +90,7 @@ class Seal:
 @final
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A token that was read: what it says, what it holds the call to, and the secret that has signed it."""
+    """A verified token: its contents, the seal of its call, and the secret that signed it."""
 
     approval: BoundApproval
     seal: Seal
@@ -101,17 +101,23 @@ class Signed:
 
 
 def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
-    """The token.
+    """Return the signed token.
+
+    Args:
+        approval: contents of the token.
+        seal: state of the call.
+        key: ID of the signing key.
+        secret: secret of the signing key.
 
     Raises:
-        UsageError: it would be too long.
+        UsageError: the token would exceed `MAX_TOKEN_LENGTH` characters.
     """
     claims: list[object] = [
         approval.conversation,
         approval.path,
-        _flags(approval),
-        _milliseconds(approval.issued_at),
-        _milliseconds(approval.expires_at),
+        _encode_flags(approval),
+        _to_milliseconds(approval.issued_at),
+        _to_milliseconds(approval.expires_at),
         approval.nonce,
         seal.call,
         seal.arguments,
@@ -121,40 +127,50 @@ def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) ->
     signed = f"{_VERSION}.{key}.{_encode_base64(json.dumps(claims, separators=(',', ':')).encode())}"
     token = f"{signed}.{_signature(secret, signed)}"
     if len(token) > MAX_TOKEN_LENGTH:
-        msg = (
-            f"the ids are too long for a token: it would have {len(token)} characters, and may have {MAX_TOKEN_LENGTH}"
-        )
+        msg = f"the IDs are too long: the token would have {len(token)} characters, the maximum is {MAX_TOKEN_LENGTH}"
         raise UsageError(msg)
     return token
 
 
 def create_seal(messages: Messages, path: Sequence[str], tool: Tool, nonce: str, secret: bytes) -> Seal:
-    """What a token made now would hold the call to.
+    """Return the seal of a call in its current state.
 
-    The digests are keyed: who has the token, and guesses at a value, cannot see that it was right.
+    The digests are keyed, so that the holder of a token cannot confirm guesses of the arguments.
+
+    Args:
+        messages: the conversation.
+        path: path of the call.
+        tool: the call.
+        nonce: nonce of the token.
+        secret: secret of the signing key.
     """
-    holder = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
-    # What tells it from another call that has its id, in another conversation of this name: what was asked, and when.
-    call = [tool.name, _created_at_milliseconds(holder or messages, tool)]
+    inner = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
+    # Tool name and time distinguish calls that have the same ID in different conversations of the same name.
+    call = [tool.name, _created_at_milliseconds(inner or messages, tool)]
     arguments = _digest(secret, nonce, "arguments", tool.effective_arguments)
     return Seal(_digest(secret, nonce, "call", call), arguments, tool.revision)
 
 
 def _created_at_milliseconds(messages: Messages, tool: Tool) -> int:
-    # A call that waits stands near the end.
+    # Search from the end, where waiting calls usually are.
     turns = (turn for content in reversed(messages) for turn in reversed(content.turns))
-    return next(_milliseconds(turn.created_at) for turn in turns if any(item is tool for item in turn.tools))
+    return next(_to_milliseconds(turn.created_at) for turn in turns if any(item is tool for item in turn.tools))
 
 
-def equal_as_json(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Whether two are equal as JSON, where 1, 1.0 and true are three things."""
+def equal_as_json(left: Mapping[str, object], right: Mapping[str, object]) -> bool:
+    """Return whether two objects have the same JSON, where `1`, `1.0` and `true` differ.
+
+    Args:
+        left: a JSON object. Values that JSON cannot represent make the result False.
+        right: the object to compare with.
+    """
     try:
-        return _canonical(dict(one)) == _canonical(dict(other))
+        return _canonical_json(dict(left)) == _canonical_json(dict(right))
     except (TypeError, ValueError):
-        return False  # whoever takes it says what is wrong with it
+        return False  # tool.approve() reports the invalid value
 
 
-def _canonical(value: object) -> bytes:
+def _canonical_json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -162,8 +178,8 @@ def _signature(secret: bytes, signed: str) -> str:
     return _encode_base64(hmac.digest(secret, b"chat approval\0" + signed.encode(), sha256))
 
 
-def _digest(secret: bytes, nonce: str, what: str, value: object) -> str:
-    data = b"\0".join([f"chat approval {what}".encode(), nonce.encode(), _canonical(value)])
+def _digest(secret: bytes, nonce: str, purpose: str, value: object) -> str:
+    data = b"\0".join([f"chat approval {purpose}".encode(), nonce.encode(), _canonical_json(value)])
     return _encode_base64(hmac.digest(secret, data, sha256)[:16])
 
 
@@ -171,7 +187,7 @@ def _encode_base64(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _milliseconds(at: datetime) -> int:
+def _to_milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
@@ -179,7 +195,7 @@ def _from_milliseconds(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _flags(approval: BoundApproval) -> int:
+def _encode_flags(approval: BoundApproval) -> int:
     allowed = sum([1 << bit for bit, choice in enumerate(_CHOICES) if choice in approval.allow])
     return allowed | approval.edits << len(_CHOICES)
 
@@ -188,41 +204,48 @@ def _flags(approval: BoundApproval) -> int:
 
 
 def read_token(token: str, secrets: Mapping[str, bytes], retired: Collection[str]) -> Signed:
-    """What a token says that one of the keys has signed. Its times are not looked at.
+    """Verify the signature of a token and return its contents. Does not check the validity period.
+
+    Args:
+        token: the received token.
+        secrets: secrets by key ID.
+        retired: IDs of retired keys.
 
     Raises:
-        ApprovalRefusedError: none has.
-        UsageError: it is no text.
+        ApprovalRefusedError: the token is malformed, or no known key signed it.
+        UsageError: `token` is not a string.
     """
-    if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a form may have had none
-        msg = f"a token is a text, not {token!r}"
+    if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a form field may be missing
+        msg = f"a token must be a string, not {token!r}"
         raise UsageError(msg)
-    found = _SHAPE.fullmatch(token) if len(token) <= MAX_TOKEN_LENGTH else None
-    if found is None:
+    match = _SHAPE.fullmatch(token) if len(token) <= MAX_TOKEN_LENGTH else None
+    if match is None:
         raise _malformed_error(token)
-    key, claims, signature = found.groups()
+    key, claims, signature = match.groups()
     if key in retired:
-        msg = f"the key {key!r} that signed this token is retired; ask for a new one"
+        msg = f"the key {key!r} that signed the token is retired: request a new token"
         raise ApprovalRefusedError(msg, "retired_key")
     if key not in secrets:
-        msg = f"nobody here has the key {key!r} that is said to have signed this token"
+        msg = f"the token names the unknown signing key {key!r}"
         raise ApprovalRefusedError(msg, "unknown_key")
-    # The texts are compared, not what they stand for: base64 has several of them for the same bytes.
-    expected = _signature(secrets[key], token[: found.end(2)])
+    # Compare the encoded signatures: several base64 texts decode to the same bytes.
+    expected = _signature(secrets[key], token[: match.end(2)])
     if not hmac.compare_digest(signature.encode(), expected.encode()):
-        msg = "the token is not as it was signed"
+        msg = "the signature of the token is invalid"
         raise ApprovalRefusedError(msg, "forged")
     try:
         return _read_claims(claims, secrets[key])
     except (TypeError, ValueError, OverflowError) as error:
-        msg = "the token was signed by a key of ours, and says something that this version does not"
+        msg = "the signature is valid, but this version cannot read the contents of the token"
         raise ApprovalRefusedError(msg, "malformed") from error
 
 
 def _malformed_error(token: str) -> ApprovalRefusedError:
     if _ANY_VERSION.match(token) and not token.startswith(f"{_VERSION}."):
-        return ApprovalRefusedError("the token is of a later version of this library: upgrade it here, too", "version")
-    return ApprovalRefusedError("this is no token, or not a whole one; was the link cut?", "malformed")
+        return ApprovalRefusedError(
+            "the token was created by a later version of this library: upgrade the library", "version"
+        )
+    return ApprovalRefusedError("not a complete token; the link may have been truncated", "malformed")
 
 
 def _read_claims(claims: str, secret: bytes) -> Signed:
@@ -230,7 +253,7 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
     conversation, path, flags, issued, expires, nonce, call, arguments, revision, *person = data
     number = cast("int", flags)
     if number >= 1 << len(_CHOICES) + 1 or len(person) > 1:
-        msg = "there is more in it"  # a restriction, perhaps, that this version does not know
+        msg = "unknown claims"  # possibly restrictions added by a later version
         raise ValueError(msg)
     approval = BoundApproval(
         cast("str", conversation),
@@ -249,45 +272,48 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
 
 
 def require_key(key: str, secret: object) -> None:
-    """Check that a key can be one.
+    """Raise `UsageError` unless the key ID is valid and the secret is long enough.
 
-    Raises:
-        UsageError: its id is none, or its secret is too short.
+    Args:
+        key: ID of the key.
+        secret: at least `MIN_SECRET_BYTES` bytes.
     """
     if _KEY_ID.fullmatch(key) is None:
-        msg = f"the id of a key has 1 to 32 letters, digits, - and _, not {key!r}"
+        msg = f"a key ID has 1 to 32 letters, digits, - or _, not {key!r}"
         raise UsageError(msg)
     if not isinstance(secret, bytes):
-        msg = f"the key {key!r} must be bytes, not {type(secret).__name__}: secrets.token_bytes(32) makes some"
+        msg = f"the secret of key {key!r} must be bytes, not {type(secret).__name__}: use secrets.token_bytes(32)"
         raise UsageError(msg)
     if len(secret) < MIN_SECRET_BYTES:
-        msg = f"the key {key!r} has {len(secret)} bytes; a key has at least {MIN_SECRET_BYTES}"
+        msg = f"the secret of key {key!r} has {len(secret)} bytes; at least {MIN_SECRET_BYTES} are required"
         raise UsageError(msg)
 
 
 def require_names(conversation: object, person: object) -> None:
-    """Check that a token can say whose and about what it is.
+    """Raise `UsageError` unless the conversation ID and the approver are strings.
 
-    Raises:
-        UsageError: the conversation has no id, or one of the two is no text.
+    Args:
+        conversation: ID of the conversation.
+        person: the approver, or `None`.
     """
     if not isinstance(conversation, str):
-        msg = f"a token needs the id under which the conversation is stored, a text, not {conversation!r}"
+        msg = f"conversation must be the ID of the stored conversation, a string, not {conversation!r}"
         raise UsageError(msg)
     if person is not None and not isinstance(person, str):
-        msg = f"person is a text, or None for whoever holds the token, not {person!r}"
+        msg = f"person must be a string, or None to accept anyone who has the token, not {person!r}"
         raise UsageError(msg)
 
 
 def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
-    """Check what a token shall allow.
+    """Raise `UsageError` unless `allow` contains valid decisions only, at least one, and permits the edits.
 
-    Raises:
-        UsageError: nothing, something else, or edits of what may not be approved.
+    Args:
+        allow: the allowed decisions.
+        edits: whether an approval may change the arguments.
     """
     if not allow or isinstance(allow, str) or not set(allow) <= set(_CHOICES):
-        msg = f"allow has {' or '.join(map(repr, _CHOICES))} in it, or both, and nothing else; not {allow!r}"
+        msg = f"allow must contain {' or '.join(map(repr, _CHOICES))}, or both, not {allow!r}"
         raise UsageError(msg)
     if edits and "approve" not in allow:
-        msg = "edits are made with an approval: allow 'approve', too"
+        msg = "edits=True requires 'approve' in allow"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""The durable writes of a run. A run on plain messages writes nothing."""
+"""Durable writes of a run. A run on plain `Messages` writes nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ _LOG = logging.getLogger("chat_core")
 
 @final
 class Checkpoint:
-    """The messages of a run, and the conversation in which their changes become durable, if there is one.
+    """The messages of a run, and the conversation that stores their changes, if any.
 
-    A write that has begun is finished even if the run is cancelled meanwhile.
+    A write that has started is completed even if the run is cancelled during the write.
 
     Attributes:
-        refused_calls: ids of the calls that were not started once, because they, or calls in them, were decided
-            elsewhere.
+        refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
     """
 
     __slots__ = ("_loop_and_thread", "conversation", "messages", "refused_calls")
@@ -41,18 +40,18 @@ class Checkpoint:
 
     @property
     def loop_and_thread(self) -> tuple[EventLoopToken, int]:
-        """The event loop and the thread of the run. Read first in that thread; later reads may be in any."""
+        """The event loop and the thread of the run. First access must be in that thread; later ones may be in any."""
         if self._loop_and_thread is None:
             self._loop_and_thread = current_token(), threading.get_ident()
         return self._loop_and_thread
 
     @property
     def id(self) -> str | None:
-        """The id of the conversation, or None for plain messages."""
+        """ID of the conversation, or `None` for plain messages."""
         return None if self.conversation is None else self.conversation.id
 
     async def claim(self) -> None:
-        """Take the lease. Afterwards `messages` is up to date."""
+        """Acquire the lease and update `messages` to the stored state."""
         if self.conversation is None:
             return
         try:
@@ -64,21 +63,21 @@ class Checkpoint:
             raise
 
     async def write_tool(self, tool: Tool) -> None:
-        """Make the state of an outermost tool durable."""
+        """Store the state of a tool call of the outermost conversation."""
         if self.conversation is not None:
             await finish(partial(self.conversation.write_tool, (tool.id,), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
-        """Append a turn to `messages` and make it durable."""
+        """Append a turn to `messages` and store it."""
         self.messages.append(role, turn)
         if self.conversation is not None:
             await finish(partial(self.conversation.write_turn, (), role, turn))
 
     async def release(self) -> None:
-        """Release the lease. Log a failure instead of raising it: the lease expires by itself."""
+        """Release the lease. A failure is logged and not raised, because the lease expires on its own."""
         if self.conversation is None:
             return
         try:
             await finish(self.conversation.release)
         except Exception:  # noqa: BLE001 - a store may raise anything
-            _LOG.warning("the lease of conversation %r was not given back", self.conversation.id, exc_info=True)
+            _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)

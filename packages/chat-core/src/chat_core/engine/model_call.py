@@ -1,4 +1,4 @@
-"""One provider call of a run, with its retries: by batch, so that nothing but the batch is paid for each event."""
+"""One model call of a run with its retries. Events are returned in batches to keep the cost per event low."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class ModelCall(Protocol):
-    """A provider call in progress."""
+    """A model call in progress."""
 
     turn: Turn | None
     usage: Usage
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Return the events of the next read, or None when the call is complete and `turn` is set.
+        """Return the next batch of events, or None when the call is complete and `turn` is set.
 
         Raises:
-            ChatError: it failed, and is not to be tried again. `usage` has what all attempts cost.
+            ChatError: the call failed and is not retried. `usage` is the total of all attempts.
         """
         ...
 
@@ -47,7 +47,7 @@ class ModelCall(Protocol):
 
 @final
 class ModelRequest:
-    """The arguments of a provider call."""
+    """Arguments of a provider call."""
 
     __slots__ = ("messages", "options", "output", "tools")
 
@@ -62,7 +62,7 @@ class ModelRequest:
 
 @final
 class CompleteCall:
-    """A call whose response arrives as a whole."""
+    """A call without streaming."""
 
     __slots__ = ("_model", "_request", "_retry_budget", "turn", "usage")
 
@@ -74,7 +74,7 @@ class CompleteCall:
         self.usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Call the provider until it responds; return None."""
+        """Send the request, with retries. Always return None: the call delivers no events."""
         request = self._request
         attempt = 1
         while True:
@@ -90,12 +90,12 @@ class CompleteCall:
                 return None
 
     async def aclose(self) -> None:
-        """Nothing is open between calls."""
+        """Do nothing: no connection stays open between calls."""
 
 
 @final
 class StreamCall:
-    """A call whose response is streamed."""
+    """A call with a streamed response."""
 
     def __init__(self, model: StreamProvider, request: ModelRequest, retry_budget: RetryBudget) -> None:
         self._model = model
@@ -111,10 +111,10 @@ class StreamCall:
         self.usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Return the next batch of events, or the reset that begins another attempt."""
+        """Return the next batch of events, or an `AttemptReset` if a new attempt starts after delivered events."""
         while True:
             try:
-                # Here and not in a method: this is awaited for every read of the connection.
+                # Not in a separate method, for speed: this code runs for every read of the connection.
                 try:
                     batch = await anext(self._batches or await self._open())
                 except StopAsyncIteration:
@@ -141,7 +141,7 @@ class StreamCall:
             if stream_context is not None:
                 await stream_context.__aexit__(None, None, None)
         if stream is not None and self.turn is None:
-            # It was left in the middle, and that was paid for.
+            # The stream was closed early, but the provider bills the tokens so far.
             self.usage += stream.partial().usage
 
     async def _open(self) -> AsyncIterator[Sequence[Delta]]:
@@ -154,13 +154,13 @@ class StreamCall:
 
     async def _finish(self) -> None:
         stream = self._stream
-        assert stream is not None  # noqa: S101 - it has been read
+        assert stream is not None  # noqa: S101 - the stream was read
         self.turn = stream.close()
         self.usage += self.turn.usage
         await self.aclose()
 
     async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
-        """Wait for another attempt. Return the reset event if part of this one was delivered."""
+        """Wait for the next attempt. Return an `AttemptReset` if events of this attempt were delivered."""
         if error.partial is None and self._stream is not None:
             error.partial = self._stream.partial()
         self._stream = None
@@ -175,7 +175,12 @@ class StreamCall:
 
 
 def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Sequence[ProgressEvent]:
-    """Return `batch` with its text as structured deltas, and append that text to `text_parts`."""
+    """Return `batch` with text deltas replaced by structured deltas.
+
+    Args:
+        batch: deltas of the provider.
+        text_parts: the text so far. The text of the batch is appended.
+    """
     events: list[ProgressEvent] = []
     for delta in batch:
         if isinstance(delta, TextDelta):
@@ -187,7 +192,7 @@ def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Seque
 
 
 def turn_deltas(turn: Turn) -> Sequence[Delta]:
-    """Return a turn as deltas, one for each part."""
+    """Return the parts of a complete turn as deltas, one per part."""
     deltas: list[Delta] = []
     for part in turn.parts:
         if isinstance(part, Text):
@@ -200,7 +205,7 @@ def turn_deltas(turn: Turn) -> Sequence[Delta]:
 
 
 def usage_of_failure(error: ChatError) -> Usage:
-    """Return the usage of a failed attempt, as far as it was reported."""
+    """Return the usage of a failed attempt, as far as the provider reported it."""
     if error.usage:
         return error.usage
     return error.partial.usage if error.partial is not None else Usage()

@@ -1,4 +1,4 @@
-"""The parts of a chat, gathered by the builder and read by every run."""
+"""Configuration of a chat: collected by the builder, read by every run."""
 
 from __future__ import annotations
 
@@ -26,24 +26,29 @@ OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 Hook: TypeAlias = Callable[[Messages], Awaitable[None] | None]
-"""Called with the conversation before a run's first provider call, or after its answer. What it raises ends the run."""
+"""A function called with the conversation before or after a run. If it raises, the run fails with that exception."""
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of a chat.
+    """The settings of a chat.
 
     Attributes:
-        max_steps: provider calls of one run, corrections included.
-        corrections: how often an invalid structured answer goes back to the model.
-        concurrency: how many tools of one pass run at once.
-        tool_timeout: seconds for a tool that sets no limit of its own; `None` for no limit.
-        now: the clock by which waits expire and schedules fall due.
+        options: default options of each model request.
+        max_steps: maximum number of model calls of a run, including corrections.
+        corrections: maximum number of invalid structured responses sent back to the model.
+        concurrency: maximum number of tools that run at the same time.
+        tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
+        retry: retry policy of provider calls.
+        before: hooks called before the first model call of a run.
+        after: hooks called after the final response of a run.
+        observers: observers of the runs.
+        now: function that returns the current time, to check expiry times and schedules.
     """
 
     options: ChatOptions = field(default_factory=ChatOptions)
@@ -55,12 +60,12 @@ class Settings:
     before: tuple[Hook, ...] = ()
     after: tuple[Hook, ...] = ()
     observers: tuple[Observer, ...] = ()
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = _utc_now
 
 
 @final
 class ChatPlan(Generic[OutT_co, PauseT_co]):
-    """Everything a run reads; immutable, shared by all runs of a chat."""
+    """Immutable configuration of a chat, shared by all its runs."""
 
     __slots__ = ("declarations", "model", "output", "settings", "tools")
 
@@ -72,7 +77,7 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         interrupted: Action[PauseT_co] | None,
         settings: Settings,
     ) -> None:
-        """The builder has checked that names are unique over all scopes."""
+        """Initialize the plan. The builder has checked that tool names are unique over all scopes."""
         self.model = model
         self.output = output
         self.settings = settings

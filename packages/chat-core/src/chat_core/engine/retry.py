@@ -1,4 +1,4 @@
-"""Retries of failed provider calls: the policy of a chat, and the waiting budget of one run."""
+"""Retries of failed provider calls: the retry policy of a chat and the wait budget of a run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LOG = logging.getLogger("chat_core")
 @final
 @dataclass(frozen=True, slots=True)
 class RetryAttempt:
-    """A failure that may be followed by another attempt.
+    """A retryable failure, passed to the retry strategy.
 
     Attributes:
-        error: what happened; it says whether it is `retryable`.
-        attempt: how many attempts there have been, from 1.
-        delay: seconds that the library would wait.
-        delivered: whether events of the failed attempt have reached the consumer.
+        error: the error. `error.retryable` is True.
+        attempt: number of attempts so far, starting at 1.
+        delay: seconds that the library would wait by default.
+        delivered: whether the consumer has received events of the failed attempt.
     """
 
     error: ChatError
@@ -35,23 +35,23 @@ class RetryAttempt:
 
 
 RetryStrategy: TypeAlias = Callable[[RetryAttempt], float | Awaitable[float | None] | None]
-"""Returns the seconds to wait before the next attempt, or `None` to give up. It may be a coroutine function."""
+"""Function that returns the seconds to wait before the next attempt, or `None` to give up. May be async."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a provider call is repeated. Never the loop: a tool that ran does not run again because a later call failed.
+    """Retry policy of provider calls. Tools are never run again because a later provider call failed.
 
     Attributes:
-        times: attempts after the first one, for each provider call.
-        budget: seconds that all waiting of one run may take together; a longer `Retry-After` ends the run at once.
-        base, cap: the n-th delay is drawn evenly from 0 to `min(cap, base * 2 ** (n - 1))` seconds ("full jitter"),
-            where the provider does not say how long to wait.
-        after_delivery: whether to try again when events of the failed attempt have been delivered. The new attempt
-            begins with an `AttemptReset` event.
-        strategy: may change the wait, or veto it. It is asked only about failures that are retryable.
-        jitter: draws from an interval; replaced in tests.
+        times: number of retries of each provider call.
+        budget: maximum total wait of one run in seconds. A run fails at once if the next wait would exceed it.
+        base, cap: the n-th delay is random between 0 and `min(cap, base * 2 ** (n - 1))` seconds ("full jitter"),
+            unless the provider specifies the delay.
+        after_delivery: whether to retry after events of the failed attempt were delivered. The new attempt starts with
+            an `AttemptReset` event.
+        strategy: function that can change the delay or give up. Called for retryable failures only.
+        jitter: function that returns a random number between its two arguments. Tests replace it.
     """
 
     times: int = 2
@@ -64,11 +64,16 @@ class Retry:
 
     def __post_init__(self) -> None:
         if self.times < 0:
-            msg = f"a call cannot be retried {self.times!r} times: 0 means that it is tried once"
+            msg = f"times must be at least 0, not {self.times!r}: 0 disables retries"
             raise UsageError(msg)
 
     def delay(self, error: ChatError, attempt: int) -> float:
-        """Seconds to wait after the `attempt`-th attempt: what the provider asked, else back-off with full jitter."""
+        """Return the seconds to wait after a failed attempt.
+
+        Args:
+            error: the failure. Its `retry_after`, set by the provider, takes precedence over the computed delay.
+            attempt: number of attempts so far, starting at 1.
+        """
         if error.retry_after is not None:
             return error.retry_after
         return self.jitter(0.0, min(self.cap, self.base * 2.0 ** (attempt - 1)))
@@ -76,7 +81,7 @@ class Retry:
 
 @final
 class RetryBudget:
-    """The waiting time that a run has left for retries. `failures`, if set, collects the failed attempts."""
+    """Remaining wait time of a run. If `failures` is a list, failed attempts are appended to it."""
 
     __slots__ = ("_retry", "_seconds_left", "failures")
 
@@ -87,14 +92,19 @@ class RetryBudget:
 
     @property
     def after_delivery(self) -> bool:
-        """Whether a call may be repeated after part of it was delivered."""
+        """Whether a call may be retried after some of its events were delivered."""
         return self._retry.after_delivery
 
     async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
-        """Wait until the call may be repeated.
+        """Wait until the call may be retried.
+
+        Args:
+            error: the failure.
+            attempt: number of attempts so far, starting at 1.
+            delivered: whether events of the failed attempt were delivered.
 
         Raises:
-            ChatError: `error`, if it may not.
+            ChatError: `error` itself, if the call must not be retried.
         """
         retry = self._retry
         error.attempts = attempt
@@ -113,11 +123,11 @@ class RetryBudget:
 
     @staticmethod
     async def _ask_strategy(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
-        """Return the delay that the strategy decides, or None if it raises or returns something else."""
+        """Return the delay from the strategy, or None if the strategy raises or returns an invalid value."""
         try:
             answer = strategy(attempt)
             delay = await answer if inspect.isawaitable(answer) else answer
             return None if delay is None else float(delay)
-        except Exception:  # noqa: BLE001 - whatever the caller's strategy raises
-            _LOG.exception("the retry strategy failed; the call is not tried again")
+        except Exception:  # noqa: BLE001 - the strategy may raise anything
+            _LOG.exception("the retry strategy raised an exception; the call is not retried")
             return None

@@ -1,4 +1,4 @@
-"""A run as the application sees it while it streams."""
+"""The stream of events of a run, as returned to the application."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 @final
 class ChatStream(Generic[OutT_co, PauseT_co]):
-    """The events of one run, read inside its block with `async for`.
+    """The events of one run. Iterate with `async for` inside an `async with` block.
 
-    The block owns the tasks of the run. Leaving it, in whatever way, closes the connection at once, ends the tools that
-    still run, and leaves the messages valid: what finished is recorded, a turn that was cut is absent. Inside, the
-    iteration begins the run, ends after `Done` or `Paused`, and raises `ChatError`. A read that is cancelled, by a
-    timeout around it, ends the run, too: what else is to happen meanwhile belongs in a task of its own.
+    The block owns the tasks of the run. Exiting the block closes the connection, cancels running tools and leaves the
+    messages valid: completed work is recorded, and an incomplete turn is not. Iteration starts the run, stops after
+    `Done` or `Paused`, and raises `ChatError` if the run fails. Cancelling a read, for example with a timeout, also
+    ends the run. To do something else between events, read the stream in a separate task.
     """
 
     __slots__ = ("_cancelled", "_events", "_group", "_loop_and_thread", "_run", "_tasks")
@@ -54,7 +54,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
     async def __aenter__(self) -> ChatStream[OutT_co, PauseT_co]:
         if self._tasks is not None:
-            msg = "a stream is one run and can be entered once; call chat.stream(...) again for another"
+            msg = "a stream can be entered only once; call chat.stream(...) again for another run"
             raise UsageError(msg)
         self._loop_and_thread = current_token(), threading.get_ident()
         self._tasks = await self._group.__aenter__()
@@ -75,32 +75,30 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     async def _exit_while_reading(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        """Leave while another task waits for an event: nothing can close the connection but the end of that task."""
+        """Exit while another task is reading. The connection can only be closed by cancelling that task."""
         handled = await self._group.__aexit__(kind, error, trace)
         if error is None:
-            msg = "the block was left while another task was reading the stream: end that task first"
+            msg = "the block exited while another task was reading the stream: end that task first"
             raise UsageError(msg)
         return handled
 
     def __aiter__(self) -> AsyncIterator[StreamEvent[OutT_co, PauseT_co]]:
         if self._events is None:
-            msg = (
-                "a stream is read inside its block: `async with chat.stream(...) as stream: async for event in stream:`"
-            )
+            msg = "read a stream inside its block: `async with chat.stream(...) as stream: async for event in stream`"
             raise UsageError(msg)
         if getattr(self._events, "ag_frame", self) is None and self._run.last is None:
-            msg = "this run is over, without an answer: it failed, or a read of it was cancelled"
+            msg = "the run has ended without a response: it failed, or a read was cancelled"
             raise UsageError(msg)
         return self._events
 
     def text(self) -> AsyncIterator[str]:
-        """The text of the answer as it arrives, and nothing else. After an `AttemptReset` it begins again."""
+        """Iterate over the text of the response as it arrives. After an `AttemptReset`, the text restarts."""
         return _TextIterator(aiter(self))
 
     def cancel(self) -> None:
-        """End the run, from any task or thread: the block is left at its next wait, without an error."""
+        """Cancel the run. The block exits at its next await, without an error. Safe to call from any thread."""
         if self._tasks is None:
-            msg = "cancel() ends a run that has begun: enter the stream first, with `async with`"
+            msg = "cancel() was called before the run started: enter the stream with `async with` first"
             raise UsageError(msg)
         self._cancelled = True
         loop, thread = self._loop_and_thread
@@ -116,26 +114,26 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
     @property
     def usage(self) -> Usage:
-        """What the run has cost so far."""
+        """Token usage of the run so far."""
         return self._run.usage
 
     @property
     def response(self) -> OutT_co | PauseT_co:
-        """What the run ended in; also after the block.
+        """The response or the pause that the run ended with. Still available after the block.
 
         Raises:
-            UsageError: it has not ended, or was left before its end.
+            UsageError: the run has not ended, or the stream was closed before the run ended.
         """
         last = self._run.last
         if last is None:
-            msg = "there is no response: the stream was not read to its end"
+            msg = "there is no response: the stream was not read to the end"
             raise UsageError(msg)
         return last.response if isinstance(last, Done) else last
 
 
 @final
 class _TextIterator:
-    """The texts of a run. An object, not a generator: left early, it leaves nothing to be closed."""
+    """Iterator over the text of a run. Unlike a generator, it needs no cleanup when iteration stops early."""
 
     __slots__ = ("_events",)
 

@@ -1,4 +1,4 @@
-"""A chat as a tool of another chat."""
+"""Chats as tools of other chats."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _PARAMETERS: Mapping[str, object] = {
 
 @final
 class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """A chat that another chat may call. When it pauses, the chat outside pauses, and its calls are decided by path."""
+    """A chat that another chat can call as a tool.
+
+    If the inner chat pauses, the outer chat pauses too. Paths lead to the calls of the inner chat.
+    """
 
     __slots__ = ("_definition",)
 
@@ -47,17 +50,17 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
         self._definition: ToolDefinition = _ChatDefinition(plan, ToolDeclaration(name, description, _PARAMETERS))
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """The one tool."""
+        """Implement `ToolScope.definitions`: return the single tool."""
         return (self._definition,)
 
     async def decide(self, _call: FunctionCall, /) -> Action[PauseT_co]:
-        """It runs; what it calls in turn is decided inside."""
+        """Implement `ToolScope.decide`: always execute. The inner chat decides about its own calls."""
         return Execute()
 
 
 @final
 class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
-    """The chat, as the pass over tools sees it."""
+    """Tool definition that runs a chat."""
 
     __slots__ = ("_declaration", "_plan")
 
@@ -90,14 +93,14 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
         return False
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """One text, under the name `request`."""
+        """Check that the only argument is a string named `request`."""
         request = arguments.get("request")
         if not isinstance(request, str) or len(arguments) != 1:
             raise InvalidArgumentsError(model_texts.subchat_arguments(dict(arguments)))
         return arguments
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
-        """Run the chat, or go on with it where it paused."""
+        """Run the chat, or resume it from its pause."""
         messages = context.inner
         if messages is None:
             messages = Messages.from_user(str(arguments["request"]))
@@ -119,13 +122,13 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
         finally:
             context.report(InnerUsage(run.usage))
         last = run.last
-        assert last is not None  # noqa: S101 - a run that raises nothing ends in one of the two
+        assert last is not None  # noqa: S101 - a run that does not raise sets it
         if isinstance(last, Done):
             return _output_text(last.response)
         return InnerPause(last, messages)
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """A chat's answer is a text already."""
+        """Return the response text as the result, without files."""
         return value, ()
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("chat_core_observers", default=())
-"""In a tool's body, those of the run that the tool is of: a chat that it is has them, too."""
+"""Observers of the run whose tool is executing. A chat that runs as a tool uses them too."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class InnerPause(Generic[PauseT_co]):
-    """The chat has paused: `messages` is its conversation."""
+    """The inner chat paused. `messages` is its conversation."""
 
     pause: PauseT_co
     messages: Messages
@@ -34,21 +34,21 @@ class InnerPause(Generic[PauseT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class InnerHalt:
-    """The chat cannot go on until somebody decides, and cannot wait for it: `messages` is its conversation."""
+    """The inner chat needs a decision that it cannot wait for. `messages` is its conversation."""
 
     error: PendingToolsError | InterruptedToolsError
     messages: Messages
 
     def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError:
-        """The error as the chat outside raises it; its ids are paths."""
+        """Return the error for the outer chat, with IDs prefixed by the ID of the tool."""
         ids = [f"{tool_id}/{inner}" for inner in self.error.tool_ids]
-        return type(self.error)(f"in the chat that the tool {tool_id!r} is: {self.error}", ids)
+        return type(self.error)(f"in the chat of tool {tool_id!r}: {self.error}", ids)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class InnerEvent:
-    """An event of the chat, on its way to the consumer of the chat outside."""
+    """An event of the inner chat, to be delivered by the outer chat."""
 
     event: object
 
@@ -56,6 +56,6 @@ class InnerEvent:
 @final
 @dataclass(frozen=True, slots=True)
 class InnerUsage:
-    """What the chat has cost when it is over, in whatever way."""
+    """Token usage of the inner chat, reported when it ends for any reason."""
 
     usage: Usage

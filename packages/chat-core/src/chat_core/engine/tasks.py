@@ -1,8 +1,8 @@
 """Task group, mailbox and worker threads of a run.
 
-A synchronous tool that hangs must delay neither the chat nor the end of the program. A thread pool cannot promise that:
-its workers are joined when the loop or the interpreter ends, and one that hangs keeps its place in the pool. So each
-call has a daemon thread of its own, and the tool pass bounds how many of them there are.
+A synchronous tool that hangs must not delay the chat or the exit of the program. A thread pool cannot ensure this: the
+event loop or the interpreter joins its workers on exit, and a hung worker occupies its slot. Each call therefore runs
+in its own daemon thread. The tool pass limits their number.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 @final
 class RunTaskGroup:
-    """A task group that raises an error of its block as it is, not in an `ExceptionGroup`.
+    """A task group that raises an exception of its block unchanged, without an `ExceptionGroup`.
 
-    Its tasks are cancelled when the block exits. They never raise themselves.
+    Its tasks are cancelled when the block exits. They must not raise.
     """
 
     __slots__ = ("_group",)
@@ -51,17 +51,17 @@ class RunTaskGroup:
     async def _exit_with_group(
         self, kind: type[BaseException] | None, error: BaseException, trace: TracebackType | None
     ) -> bool | None:
-        """Exit with an exception group that a nursery in the block raised; it may hold cancellations by this group."""
+        """Exit with an exception group raised inside the block, which may contain cancellations by this group."""
         try:
             return await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            rest = group.exceptions[0]
-        raise rest
+            first_error = group.exceptions[0]
+        raise first_error
 
 
 @final
 class Mailbox(Generic[T]):
-    """A queue with one reader, without a cancel scope or a lock: the reader takes everything there is."""
+    """Queue with a single reader that takes all items at once. Needs no cancel scope and no lock."""
 
     __slots__ = ("_items", "_notified", "_ready")
 
@@ -71,22 +71,22 @@ class Mailbox(Generic[T]):
         self._notified = False
 
     def __bool__(self) -> bool:
-        """Whether there are items."""
+        """Return whether there are items."""
         return bool(self._items)
 
     def put(self, item: T) -> None:
-        """Add an item without blocking. Call it in the thread of the event loop."""
+        """Add an item without blocking. Must be called in the thread of the event loop."""
         self._items.append(item)
         self.notify()
 
     def notify(self) -> None:
-        """Wake the reader, even if there is no item."""
+        """Wake the reader without adding an item."""
         self._notified = True
         if self._ready is not None:
             self._ready.set()
 
     async def take_all(self) -> list[T]:
-        """Wait for an item or for `notify()`, and return all items."""
+        """Wait for an item or for `notify()`, then return all items."""
         if not self._notified:
             self._ready = anyio.Event()
             await self._ready.wait()
@@ -98,7 +98,7 @@ class Mailbox(Generic[T]):
 
 
 async def call_in_thread(function: Callable[[], T]) -> T:
-    """Call `function` in a thread of its own, in this task's context. Cancelling abandons it and its late result."""
+    """Call `function` in a new thread with this task's context. Cancellation abandons the thread and its result."""
     token = current_token()
     finished = anyio.Event()
     outcome: list[T] = []
@@ -109,7 +109,7 @@ async def call_in_thread(function: Callable[[], T]) -> T:
         try:
             context.run(hide_event_loop)
             outcome.append(context.run(function))
-        except BaseException as error:  # noqa: BLE001 - carried to the task that waits
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting task
             failure.append(error)
         call_in_loop(token, finished.set)
 
@@ -121,16 +121,21 @@ async def call_in_thread(function: Callable[[], T]) -> T:
 
 
 def call_in_loop(token: EventLoopToken, callback: Callable[[], object]) -> None:
-    """Call `callback` in the event loop of `token`, from another thread. Do nothing if the loop has ended."""
+    """Call `callback` in an event loop from another thread. Do nothing if the loop has ended.
+
+    Args:
+        token: token of the event loop.
+        callback: function to call in the loop.
+    """
     try:
         anyio.from_thread.run_sync(callback, token=token)
     except RuntimeError:
-        # It has ended, or ends just now, which asyncio and trio say in words of their own.
+        # The loop has ended or is closing. asyncio and trio raise different messages.
         return
 
 
 def hide_event_loop() -> None:
-    """Hide the event loop from this context, so that a function called in it can run a loop of its own."""
+    """Hide the event loop from the current context, so that code in it can run a loop of its own."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)
