@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_a_lease_has_a_length() -> None:
-    with pytest.raises(UsageError, match="a lease needs a length"):
+    with pytest.raises(UsageError, match="lease_seconds must be positive"):
         MemoryStore(lease_seconds=0)
 
 
@@ -27,9 +27,9 @@ async def test_a_time_without_a_zone_is_refused() -> None:
 @pytest.mark.parametrize("name", ["a\0b", "\ud83d"])
 async def test_a_name_that_no_database_keeps_is_refused(name: str) -> None:
     store = MemoryStore()
-    with pytest.raises(UsageError, match="no database can keep"):
+    with pytest.raises(UsageError, match="cannot be stored"):
         store.open(name)
-    with pytest.raises(UsageError, match="no database can keep"):
+    with pytest.raises(UsageError, match="cannot be stored"):
         await store.create(Messages(), person=name)
 
 
@@ -59,7 +59,7 @@ async def test_messages_of_a_live_run_are_not_saved_from_outside() -> None:
     store = MemoryStore()
     name = await store.create(paused("a"))
     found = await store.load(name)
-    with found.messages.lend(), pytest.raises(ConversationBusyError, match="run on these messages is live"):
+    with found.messages.lend(), pytest.raises(ConversationBusyError, match="while a run uses these messages"):
         await store.save(name, found.messages, revision=found.revision)
 
 
@@ -138,7 +138,7 @@ async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
         await run.claim()
         clock.advance(days=1)
         await other.claim()
-        with pytest.raises(LeaseLostError, match=r"run 1 of the conversation .* was overtaken"):
+        with pytest.raises(LeaseLostError, match=r"run 1 of the conversation .* took over"):
             await run.renew()
         with pytest.raises(LeaseLostError):
             await run.write_tool(("a",), run.messages.tool("a"))
@@ -147,7 +147,7 @@ async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
 
 async def test_a_fork_is_refused_the_conversation_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MemoryStore().open("a") as conversation:
-        with monkeypatch.context() as child, pytest.raises(UsageError, match="before this process was forked"):
+        with monkeypatch.context() as child, pytest.raises(UsageError, match=r"before os\.fork\(\)"):
             child.setattr(os, "getpid", lambda: 1)
             await conversation.save()
 

@@ -170,7 +170,7 @@ async def test_a_cursor_from_a_machine_whose_clock_is_ahead_misses_nothing() -> 
 async def test_what_is_no_cursor_is_refused(cursor: str, path: Path) -> None:
     async with SqliteStore(path) as store:
         for refusing in (store, MemoryStore()):
-            with pytest.raises(UsageError, match="a cursor that it gave for this very database"):
+            with pytest.raises(UsageError, match="is not a cursor of this database"):
                 await refusing.changes(cursor, wait_seconds=0)
 
 

@@ -262,7 +262,7 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         await new.claim()
         assert isinstance(new.messages.tool("one").status, Running)
         one.complete("paid")
-        with pytest.raises(LeaseLostError, match="stood still"):
+        with pytest.raises(LeaseLostError, match="stalled"):
             await old.write_tool((one.id,), one)
         assert isinstance(one.status, Running)
         with pytest.raises(LeaseLostError):
@@ -338,7 +338,7 @@ async def test_an_object_from_before_a_fork_is_refused_and_ends_nothing(
         await parent.claim()
         pid = os.getpid()
         monkeypatch.setattr(os, "getpid", lambda: pid + 1)
-        with pytest.raises(UsageError, match="forked"):
+        with pytest.raises(UsageError, match="fork"):
             await parent.renew()
         monkeypatch.setattr(os, "getpid", lambda: pid)
         async with FileConversation.open(path) as other:

@@ -158,7 +158,7 @@ async def test_a_line_that_follows_from_nothing_is_refused(path: Path) -> None:
     ]
     for entry in entries:
         overwrite(path, content_of(path).splitlines(keepends=True)[0] + _journal.encode(entry))
-        with pytest.raises(InvalidDocumentError, match="line 2"):
+        with pytest.raises(InvalidDocumentError, match="entry 2"):
             await stored(path)
 
 

@@ -64,7 +64,7 @@ def test_a_time_that_is_read_while_another_thread_sets_it_is_not_ahead(monkeypat
     ],
 )
 def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str) -> None:
-    with pytest.raises(UsageError, match="whose password is quoted") as caught:
+    with pytest.raises(UsageError, match="must be percent-encoded") as caught:
         bounded_dsn(dsn, 10)
     assert "secret" not in str(caught.value)
 

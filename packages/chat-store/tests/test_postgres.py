@@ -194,7 +194,7 @@ async def test_tables_that_are_gone_are_told(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
         database.execute("DROP TABLE chat_entries")
-        with pytest.raises(InvalidDocumentError, match="damaged, or gone"):
+        with pytest.raises(InvalidDocumentError, match="damaged or missing"):
             await store.load("a")
 
 
@@ -219,7 +219,7 @@ async def test_an_id_that_no_index_takes_is_refused(database: Database) -> None:
 
 @pytest.mark.parametrize("schema", ["", "x" * 64, "a\0b"])
 def test_a_schema_has_a_name_that_postgresql_takes(schema: str) -> None:
-    with pytest.raises(UsageError, match="a schema of PostgreSQL has a name"):
+    with pytest.raises(UsageError, match="schema must be a name"):
         PostgresStore("dbname=x", schema=schema)
 
 
@@ -259,9 +259,9 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(datab
         async with store.open("a") as conversation:
             conversation.messages.tool("a").approve()
             with database.holding(LOCKED):
-                with pytest.raises(TimeoutError, match="somebody else has been writing"):
+                with pytest.raises(TimeoutError, match="another transaction has locked"):
                     await conversation.save()
-                with pytest.raises(ConflictError, match="somebody else has been writing"):
+                with pytest.raises(ConflictError, match="another transaction has locked"):
                     await conversation.claim()
             await conversation.save()
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
@@ -273,7 +273,7 @@ async def test_two_that_change_one_conversation_follow_one_another_from_their_fi
     one, other = database.backend(), database.backend(busy_seconds=0.05)
     with one.write_transaction("a") as transaction:
         assert transaction.read_head()
-        with pytest.raises(TimeoutError, match="somebody else"), other.write_transaction("a") as late:
+        with pytest.raises(TimeoutError, match="another transaction"), other.write_transaction("a") as late:
             late.read_head()
     one.close()
     other.close()
@@ -284,7 +284,7 @@ async def test_two_that_begin_one_conversation_at_once_follow_one_another(databa
     with one.write_transaction("a") as transaction:
         assert transaction.read_head() is None
         # Nothing can be locked yet but the name.
-        with pytest.raises(TimeoutError, match="somebody else"), other.write_transaction("a") as late:
+        with pytest.raises(TimeoutError, match="another transaction"), other.write_transaction("a") as late:
             late.read_head()
     one.close()
     other.close()
@@ -414,7 +414,7 @@ async def test_whoever_waits_goes_on_when_their_connection_was_cut(
 @pytest.mark.parametrize("position", ["x", "1:2", "9:1:", "1:1:1", "99999999999999999999:1:", "-1:1:", "1:999999999:"])
 async def test_a_position_that_is_none_of_this_server_is_refused(database: Database, position: str) -> None:
     async with database.store() as store:
-        with pytest.raises(UsageError, match="a cursor that it gave for this very database"):
+        with pytest.raises(UsageError, match="is not a cursor of this database"):
             await store.changes(f"0-{position}", wait_seconds=0)
 
 
@@ -590,7 +590,7 @@ async def test_a_database_in_an_encoding_that_cannot_keep_any_text_is_refused(da
             sql.SQL("CREATE DATABASE {} ENCODING 'LATIN1' TEMPLATE template0").format(sql.Identifier(name))
         )
     async with PostgresStore(f"{database.dsn} dbname={name}") as store:
-        with pytest.raises(UsageError, match="in its encoding LATIN1"):
+        with pytest.raises(UsageError, match="not its encoding LATIN1"):
             await store.waiting()
 
 
@@ -632,7 +632,7 @@ def test_a_connection_in_use_is_closed_when_it_is_given_back(database: Database)
 def test_a_fork_is_refused_the_store_of_its_parent(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = database.backend(connections=1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    with pytest.raises(UsageError, match="before this process was forked"), backend.read_transaction("a"):
+    with pytest.raises(UsageError, match=r"before os\.fork"), backend.read_transaction("a"):
         pass
 
 

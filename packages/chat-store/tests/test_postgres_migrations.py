@@ -61,5 +61,5 @@ def test_a_step_that_fails_takes_the_others_back(database: Database) -> None:
 def test_tables_of_a_later_version_are_refused(database: Database) -> None:
     database.migrate(SECOND)
 
-    with pytest.raises(NewerVersionError, match="version 2, and this library knows 1"):
+    with pytest.raises(NewerVersionError, match="version 2, but this library supports 1"):
         database.migrate(FIRST)

@@ -111,11 +111,11 @@ async def test_a_path_leads_to_the_tool_and_to_the_turn_that_are_written(opened:
         outer, inner = await begin(conversation)
         tool = inner.tool("inner")
         for path in ((), ("inner",), ("outer",), ("inner", "outer")):
-            with pytest.raises(UsageError, match="needs a tool of these messages"):
+            with pytest.raises(UsageError, match="requires a tool of these messages"):
                 await conversation.write_tool(path, tool)
         turn = Turn([Text("more")])
         inner.append("model", turn)
         for path in ((), ("inner",), ("outer", "inner")):
-            with pytest.raises(UsageError, match="append it first"):
+            with pytest.raises(UsageError, match="append it before"):
                 await conversation.write_turn(path, "model", turn)
         assert isinstance(outer.status, Running)

@@ -189,9 +189,9 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(path:
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
             with writing(path):
-                with pytest.raises(TimeoutError, match="somebody else has been writing"):
+                with pytest.raises(TimeoutError, match="has been locked by another writer"):
                     await conversation.save()
-                with pytest.raises(ConflictError, match="somebody else has been writing"):
+                with pytest.raises(ConflictError, match="has been locked by another writer"):
                     await conversation.claim()
             await conversation.save()
         assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
@@ -202,7 +202,7 @@ async def test_a_file_that_somebody_writes_in_another_mode_is_a_timeout(path: Pa
         connection.execute("CREATE TABLE customers (name TEXT)")
     with writing(path):
         async with SqliteStore(path, busy_seconds=0.05) as store:
-            with pytest.raises(TimeoutError, match="somebody else has been writing"):
+            with pytest.raises(TimeoutError, match="has been locked by another writer"):
                 await store.waiting()
     async with SqliteStore(path, busy_seconds=0.05) as store:
         assert await store.waiting() == []
@@ -215,7 +215,7 @@ def test_a_place_where_processes_cannot_share_a_file_is_refused(path: Path) -> N
 
 async def test_threads_of_one_process_wait_for_each_other_too(path: Path) -> None:
     backend = SqliteBackend(path, 0.05)
-    with backend.write_transaction("a"), pytest.raises(TimeoutError, match="somebody else"):
+    with backend.write_transaction("a"), pytest.raises(TimeoutError, match="another writer"):
         await to_thread.run_sync(lambda: backend.write_transaction("b").__enter__())
     backend.close()
 
@@ -312,9 +312,9 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "number", "told"),
     [
-        ("DELETE FROM chat_entries", 1, r"entry 1 .* says that it is entry 2"),
-        ("DELETE FROM chat_entries", 2, r"it has 1 of 2 entries"),
-        ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\'', 2, r"line 2 of the journal cannot be read"),
+        ("DELETE FROM chat_entries", 1, r"entry 1 .* has the number 2"),
+        ("DELETE FROM chat_entries", 2, r"it has only 1 of 2 entries"),
+        ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\'', 2, r"entry 2 of the conversation log cannot be read"),
     ],
 )
 async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str, number: int, told: str) -> None:
@@ -340,7 +340,7 @@ def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None
 def test_a_fork_is_refused_the_store_of_its_parent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = SqliteBackend(path, 1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    with pytest.raises(UsageError, match="before this process was forked"), backend.read_transaction("a"):
+    with pytest.raises(UsageError, match=r"before os\.fork"), backend.read_transaction("a"):
         pass
 
 

@@ -77,8 +77,8 @@ class WritesRenewNothing(StoreLog):
         super().write(batch)
         self._in_write = False
 
-    def _leased_head(self, fence: int) -> Head:
-        head = super()._leased_head(fence)
+    def _head_with_lease(self, fence: int) -> Head:
+        head = super()._head_with_lease(fence)
         return replace(head, lease_until=self._head.lease_until) if self._in_write else head
 
 
@@ -183,8 +183,8 @@ class AssignsInSilence(StoreLog):
 
 
 class LosesDeadRuns(StoreLog):
-    def _leased_head(self, fence: int) -> Head:
-        return replace(super()._leased_head(fence), due=None)
+    def _head_with_lease(self, fence: int) -> Head:
+        return replace(super()._head_with_lease(fence), due=None)
 
 
 class AnswersWithTheNewestRevision(StoreLog):

@@ -1,8 +1,8 @@
-"""Stores for conversations: a pause survives its process, and what was allowed runs once.
+"""Durable conversations: a paused chat survives its process, and an approved call is executed once.
 
-`FileConversation` keeps one conversation in a file. `SqliteStore` and `chat_store.postgres.PostgresStore` keep many in
-a database, and `MemoryStore` in the process. A name is imported when it is first used, so that a program that uses one
-of them does not load the others.
+`FileConversation` keeps one conversation in a file. `SqliteStore` and `chat_store.postgres.PostgresStore` keep many
+conversations in a database, and `MemoryStore` keeps them in memory. Public names are imported on first use, so that a
+program loads only the store that it uses.
 """
 
 from __future__ import annotations

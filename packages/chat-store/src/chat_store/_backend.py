@@ -1,7 +1,7 @@
-"""What a database must offer to be a store: blocking methods that know rows, and nothing of conversations.
+"""The interface between stores and databases: blocking methods that read and write rows.
 
-The rules of conversations are above it, in `_store_log.py`. Below it are rows: one `Head` per conversation, changed in
-place; entries, which are only ever added; and waits, an index of the calls that wait.
+A backend stores one `Head` per conversation, which is updated in place; entries, which are only appended; and waits,
+an index of the waiting calls. The rules of claims, leases and merges are in `_store_log.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chat_store.sql.notify import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
-"""The waits of some outermost calls, by the ids of these calls."""
+"""The waits of outermost calls, by call id."""
 
 
 @final
@@ -27,14 +27,15 @@ class Head:
     """The row of a conversation.
 
     Attributes:
-        person: who is in charge.
-        incarnation: a random text, which differs if a conversation was deleted and another one given its id.
+        id: the id of the conversation.
+        person: the user in charge, if any.
+        incarnation: a random text that changes if the conversation is deleted and its id used again.
         entries: the number of entries.
         revision: the number of durable changes.
-        fence: counts the runs, and the times that a dead run was given up.
-        holder: host and process of the run that has, or had, the lease.
-        lease_until: when the lease runs out, None if it was released.
-        due: from when on a run can continue the conversation, None if it needs a decision or a turn first.
+        fence: the number of runs so far, plus the number of dead runs whose lease was revoked.
+        holder: host name and process id of the run that has, or had, the lease.
+        lease_until: when the lease expires, None if it was released.
+        due: when a run can continue the conversation, None if it needs a decision or a turn first.
     """
 
     id: str
@@ -65,9 +66,9 @@ class PollResult:
     """The changes since a position.
 
     Attributes:
-        position: the position to poll from the next time, in a format of the database.
+        position: the position for the next poll, in the format of the backend.
         changed: the conversations that were changed or became due.
-        next_due: when a further conversation becomes due, if it is not changed before.
+        next_due: when the next conversation becomes due, unless it is changed before.
     """
 
     position: str
@@ -76,14 +77,14 @@ class PollResult:
 
 
 class ReadTransaction(Protocol):
-    """A transaction on one conversation, which sees a consistent state of it."""
+    """A transaction that reads a consistent state of one conversation."""
 
     def read_head(self) -> Head | None:
-        """Return the row of the conversation, or None if there is none."""
+        """Return the row of the conversation, or None if it is not stored."""
         ...
 
     def read_entries(self, after: int) -> list[bytes]:
-        """Return the entries in order, without the first `after` ones."""
+        """Return the entries in order, skipping the first `after` ones."""
         ...
 
 
@@ -91,11 +92,22 @@ class WriteTransaction(ReadTransaction, Protocol):
     """A transaction that excludes other writers of the conversation until it is committed or rolled back."""
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
-        """Write the row. Only a change is reported by `Backend.poll()`."""
+        """Write the row.
+
+        Args:
+            head: the new row.
+            is_change: whether `Backend.poll()` reports the write.
+        """
         ...
 
     def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
-        """Write the row, add entry number `head.entries`, and replace the waits of some calls. This is a change."""
+        """Write the row and append an entry. `Backend.poll()` reports the write.
+
+        Args:
+            head: the new row. The entry gets the number `head.entries`.
+            entry: the entry, as JSON.
+            waits: the new waits of the calls that the entry changes. They replace the stored waits of these calls.
+        """
         ...
 
     def delete(self) -> None:
@@ -104,42 +116,52 @@ class WriteTransaction(ReadTransaction, Protocol):
 
 
 class Backend(Protocol):
-    """A database. Every method blocks its thread, and may be called from any thread.
+    """A database. Every method blocks, and may be called from any thread.
 
     The methods that access the database raise `TimeoutError` if another process keeps a lock, `InvalidDocumentError` if
     the database is damaged or has other tables, and `OSError` if it cannot be read or written.
     """
 
     def read_transaction(self, id: str) -> AbstractContextManager[ReadTransaction]:  # noqa: A002 - the field's own name
-        """Read a conversation. Neither waits for writers nor keeps them waiting."""
+        """Return a context manager for a read transaction, which neither blocks writers nor waits for them."""
         ...
 
     def write_transaction(self, id: str) -> AbstractContextManager[WriteTransaction]:  # noqa: A002 - the field's own name
-        """Change a conversation. Commits when the block is left, or rolls back if it is left with an error."""
+        """Return a context manager for a write transaction. It commits on exit, or rolls back if the block raises."""
         ...
 
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        """List the calls that wait, earliest deadline first, then those without one."""
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        """List the waiting calls, earliest deadline first, then those without a deadline."""
         ...
 
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
-        """List the conversations that are due and not leased at `now`, longest overdue first."""
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        """List the conversations that are due and not leased at `now`, longest overdue first.
+
+        Args:
+            now: the current time.
+            filters: the person and the limit. The other fields are ignored.
+        """
         ...
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
-        """List the conversations changed since a position, or due between two times. None without a position.
+        """List the conversations that have changed since a position or become due since a time.
+
+        Args:
+            since: the position of an earlier result. None returns the current position and no conversations.
+            due_after: the time after which a conversation must have become due.
+            now: the current time.
 
         Raises:
-            UsageError: the position is not one of this database.
+            UsageError: the position does not belong to this database.
         """
         ...
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Notify whenever something may have changed, from now on. Does not access the database."""
+        """Notify the notifier whenever the database may have changed. Does not access the database."""
         ...
 
     def unsubscribe(self, notifier: Notifier) -> None:
-        """Notify no longer."""
+        """Stop notifying the notifier."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A store over a backend: everything but the database."""
+"""The base class of all stores, which implements `ConversationStore` over a `Backend`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chat_core.response import WaitKind
 
 from chat_store._backend import Backend, ListFilter, PollResult
 from chat_store._cursor import Cursor
-from chat_store._replica import Replica, saved_on_exit
+from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import load_messages, save_messages
 from chat_store._store_log import StoreLog
 from chat_store.errors import UnknownConversationError
@@ -26,24 +26,30 @@ from chat_store.sql.notify import Notifier
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
 _LONGEST_PAUSE = 10.0
-"""Seconds after which a database is polled without a notification: one can get lost with its connection."""
+"""Seconds after which the database is polled without a notification, which can get lost with its connection."""
 _SHORTEST_PAUSE = 0.001
 
 
 def utc_now() -> datetime:
-    """Return the time of this machine."""
+    """Return the current time of this machine, in UTC."""
     return datetime.now(UTC)
 
 
 class BaseStore:
-    """A `ConversationStore` over a `Backend`."""
+    """A `ConversationStore` over a `Backend`.
+
+    Args:
+        backend: the database. The store owns it, and `aclose()` closes it.
+        lease_seconds: how long a run may stall before another run can take over.
+        now: the clock. It returns times with a time zone.
+    """
 
     _log_type: ClassVar[type[StoreLog]] = StoreLog
     """The class of logs. Tests of the conformance suite replace it."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
         if lease_seconds <= 0:
-            msg = f"a lease needs a length in seconds, not {lease_seconds!r}"
+            msg = f"lease_seconds must be positive, not {lease_seconds!r}"
             raise UsageError(msg)
         self._backend = backend
         self._lease_seconds = lease_seconds
@@ -61,16 +67,16 @@ class BaseStore:
         *,
         person: str | None = None,
     ) -> AbstractAsyncContextManager[OpenConversation]:
-        """Open a conversation, to decide about what waits in it or to run a chat on it.
+        """Open a conversation to decide its waiting calls or to run a chat on it.
 
-        One that is not stored is empty, and is stored with its first write.
+        A conversation that is not stored yet is empty. The first write stores it.
 
         Args:
-            id: a random one unless given.
-            person: who is in charge of a new conversation; of a stored one, this changes nothing.
+            id: the id of the conversation. Default: a random one.
+            person: the user in charge of a new conversation. Ignored if the conversation is stored already.
 
         Raises:
-            ConflictError: from leaving the block, as from `save()`.
+            ConflictError: when the block exits, as from `OpenConversation.save()`.
         """
         return _open_replica(self._log(uuid4().hex if id is None else id, person), self._lease_seconds)
 
@@ -81,53 +87,71 @@ class BaseStore:
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
     ) -> str:
-        """Store messages as a new conversation, and return its id: a random one unless given.
+        """Store messages as a new conversation.
+
+        Args:
+            messages: the messages to begin with. They are copied.
+            id: the id of the conversation. Default: a random one.
+            person: the user in charge.
+
+        Returns:
+            The id of the conversation.
 
         Raises:
-            ConversationExistsError: there is one with this id.
+            ConversationExistsError: a conversation with this id is stored already.
         """
         name = uuid4().hex if id is None else id
         await finish_in_thread(partial(self._log(name, person).create, messages))
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
-        """A conversation as it stands now.
+        """Return the current state of a conversation, without claiming it.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         log = self._log(id)
         messages = await finish_in_thread(partial(load_messages, log))
         return Snapshot(id, messages, log.state.revision, log.person)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Write what was done to the messages of a snapshot, and return the conversation as it stands then.
+        """Store the changes made to the messages of a snapshot, merged per call with later writes of others.
 
-        What others did since that revision is merged, call by call.
+        Args:
+            id: the id of the conversation.
+            messages: the messages of a `Snapshot`, with calls decided or turns appended.
+            revision: the revision of that snapshot.
+
+        Returns:
+            The conversation after the write.
 
         Raises:
-            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
-                both here and there, or during a live run. Nothing was written.
-            UnknownConversationError: there is none.
-            UsageError: the messages do not follow from this revision, or there is no such revision.
+            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
+                were added both here and elsewhere, or during a live run. Nothing was written.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the messages do not follow from this revision, or the revision does not exist.
         """
         await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
         return await self.load(id)
 
     async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
-        """Put a person in charge of a conversation.
+        """Put a user in charge of a conversation.
+
+        Args:
+            id: the id of the conversation.
+            person: the user, or None to put no one in charge.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         await finish_in_thread(partial(self._log(id).assign, person))
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Forget a conversation, with its history.
+        """Delete a conversation and its history.
 
         Raises:
-            ConflictError: a run on it is live.
-            UnknownConversationError: there is none.
+            ConflictError: a run on the conversation is live.
+            UnknownConversationError: no conversation with this id is stored.
         """
         await finish_in_thread(self._log(id).delete)
 
@@ -139,37 +163,46 @@ class BaseStore:
         before: datetime | None = None,
         limit: int | None = None,
     ) -> list[Waiting]:
-        """Every call that waits, anywhere; first those whose time comes first, then those without one.
+        """List the waiting calls of all conversations, earliest deadline first, then those without a deadline.
 
         Args:
-            person: only in conversations that this person is in charge of.
-            kind: only what waits for an `approval`, for a `schedule`, or to be told what became of it: `interrupted`.
-            before: only what expires, or is due, before this time.
-            limit: so many at most.
+            person: only conversations that this user is in charge of.
+            kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
+            before: only calls whose approval expires, or whose scheduled time is, before this time.
+            limit: the maximum number of calls.
+
+        Raises:
+            UsageError: `before` has no time zone.
         """
         if before is not None and before.utcoffset() is None:
-            msg = f"a time needs its zone: {before!r} has none"
+            msg = f"before must have a time zone: {before!r} has none"
             raise UsageError(msg)
         return await finish_in_thread(partial(self._backend.list_waiting, ListFilter(person, kind, before, limit)))
 
     async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
-        """Every conversation that a run could go on with now, and that no live run is at; the oldest first."""
+        """List the conversations that a run can continue now, longest overdue first.
+
+        Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
+
+        Args:
+            person: only conversations that this user is in charge of.
+            limit: the maximum number of conversations.
+        """
         return await finish_in_thread(lambda: self._backend.list_due(self._now(), ListFilter(person, limit=limit)))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
-        """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
+        """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
 
-        Nothing is missed between two calls, however long the second one is in coming: what happened meanwhile, it tells
-        at once. Every turn, state of a call, run that begins or ends, and `assign()` is a change; a lease that is
-        prolonged is none. A time that came, and a lease that ran out, make due. What was deleted is not named.
+        Changes between two calls are not lost: the second call returns them at once. Turns, call states, the start and
+        end of runs, and `assign()` are changes. Lease renewals are not. Deleted conversations are not listed.
 
         Args:
-            since: the cursor that an earlier call gave, here or in another process. Without one the call returns at
-                once, with a cursor to begin with and no conversations.
-            wait_seconds: how long to wait, for ever unless given. Then, `conversations` is empty; with 0 it is a look.
+            since: the cursor of an earlier call, in this process or another one. Without a cursor, the call returns at
+                once, with the current cursor and no conversations.
+            wait_seconds: how long to wait before returning no conversations. 0 does not wait. Default: no limit.
 
         Raises:
-            UsageError: the cursor is none of this database.
+            UsageError: the cursor does not belong to this database.
         """
         if since is None:
             cursor, _ = await finish_in_thread(self._poll)
@@ -177,7 +210,7 @@ class BaseStore:
         cursor = Cursor.parse(since)
         end = None if wait_seconds is None else current_time() + wait_seconds
         notifier = Notifier()
-        # Before the first poll: every later change notifies.
+        # Subscribe before the first poll, so that no change falls between the two.
         self._backend.subscribe(notifier)
         try:
             while True:
@@ -193,31 +226,31 @@ class BaseStore:
     def _poll(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
-        # If another machine's clock was ahead, `now` is before `since.at`: a change is reported twice, and not never.
+        # If the clock of another machine was ahead, `now` is before `since.at`. A change is then reported twice.
         result = self._backend.poll(since.position, since.at, now)
         return Cursor(now, result.position), result
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
-        """Everything that ever happened to a conversation, oldest first.
+        """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         entries = await finish_in_thread(self._log(id).read_entries)
         if not entries:
-            msg = f"there is no conversation {id!r} under this id"
+            msg = f"no conversation with the id {id!r} is stored"
             raise UnknownConversationError(msg)
         return parse_history(entries)
 
     async def aclose(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
     def _log(self, id: str, person: str | None = None) -> StoreLog:  # noqa: A002 - the field's own name
         for name in (id, person):
             if name is not None and not _is_storable(name):
-                msg = f"no database can keep the name {name!r}"
+                msg = f"{name!r} cannot be stored: remove null characters and unpaired surrogates"
                 raise UsageError(msg)
         return self._log_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
 
@@ -225,12 +258,18 @@ class BaseStore:
 @asynccontextmanager
 async def _open_replica(log: StoreLog, lease_seconds: float) -> AsyncGenerator[Replica]:
     replica = Replica(log, await finish_in_thread(log.open), lease_seconds)
-    async with saved_on_exit(replica, log):
+    async with save_on_exit(replica, log):
         yield replica
 
 
 def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
-    """Return how long to wait for a notification before the next poll, in seconds."""
+    """Return the seconds to wait for a notification before the next poll.
+
+    Args:
+        cursor: the position and the time of the last poll.
+        result: the result of that poll.
+        end: when the caller stops waiting, in seconds of the clock of the event loop.
+    """
     pause = _LONGEST_PAUSE if end is None else min(_LONGEST_PAUSE, end - current_time())
     if result.next_due is not None:
         pause = min(pause, (result.next_due - cursor.at).total_seconds())
@@ -238,7 +277,7 @@ def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
 
 
 def _is_storable(name: str) -> bool:
-    """Whether every database can keep a name."""
+    """Return whether every database can store a name."""
     try:
         name.encode()
     except UnicodeEncodeError:

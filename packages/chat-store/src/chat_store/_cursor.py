@@ -14,11 +14,11 @@ from chat_store.sql.values import from_microseconds, to_microseconds
 @final
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position among the changes of a store. Its text is what `ConversationStore.changes()` takes and returns.
+    """A position among the changes of a store, in the form that `ConversationStore.changes()` takes and returns.
 
     Attributes:
-        at: the time up to which conversations that became due have been reported.
-        position: the position up to which changes have been reported, in a format of the database. None before the
+        at: the time up to which due conversations have been reported.
+        position: the position up to which changes have been reported, in the format of the backend. None before the
             first poll.
     """
 
@@ -44,5 +44,5 @@ class Cursor:
 
 def invalid_cursor_error(text: str) -> UsageError:
     """Return the error for a text that is not a cursor of a store."""
-    msg = f"changes() follows a cursor that it gave for this very database, not {text!r}; it begins without one"
+    msg = f"{text!r} is not a cursor of this database: pass one that changes() returned, or none to begin"
     return UsageError(msg)

@@ -1,4 +1,4 @@
-"""The entries of a conversation log: turns, changes of tools and leases, and the JSON objects that store them."""
+"""The entries of a conversation log (turns, tool changes and leases) and their JSON format."""
 
 from __future__ import annotations
 
@@ -12,33 +12,46 @@ from chat_core.messages import Messages, Role, Tool, Turn, codec
 from chat_core.messages.content import ROLES
 
 ToolPath: TypeAlias = tuple[str, ...]
-"""The ids of the outer tools whose inner conversations hold a tool, outermost first, and its own id."""
+"""The ids of the outer tools whose inner conversations hold a tool, outermost first, then the tool's own id."""
 Document: TypeAlias = dict[str, object]
 
 
 @final
 @dataclass(slots=True)
 class ToolRevision:
-    """A version stamp of a tool. Equal stamps mean that neither the tool nor its inner conversation has changed."""
+    """A version stamp of a tool. If two stamps are equal, neither the tool nor its inner conversation has changed.
+
+    Attributes:
+        revision: the revision of the tool itself.
+        turns: the number of turns of its inner conversation.
+        inner: the stamps of the tools of its inner conversation, by id.
+    """
 
     revision: int
     turns: int = 0
     inner: dict[str, ToolRevision] = field(default_factory=dict[str, "ToolRevision"])
 
     @classmethod
-    def of(cls, tool: Tool) -> ToolRevision:
-        """Return the stamp of a tool in its current state."""
+    def from_tool(cls, tool: Tool) -> ToolRevision:
+        """Return the stamp of the current state of a tool."""
         inner = tool.inner
         if inner is None:
             return cls(tool.revision)
         turns = sum(len(content.turns) for content in inner)
-        return cls(tool.revision, turns, {item.id: cls.of(item) for content in inner for item in content.tools})
+        return cls(tool.revision, turns, {item.id: cls.from_tool(item) for content in inner for item in content.tools})
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """A changed tool: from revision `base`, which the log has, to `revision`, with its state as a JSON object."""
+    """A change of a tool that is not in the log yet.
+
+    Attributes:
+        path: the path of the tool.
+        base: the revision that the log has.
+        revision: the revision after the change.
+        document: the state of the tool after the change, as a JSON object.
+    """
 
     path: ToolPath
     base: ToolRevision
@@ -46,7 +59,7 @@ class ToolChange:
     document: Document
 
     def to_dict(self) -> Document:
-        """Return the JSON object that an entry stores."""
+        """Return the JSON object stored in the entry."""
         above = {"path": list(self.path[:-1])} if len(self.path) > 1 else {}
         return {**above, "tool": self.document}
 
@@ -54,26 +67,38 @@ class ToolChange:
 @final
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """A turn that the log does not have yet, and the revisions of its tools."""
+    """A turn that is not in the log yet.
+
+    Attributes:
+        role: the role of the turn.
+        document: the turn as a JSON object.
+        revisions: the revisions of its tools, by id.
+    """
 
     role: Role
     document: Document
     revisions: dict[str, ToolRevision]
 
     @classmethod
-    def of(cls, role: Role, turn: Turn) -> NewTurn:
-        """Return a turn in its current state."""
-        return cls(role, codec.turn_to_dict(turn), {tool.id: ToolRevision.of(tool) for tool in turn.tools})
+    def from_turn(cls, role: Role, turn: Turn) -> NewTurn:
+        """Return a copy of the current state of a turn."""
+        return cls(role, codec.turn_to_dict(turn), {tool.id: ToolRevision.from_tool(tool) for tool in turn.tools})
 
     def to_dict(self) -> Document:
-        """Return the JSON object that an entry stores."""
+        """Return the JSON object stored in the entry."""
         return {"role": self.role, "turn": self.document}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes that become durable in one entry. The new turns follow the first `known_turns` ones."""
+    """Changes that are written as one entry.
+
+    Attributes:
+        known_turns: the number of turns in the log that the new ones follow.
+        turns: the new turns.
+        tools: the changed tools.
+    """
 
     known_turns: int
     turns: tuple[NewTurn, ...] = ()
@@ -83,7 +108,7 @@ class Batch:
         return bool(self.turns or self.tools)
 
     def to_dict(self) -> Document:
-        """Return the fields that an entry stores."""
+        """Return the fields stored in the entry."""
         fields: Document = {}
         if self.turns:
             fields["turns"] = [turn.to_dict() for turn in self.turns]
@@ -95,14 +120,20 @@ class Batch:
 @final
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right of run `fence` to write until a time. Without `until`, the run has released it."""
+    """The exclusive right of one run to write.
+
+    Attributes:
+        fence: the number of the run.
+        holder: host name and process id of the run.
+        until: when the lease expires, None if the run has released it.
+    """
 
     fence: int
     holder: str = ""
     until: datetime | None = None
 
     def to_dict(self) -> Document:
-        """Return the JSON object that an entry stores."""
+        """Return the JSON object stored in the entry."""
         if self.until is None:
             return {"fence": self.fence, "released": True}
         return {"fence": self.fence, "holder": self.holder, "until": self.until.isoformat()}
@@ -111,7 +142,7 @@ class Lease:
 @final
 @dataclass(frozen=True, slots=True)
 class TurnAdded:
-    """A turn that an entry of the log adds."""
+    """A turn added by an entry of the log."""
 
     role: Role
     turn: Turn
@@ -120,7 +151,7 @@ class TurnAdded:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolUpdated:
-    """A state of a tool that an entry of the log stores."""
+    """A tool state stored by an entry of the log."""
 
     path: ToolPath
     tool: Tool
@@ -129,7 +160,7 @@ class ToolUpdated:
 @final
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A parsed entry of the log, from the second one on. The first one holds the messages to begin with."""
+    """A parsed entry of the log, other than the first one, which holds the initial messages."""
 
     lease: Lease | None
     turns: list[TurnAdded]
@@ -137,11 +168,16 @@ class Entry:
 
 
 def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[ToolChange]:
-    """Yield what has changed in a tool since revision `base`.
+    """Yield the changes of a tool since a revision.
 
-    That is the tool itself, or each changed tool of its inner conversation if nothing else has changed.
+    If only tools of its inner conversation have changed, yield a change for each of them instead of the whole tool.
+
+    Args:
+        tool: the tool in its current state.
+        base: the revision that the log has.
+        path: the path of the tool.
     """
-    now = ToolRevision.of(tool)
+    now = ToolRevision.from_tool(tool)
     if now == base:
         return
     inner = tool.inner
@@ -159,13 +195,13 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
 
 
 def outermost_tools(messages: Messages) -> Iterator[Tool]:
-    """Yield the tools of a conversation, without those of inner conversations."""
+    """Yield the tools of a conversation, excluding those of inner conversations."""
     for content in messages:
         yield from content.tools
 
 
 def copy_tool(tool: Tool) -> Tool:
-    """Return a copy of a tool that shares nothing mutable with it."""
+    """Return a deep copy of a tool."""
     return codec.copy_tool(tool, Messages)
 
 
@@ -173,7 +209,7 @@ def copy_tool(tool: Tool) -> Tool:
 
 
 class parsing:  # noqa: N801 - used as a statement
-    """A context in which an unreadable entry raises `InvalidDocumentError` with its number."""
+    """A context manager that turns errors of parsing an entry into `InvalidDocumentError` with the entry's number."""
 
     def __init__(self, document: Mapping[str, object]) -> None:
         self._number = document.get("n")
@@ -182,12 +218,12 @@ class parsing:  # noqa: N801 - used as a statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (KeyError, TypeError, ValueError)) and not isinstance(error, NewerVersionError):
-            msg = f"line {self._number} of the journal cannot be read: {error}"
+            msg = f"entry {self._number} of the conversation log cannot be read: {error}"
             raise InvalidDocumentError(msg) from error
 
 
 def parse_entry(document: Mapping[str, object]) -> Entry:
-    """Parse any entry but the first one. To be called inside `parsing(document)`."""
+    """Parse an entry other than the first one. Must be called inside `parsing(document)`."""
     turns = [_parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
     return Entry(_parse_lease(document), turns, tools)
@@ -200,7 +236,7 @@ def _items(document: Mapping[str, object], name: str) -> list[Document]:
 def _parse_turn(item: Document) -> TurnAdded:
     role = item["role"]
     if role not in ROLES:
-        msg = f"a role is one of {', '.join(ROLES)}, not {role!r}"
+        msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
         raise ValueError(msg)
     return TurnAdded(role, codec.turn_from_dict(cast("Document", item["turn"]), Messages))
 

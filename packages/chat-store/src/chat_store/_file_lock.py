@@ -1,11 +1,10 @@
-"""Locks on open files that end with their process, and the other things that the operating systems do differently.
+"""File locks that the system releases when the process ends, and other platform-specific file operations.
 
-On POSIX a lock is a `flock`. It belongs to the open file: two descriptors that were opened apart exclude each other
-even in one process, closing another descriptor of the file frees nothing, and the kernel drops it when the process is
-gone, however it went. A child made by `os.fork()` without `exec` shares it, and keeps it alive until the child ends,
-too.
+On POSIX, a lock is a `flock`. It belongs to the open file description: two descriptors opened separately exclude each
+other even in one process, and closing one does not release the lock of the other. A child made by `os.fork()` without
+`exec` inherits the lock, and keeps it until the child exits, too.
 
-On Windows it is a locked byte far behind the end of the file, so that readers are not kept out.
+On Windows, a lock is a locked byte far beyond the end of the file, so that it does not block readers.
 """
 
 from __future__ import annotations
@@ -22,26 +21,30 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-_FAR = 0x7FFF_0000
+_LOCKED_BYTE = 0x7FFF_0000
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def open_file(path: Path, *, create: bool) -> int:
-    """A descriptor to read and append, not inherited by programs that this process starts.
+    """Open a file for reading and appending, and return a descriptor that child programs do not inherit.
+
+    Args:
+        path: the file.
+        create: whether to create a missing file.
 
     Raises:
-        FileNotFoundError: there is none and `create` is false.
+        FileNotFoundError: the file does not exist and `create` is false.
     """
     return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY | (os.O_CREAT if create else 0), 0o600)
 
 
 def try_lock(fd: int) -> bool:
-    """Take the exclusive lock of an open file if nobody has it."""
+    """Take the exclusive lock of an open file without waiting. Return whether it was taken."""
     try:
         if sys.platform == "win32":  # pragma: no cover
-            os.lseek(fd, _FAR, os.SEEK_SET)
+            os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,9 +54,9 @@ def try_lock(fd: int) -> bool:
 
 
 def unlock(fd: int) -> None:
-    """Give the lock of an open file back."""
+    """Release the lock of an open file."""
     if sys.platform == "win32":  # pragma: no cover
-        os.lseek(fd, _FAR, os.SEEK_SET)
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
     else:
         fcntl.flock(fd, fcntl.LOCK_UN)
@@ -61,16 +64,20 @@ def unlock(fd: int) -> None:
 
 @contextlib.contextmanager
 def locked(fd: int, timeout: float) -> Generator[None]:
-    """Hold the exclusive lock of an open file. Blocks its thread for at most `timeout` seconds.
+    """Hold the exclusive lock of an open file for the block.
+
+    Args:
+        fd: a descriptor from `open_file()`.
+        timeout: how many seconds to wait for the lock, blocking the thread.
 
     Raises:
-        TimeoutError: somebody else held it all the time. A process that was stopped in the middle of a write does; what
-            it would write when it goes on could not be told from the truth, so nobody may pass it.
+        TimeoutError: another process held the lock all the time. It may have been stopped in the middle of a write,
+            which it would complete when it is resumed, so the lock must not be broken.
     """
     deadline, wait = time.monotonic() + timeout, _FIRST_WAIT
     while not try_lock(fd):
         if time.monotonic() >= deadline:
-            msg = f"another process has been writing to the file for {timeout:g} seconds; is it stopped?"
+            msg = f"another process has held the lock of the file for {timeout:g} seconds: check whether it is stopped"
             raise TimeoutError(msg)
         time.sleep(wait)
         wait = min(_LONGEST_WAIT, wait * 2)
@@ -81,26 +88,26 @@ def locked(fd: int, timeout: float) -> Generator[None]:
 
 
 def read_from(fd: int, offset: int) -> bytes:
-    """Everything from `offset` to the end of an open file."""
+    """Return the data of an open file from an offset to the end."""
     os.lseek(fd, offset, os.SEEK_SET)
-    pieces: list[bytes] = []
-    while piece := os.read(fd, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
+    chunks: list[bytes] = []
+    while chunk := os.read(fd, 1 << 20):
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Append all of `data`."""
+    """Append data to an open file, repeating partial writes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def sync(fd: int) -> None:
-    """Return when what was written is on the medium, as far as the system can tell."""
+    """Flush the written data of an open file to the disk."""
     full = getattr(fcntl, "F_FULLFSYNC", None) if sys.platform == "darwin" else None
     if full is not None:  # pragma: no cover
-        # On macOS fsync() leaves the data in the drive's own cache; not every file system knows the stronger one.
+        # On macOS, fsync() leaves the data in the cache of the drive. Not every file system supports F_FULLFSYNC.
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, full)
             return
@@ -108,7 +115,7 @@ def sync(fd: int) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make a new file's name durable."""
+    """Make the directory entry of a new file durable. Does nothing on Windows."""
     if sys.platform == "win32":  # pragma: no cover
         return
     fd = os.open(directory, os.O_RDONLY)

@@ -1,13 +1,13 @@
 """The conversation log of a `FileConversation`: a journal, a lease in its entries, and a lock for the live run.
 
-There are two locks, because a run outlasts its writes:
+There are two locks, because a run lasts longer than a write:
 
-- The lock of the journal is held for the milliseconds of one write. Under it, the entries of others are read first.
-- The lock of a run is on a file of its own beside the journal, `<name>.run-<fence>`. The run holds it as long as it
-  lives, and the system releases it when the process ends. It is a separate file because a lock covers a whole file:
-  locks on ranges of bytes belong to processes, and would not keep two runs of one process apart. Each run has its own,
-  so that a run that overtakes a stalled one can hold a lock, too. The file is empty, exists only while a run is live or
-  after one died, and may be deleted: then the time in the journal alone decides whether the run is live.
+- The journal lock is held for the milliseconds of one write. Each write first reads the entries of others.
+- The run lock is on a separate file, `<name>.run-<fence>`. The run holds it until it ends, and the system releases it
+  when the process exits. Locking a range of bytes in the journal would not suffice: such locks belong to processes, and
+  cannot exclude two runs of one process. Each run has its own file, so that a run that takes over from a stalled one
+  can hold a lock, too. The file is empty, and exists only while a run is live or after its process died. If it is
+  deleted, the time in the journal alone decides whether the run is live.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ from chat_store._log import ConversationLog
 
 @final
 class FileLog(ConversationLog):
-    """A conversation log in a journal. All methods but `drop_lease` hold the lock of the journal."""
+    """A conversation log in a journal. All methods except `drop_lease` take the journal lock.
+
+    Args:
+        path: the path of the journal.
+        lease_length: how long a lease lasts after each write.
+        now: the clock. It returns times with a time zone.
+    """
 
     def __init__(self, path: Path, lease_length: timedelta, now: Callable[[], datetime]) -> None:
         super().__init__(f"in {path}", lease_length, now)
@@ -44,9 +50,12 @@ class FileLog(ConversationLog):
     # --- Opening -----------------------------------------------------------------------------------------------
 
     def open(self, id: str) -> Messages:  # noqa: A002 - the field's own name
-        """Return the messages of the first entry, and write an empty conversation if there is none.
+        """Return the messages of the first entry. If the file is empty, write an empty conversation.
 
-        The other entries are in `updates`.
+        Args:
+            id: the id of a new conversation.
+
+        The changes of later entries are in `updates`.
         """
         with self._locked():
             if self._journal.empty:
@@ -56,12 +65,16 @@ class FileLog(ConversationLog):
     def create(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
         """Write a new conversation.
 
+        Args:
+            id: the id of the conversation.
+            messages: the messages to begin with.
+
         Raises:
-            FileExistsError: the file has a conversation.
+            FileExistsError: the file contains a conversation already.
         """
         with self._locked():
             if not self._journal.empty:
-                msg = f"{self._path} has a conversation already; FileConversation.open() opens it"
+                msg = f"{self._path} contains a conversation already: use FileConversation.open()"
                 raise FileExistsError(msg)
             self._begin(id, messages)
         self._take_first_messages()
@@ -91,7 +104,7 @@ class FileLog(ConversationLog):
             lease = self._next_lease(before + 1, self._now())
             fd = _file_lock.open_file(self._run_file(lease.fence), create=True)
             try:
-                # No live process holds it: whoever began this run had the lock of the journal, as we do, or is dead.
+                # No live process can hold this lock: a process takes it only under the journal lock, which we hold.
                 _file_lock.try_lock(fd)
                 self._append(batch, lease)
             except BaseException:
@@ -102,7 +115,7 @@ class FileLog(ConversationLog):
             self._remove_run_file(before)
 
     def renew(self) -> None:
-        """Prolong the lease.
+        """Extend the lease.
 
         Raises:
             LeaseLostError: another run took over.
@@ -112,10 +125,10 @@ class FileLog(ConversationLog):
             self._append(None, self._next_lease(lease.fence, self._now()))
 
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and prolong the lease.
+        """Append a batch of the run, and extend the lease.
 
         Raises:
-            LeaseLostError: another run took over; the batch is in the journal as late.
+            LeaseLostError: another run took over. The batch was stored as late.
             StaleToolError: nothing was written.
         """
         with self._locked():
@@ -125,7 +138,7 @@ class FileLog(ConversationLog):
                 self._append(batch, self._next_lease(lease.fence, self._now()))
 
     def release(self) -> None:
-        """End the run, even if the release cannot be written. A lost lease is no error."""
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
         try:
             with self._locked():
                 if self._lease is not None and self._lease.fence == self.state.fence:
@@ -136,7 +149,7 @@ class FileLog(ConversationLog):
         self._end_run()
 
     def drop_lease(self) -> None:
-        """Unlock the file of the run and write nothing, as if the process had died: the file stays."""
+        """Release the run lock without writing to the journal, as if the process had died. The run file remains."""
         lease, self._lease = self._lease, None
         if lease is not None:
             os.close(self._lease_fd)
@@ -149,13 +162,15 @@ class FileLog(ConversationLog):
 
     @property
     def holds_lease(self) -> bool:
-        """Whether a run of this object has not ended."""
+        """Whether this object has claimed a run that has not ended."""
         return self._lease is not None and self._pid == os.getpid()
 
-    # --- Besides a run -----------------------------------------------------------------------------------------
+    # --- Outside of a run --------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append decisions, also while another object's run is live. An empty batch only reads what others wrote.
+        """Append decisions, which is also allowed while another object has a live run.
+
+        An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
@@ -174,7 +189,7 @@ class FileLog(ConversationLog):
             self._append(batch, None)
 
     def read_entries(self) -> list[Document]:
-        """Return all entries of the journal, oldest first."""
+        """Return all entries, oldest first."""
         with self._locked():
             return self._journal.read_entries()
 
@@ -187,7 +202,7 @@ class FileLog(ConversationLog):
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        """Hold the lock of the journal, and read what others wrote."""
+        """Hold the journal lock, after reading the new entries of others."""
         self._require_this_process()
         with self._journal.locked():
             self._journal.refresh(self._apply)
@@ -215,17 +230,17 @@ class FileLog(ConversationLog):
     # --- The lease ---------------------------------------------------------------------------------------------
 
     def _require_lease(self, batch: Batch | None = None) -> Lease:
-        """Return the lease of this object's run. If the run was overtaken, append the batch as late and raise."""
+        """Return the lease of this object's run. If another run took over, append the batch as late and raise."""
         if self._lease is None:
-            msg = "a run claims the conversation before it writes: claim() comes first"
+            msg = "the run has no lease: call claim() before writing"
             raise UsageError(msg)
         if self._lease.fence != self.state.fence:
             if batch:
                 late = {"fence": self._lease.fence, **batch.to_dict()}
                 self._journal.append({"at": self._now().isoformat(), "late": late}, self.state.parse)
             msg = (
-                f"run {self._lease.fence} of {self._path} stood still for longer than its lease, "
-                f"and run {self.state.fence} took over; what it did since is in the journal as late"
+                f"run {self._lease.fence} of {self._path} stalled for longer than its lease, "
+                f"and run {self.state.fence} took over; its later changes are in the journal as late"
             )
             raise LeaseLostError(msg)
         return self._lease
@@ -235,19 +250,19 @@ class FileLog(ConversationLog):
         if lease is None or lease.until is None:
             return
         if self._lease is not None and lease.fence == self._lease.fence:
-            msg = f"this object has a live run on {self._path} already"
+            msg = f"this object already has a live run on {self._path}"
             raise ConflictError(msg)
         alive = self._is_locked(lease.fence)
         if alive is not False and self._now() < lease.until:
-            sure = "holds" if alive else "may hold"
-            msg = f"a live run ({lease.holder}) {sure} {self._path} until {lease.until.isoformat()}"
+            verb = "holds" if alive else "may hold"
+            msg = f"a live run ({lease.holder}) {verb} {self._path} until {lease.until.isoformat()}"
             raise ConflictError(msg)
 
     def _run_file(self, fence: int) -> Path:
         return self._path.with_name(f"{self._path.name}.run-{fence}")
 
     def _is_locked(self, fence: int) -> bool | None:
-        """Whether a live process holds the file of a run. None if the file was deleted and this is unknown."""
+        """Return whether a live process holds the run lock, or None if the run file was deleted and this is unknown."""
         try:
             fd = _file_lock.open_file(self._run_file(fence), create=False)
         except FileNotFoundError:
@@ -258,6 +273,6 @@ class FileLog(ConversationLog):
             os.close(fd)
 
     def _remove_run_file(self, fence: int) -> None:
-        # Windows keeps a file that is open elsewhere. It is empty, and does no harm.
+        # Windows does not delete a file that is open elsewhere. A leftover run file is harmless.
         with contextlib.suppress(OSError):
             self._run_file(fence).unlink()

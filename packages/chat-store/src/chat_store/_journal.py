@@ -1,15 +1,14 @@
-"""A file of JSON lines that only grows, and that a crash at any instant leaves readable.
+"""An append-only file of JSON lines that stays readable after a crash at any time.
 
     {"format":"chat-conversation","version":1,"n":1,"id":"…","at":"…","messages":{…},"crc":"5e0c1a2b"}
     {"n":2,"at":"…","lease":{"fence":1,"holder":"…","until":"…"},"crc":"…"}
     {"n":3,"at":"…","tools":[{"tool":{…}}],"crc":"…"}
 
-Each line is one JSON object, one change that is durable as a whole or not at all. `n` counts the lines; `crc` is the
-CRC-32 of the line without its `crc` field. Every line ends in a line feed, which is its last byte on the disk, so
-that what a process left that died in the middle of a write is told from a whole line by its missing end. It never
-took effect, because nobody was told that it had: readers pass over it, and the next write cuts it off. A file system
-may leave zeros in place of data after a power failure; they are seen as the same. Any other line whose sum is wrong
-is damage, and is refused.
+Each line is a JSON object and is written atomically. `n` is the line number. `crc` is the CRC-32 of the line without
+its `crc` field. A line ends with a line feed, so a write that a crash interrupted is recognized by the missing line
+feed. Such a write never took effect, because the call that wrote it never returned: readers ignore it, and the next
+write truncates it. The zeros that a file system may leave in place of data after a power failure are treated the same.
+A line with a wrong checksum anywhere else is an error.
 """
 
 from __future__ import annotations
@@ -34,45 +33,45 @@ VERSION = 1
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that is writing. A write takes milliseconds."""
 
-_HEAD = b'{"format":"chat-conversation"'
-_TAIL = len(b',"crc":"00000000"}')
+_FILE_PREFIX = b'{"format":"chat-conversation"'
+_CHECKSUM_LENGTH = len(b',"crc":"00000000"}')
 
 
 def encode(entry: Mapping[str, object]) -> bytes:
-    """One line for a non-empty entry."""
+    """Return the line for an entry, which must not be empty."""
     body = dump_bytes(entry)
     return b'%s,"crc":"%08x"}\n' % (body[:-1], crc32(body))
 
 
 def decode(line: bytes) -> dict[str, object] | None:
-    """The entry of a line without its end; `None` where the sum is wrong."""
-    body = line[:-_TAIL] + b"}"
-    if line[-_TAIL:] != b',"crc":"%08x"}' % crc32(body):
+    """Parse a line without its line feed. Return None if the checksum is wrong."""
+    body = line[:-_CHECKSUM_LENGTH] + b"}"
+    if line[-_CHECKSUM_LENGTH:] != b',"crc":"%08x"}' % crc32(body):
         return None
     entry = loads(body)
     return cast("dict[str, object]", entry) if isinstance(entry, dict) else None
 
 
 class Disk:
-    """What a durable write is made of. Tests of crashes put their own in place of `Journal.disk`."""
+    """The disk operations of a durable write. Crash tests replace `Journal.disk`."""
 
     def write(self, fd: int, data: bytes) -> None:
-        """Append `data`."""
+        """Append data to an open file."""
         _file_lock.write_all(fd, data)
 
     def sync(self, fd: int) -> None:
-        """Return when everything written is durable."""
+        """Make the written data durable."""
         _file_lock.sync(fd)
 
 
 @final
 class Journal:
-    """An open journal. Its methods block their thread; all but `locked` and `close` are called inside `locked()`."""
+    """An open journal. Its methods block. All except `locked` and `close` must be called inside `locked()`."""
 
     disk: ClassVar[Disk] = Disk()
 
     def __init__(self, path: Path) -> None:
-        """Open the file at `path`, and create an empty one where there is none."""
+        """Open a file, creating it if it does not exist."""
         self._path = path
         self._fd = _file_lock.open_file(path, create=True)
         self._mutex = threading.Lock()
@@ -81,55 +80,63 @@ class Journal:
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Keep every other reader and writer out, of this process and of others.
+        """Exclude other readers and writers, in this process and others, for the block.
 
         Raises:
-            TimeoutError: another process that is writing does not come to an end.
-            InvalidDocumentError: the file has been removed, replaced or cut meanwhile.
+            TimeoutError: another process did not finish its write in time.
+            InvalidDocumentError: the file was removed, replaced or truncated after it was opened.
         """
         with self._mutex, _file_lock.locked(self._fd, LOCK_TIMEOUT):
-            self._require_the_same_file()
+            self._require_same_file()
             yield
 
     def refresh(self, apply: Callable[[dict[str, object]], None]) -> None:
-        """Call `apply` with every entry that was not read yet, in order.
+        """Call a function with every entry that was not read yet, in order.
+
+        An exception of `apply` is raised to the caller. The next call of `refresh()` begins with the same entry.
 
         Raises:
-            InvalidDocumentError: the file is damaged, or is none of ours. What `apply` raises, too; it is tried again
-            then.
-            NewerVersionError: a later version of this library wrote it.
+            InvalidDocumentError: the file is damaged, or is not a journal.
+            NewerVersionError: a later version of this library wrote the file.
         """
         data = _file_lock.read_from(self._fd, self._offset)
-        for entry, length in _entries(data, self._count, self._path):
+        for entry, length in _parse_entries(data, self._count, self._path):
             apply(entry)
             self._offset += length
             self._count += 1
 
     def read_entries(self) -> list[dict[str, object]]:
         """Return all entries, oldest first."""
-        return [entry for entry, _ in _entries(_file_lock.read_from(self._fd, 0), 0, self._path)]
+        return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, 0), 0, self._path)]
 
     @property
     def empty(self) -> bool:
-        """Whether there is no entry: the file is new, or whoever created it died before it was done."""
+        """Whether there is no entry: the file is new, or the process that created it died before its first write."""
         return self._count == 0
 
     def append(self, entry: Mapping[str, object], read: Callable[[dict[str, object]], T]) -> T:
-        """Write an entry, and return when it is durable what `read` makes of it. Everything must have been read before.
+        """Append an entry durably. All earlier entries must have been read.
+
+        Args:
+            entry: the fields of the entry, without its number.
+            read: called with the entry as it will be read back, before it is written. If it raises, nothing is written.
+
+        Returns:
+            The result of `read`.
 
         Raises:
-            OSError: it could not be written, and is not there.
-            UsageError: it could not be read again, and was not written. What `read` raises, too.
+            OSError: the entry could not be written, and is not in the file.
+            UsageError: the entry cannot be represented as JSON, and was not written.
         """
         numbered: dict[str, object] = {"n": self._count + 1, **entry}
         if self._count == 0:
             numbered = {"format": FORMAT, "version": VERSION, **numbered}
         line = encode(numbered)
-        again = decode(line[:-1])
-        if again is None:
-            msg = f"what is to be written could not be read again: {entry!r}"
+        decoded = decode(line[:-1])
+        if decoded is None:
+            msg = f"the entry cannot be read back from its JSON form: {entry!r}"
             raise UsageError(msg)
-        result = read(again)
+        result = read(decoded)
         try:
             if os.fstat(self._fd).st_size > self._offset:
                 os.ftruncate(self._fd, self._offset)
@@ -146,65 +153,71 @@ class Journal:
         return result
 
     def close(self) -> None:
-        """Close the file, after a write that is under way."""
+        """Close the file, after waiting for a write in progress."""
         with self._mutex:
             if self._fd >= 0:
                 os.close(self._fd)
                 self._fd = -1
 
-    def _require_the_same_file(self) -> None:
-        ours = os.fstat(self._fd)
+    def _require_same_file(self) -> None:
+        opened = os.fstat(self._fd)
         try:
-            there = self._path.stat()
+            current = self._path.stat()
         except FileNotFoundError:
-            there = None
-        if there is None or not os.path.samestat(ours, there) or ours.st_size < self._offset:
-            msg = f"{self._path} was removed, replaced or cut while it was open; open it again"
+            current = None
+        if current is None or not os.path.samestat(opened, current) or opened.st_size < self._offset:
+            msg = f"{self._path} was removed, replaced or truncated while it was open; open it again"
             raise InvalidDocumentError(msg)
 
 
-def _entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[str, object], int]]:
-    """The entries of `data`, which follow the first `count` ones, and how many bytes each takes."""
+def _parse_entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[str, object], int]]:
+    """Yield the entries in a part of the file, each with its length in bytes.
+
+    Args:
+        data: the part of the file.
+        count: the number of entries before it.
+        path: the path of the file, for errors.
+    """
     if count == 0:
-        _require_ours(data, path)
+        _require_supported_format(data, path)
     start = 0
     while (end := data.find(b"\n", start)) >= 0:
         count += 1
         line = data[start:end]
         entry = decode(line)
         if entry is None:
-            if _never_written(data[start:]):
+            if _is_incomplete_write(data[start:]):
                 return
             msg = f"line {count} of {path} is damaged: its checksum is wrong"
             raise InvalidDocumentError(msg)
         if entry.get("n") != count:
-            msg = f"line {count} of {path} says that it is line {entry.get('n')!r}: lines are missing or repeated"
+            msg = f"line {count} of {path} has the number {entry.get('n')!r}: lines are missing or repeated"
             raise InvalidDocumentError(msg)
         yield entry, end + 1 - start
         start = end + 1
 
 
-def _never_written(rest: bytes) -> bool:
-    """Whether a power failure kept the data, but not the length, of a write from the disk."""
+def _is_incomplete_write(rest: bytes) -> bool:
+    """Return whether a power failure left only the length of a write on disk, and zeros in place of its data."""
     first, *others = rest.split(b"\n")
     return b"\0" in first and all(decode(line) is None for line in others)
 
 
-def _require_ours(data: bytes, path: Path) -> None:
-    """Refuse, before anything is cut off or written, a file that is no journal of this version."""
+def _require_supported_format(data: bytes, path: Path) -> None:
+    """Raise if a file is not a journal of this version. Must be called before the file is changed."""
     if not data.strip(b"\0"):
         return
-    if not data.startswith(_HEAD[: len(data)]):
-        msg = f"{path} is not a stored conversation: it does not begin with {_HEAD.decode()}"
+    if not data.startswith(_FILE_PREFIX[: len(data)]):
+        msg = f"{path} is not a stored conversation: it does not begin with {_FILE_PREFIX.decode()}"
         raise InvalidDocumentError(msg)
     first, end, _ = data.partition(b"\n")
     if not end:
         return
-    # A later version may have another kind of sum, so its number is looked at first.
+    # A later version may use another checksum, so check the version first.
     try:
         version = cast("Mapping[str, object]", loads(first)).get("version")
     except ValueError:
         return
     if isinstance(version, int) and version > VERSION:
-        msg = f"{path} has version {version} of the format, and this library knows {VERSION}: upgrade it"
+        msg = f"{path} has format version {version}, but this library supports {VERSION}: upgrade chat-store"
         raise NewerVersionError(msg)

@@ -1,9 +1,8 @@
 """The conversation log: an append-only list of entries and a lease, in a file or in the rows of a database.
 
-Several processes may append to one log. The rules that keep their writes consistent are those of `ConversationLog`:
-a write first reads the entries of others, and a batch that contradicts one of them is refused as a whole. One run at a
-time holds the lease. The fence counts the runs: a run that finds a higher fence has been overtaken, and its changes
-become a `late` entry, which changes nothing.
+Several processes may append to one log. A write first reads the entries of others, and rejects a batch as a whole if it
+conflicts with one of them. One run at a time holds the lease. The fence is the number of the run: a run that reads a
+higher fence has lost its lease, and its changes are recorded in a `late` entry, which has no effect.
 """
 
 from __future__ import annotations
@@ -23,15 +22,16 @@ from chat_store._entries import Batch, Document, Lease, ToolPath, ToolUpdated, T
 from chat_store._log_state import LogState
 
 LogUpdate: TypeAlias = TurnAdded | ToolUpdated | Batch
-"""A durable change: of others, or a batch that this log wrote."""
+"""A durable change: one written by another process, or a batch written by this log."""
 
 
 @final
 class StaleToolError(Exception):
-    """Tools of a batch have changed in the log meanwhile. Nothing was written.
+    """Tools of a batch have changed in the log since the batch was collected. Nothing was written.
 
     Attributes:
-        tools: these tools in their durable state. A tool that is not in the log is replaced by its outermost one.
+        tools: the path and the durable state of each of these tools. A tool that is not in the log is replaced by its
+            outermost tool.
     """
 
     def __init__(self, tools: list[tuple[ToolPath, Tool]]) -> None:
@@ -40,16 +40,16 @@ class StaleToolError(Exception):
 
 
 class ConversationLog(ABC):
-    """The log of one conversation, and the state that its entries add up to. Every method blocks its thread.
+    """The log of one conversation and its durable state. Every method blocks.
 
     Args:
-        name: names the conversation in the texts of errors.
-        lease_length: how long a lease lasts from each write on.
-        now: the clock, with a zone.
+        name: the name of the conversation in error messages.
+        lease_length: how long a lease lasts after each write.
+        now: the clock. It returns times with a time zone.
 
     Attributes:
-        state: the durable state, as far as the log has been read.
-        updates: durable changes that the messages of this process do not have yet, oldest first.
+        state: the durable state after the last entry read.
+        updates: durable changes that the messages of this process do not contain yet, oldest first.
     """
 
     def __init__(self, name: str, lease_length: timedelta, now: Callable[[], datetime]) -> None:
@@ -71,7 +71,7 @@ class ConversationLog(ABC):
 
     @abstractmethod
     def renew(self) -> None:
-        """Prolong the lease.
+        """Extend the lease.
 
         Raises:
             LeaseLostError: another run took over.
@@ -79,25 +79,27 @@ class ConversationLog(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and prolong the lease.
+        """Append a batch of the run, and extend the lease.
 
         Raises:
-            LeaseLostError: another run took over; the batch is stored as late.
+            LeaseLostError: another run took over. The batch was stored as late.
             StaleToolError: nothing was written.
         """
 
     @abstractmethod
     def release(self) -> None:
-        """End the run, even if the release cannot be written. A lost lease is no error."""
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
 
     @property
     @abstractmethod
     def holds_lease(self) -> bool:
-        """Whether a run of this object has not ended."""
+        """Whether this object has claimed a run that has not ended."""
 
     @abstractmethod
     def save(self, batch: Batch) -> None:
-        """Append decisions, also while another object's run is live. An empty batch only reads what others wrote.
+        """Append decisions, which is also allowed while another object has a live run.
+
+        An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
@@ -108,25 +110,25 @@ class ConversationLog(ABC):
     def read_entries(self) -> list[Document]:
         """Return all entries, oldest first."""
 
-    # --- Rules that every log shares -----------------------------------------------------------------------------
+    # --- Rules shared by all logs --------------------------------------------------------------------------------
 
     def _require_this_process(self) -> None:
         if self._pid != os.getpid():
-            msg = "the conversation was opened before this process was forked; open it again here"
+            msg = "the conversation was opened before os.fork(): open it again in the child process"
             raise UsageError(msg)
 
     def _require_current(self, batch: Batch) -> None:
-        """Raise unless a batch follows from the durable state."""
+        """Raise if a batch does not follow from the durable state."""
         if stale := self.state.stale_paths(batch):
             found = [(path, self.state.find(path)) for path in stale]
             tops = [(path[:1], self.state.find(path[:1])) for path, tool in found if tool is None]
             raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *tops] if tool is not None])
         if batch.turns and batch.known_turns != self.state.turns:
-            msg = f"somebody else has added to the conversation {self._name} meanwhile; open it again and look"
+            msg = f"turns were added to the conversation {self._name} elsewhere; nothing was written: open it again"
             raise ConflictError(msg)
 
     def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
-        """Whether a batch only decides tools that wait, so that a live run may go on beside it."""
+        """Return whether a batch may be written while another process's run is live: it only decides waiting tools."""
         return not batch.turns and all(self.state.is_waiting(change.path, now) for change in batch.tools)
 
     def _next_lease(self, fence: int, now: datetime) -> Lease:

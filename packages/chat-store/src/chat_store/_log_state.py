@@ -1,4 +1,4 @@
-"""The state that the entries of a conversation log add up to."""
+"""The durable state of a conversation, computed from the entries of its log."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from chat_store._entries import (
 
 @final
 class LogState:
-    """What is durable: the number of turns, the state of each tool, and the lease.
+    """The durable state of a conversation: its turn count, the state of each tool, and the lease.
 
     Attributes:
-        revision: the number of durable changes: turns and states of tools.
+        id: the id of the conversation.
+        revision: the number of durable changes, that is, added turns and tool states.
+        turns: the number of turns.
         fence: the number of the last run.
-        lease: its lease, None after it was released.
+        lease: the lease of that run, None after it was released.
     """
 
     def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
@@ -42,7 +44,7 @@ class LogState:
         self._tools: dict[str, Tool] = {}
 
     def begin(self, document: Mapping[str, object]) -> Messages:
-        """Apply the first entry, and return the messages that it holds."""
+        """Apply the first entry and return its messages."""
         with parsing(document):
             self.id = cast("str", document["id"])
             messages = Messages.from_json(dump_bytes(document["messages"]))
@@ -51,17 +53,17 @@ class LogState:
         return messages
 
     def parse(self, document: Mapping[str, object]) -> Entry:
-        """Parse any further entry. Changes nothing.
+        """Parse an entry other than the first one, without applying it.
 
         Raises:
-            InvalidDocumentError: it is malformed, or does not follow from the entries before it.
+            InvalidDocumentError: the entry is malformed, or refers to a tool that is not in the conversation.
         """
         with parsing(document):
             entry = parse_entry(document)
             new = {tool.id for item in entry.turns for tool in item.turn.tools}
             for item in entry.tools:
                 if item.path[0] not in new and self.find(item.path) is None:
-                    msg = f"it is about an unknown tool {'/'.join(item.path)!r}"
+                    msg = f"the conversation has no tool {'/'.join(item.path)!r}"
                     raise ValueError(msg)
         return entry
 
@@ -79,7 +81,7 @@ class LogState:
             self.lease = entry.lease if entry.lease.until is not None else None
 
     def find(self, path: ToolPath) -> Tool | None:
-        """Return a tool in its durable state, or None if there is none at this path."""
+        """Return the durable state of the tool at a path, or None if the path does not exist."""
         tool = self._tools.get(path[0])
         for step in path[1:]:
             inner = None if tool is None else tool.inner
@@ -90,23 +92,28 @@ class LogState:
         return tool
 
     def stale_paths(self, batch: Batch) -> list[ToolPath]:
-        """Return the paths of those tools of a batch that have changed in the log since the batch was collected."""
+        """Return the paths of the tools in a batch that have changed in the log since the batch was collected."""
         return [change.path for change in batch.tools if self._is_stale(change)]
 
     def _is_stale(self, change: ToolChange) -> bool:
         tool = self.find(change.path)
         if tool is None:
             return True
-        return ToolRevision.of(tool) != change.base and codec.tool_to_dict(tool) != change.document
+        return ToolRevision.from_tool(tool) != change.base and codec.tool_to_dict(tool) != change.document
 
     def is_waiting(self, path: ToolPath, now: datetime) -> bool:
-        """Whether a tool may be decided while a run is live: it waits, and so do all tools that it is in."""
+        """Return whether a tool may be decided while a run is live: the tool and all tools around it wait.
+
+        Args:
+            path: the path of the tool.
+            now: the current time.
+        """
         return all(_is_waiting(self.find(path[: length + 1]), now) for length in range(len(path)))
 
 
 def _is_waiting(tool: Tool | None, now: datetime) -> bool:
     status = None if tool is None else tool.status
     if isinstance(status, Pending):
-        # Without a kind, the run is still judging the call. From its time on, the run is about to start it.
+        # Without a kind, the run has not triaged the call yet. From the scheduled time on, the run may start the call.
         return status.kind is not None and (status.at is None or now < status.at)
     return isinstance(status, (Approved, Suspended, Interrupted))

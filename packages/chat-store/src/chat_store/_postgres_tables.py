@@ -34,7 +34,7 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
             PRIMARY KEY (conversation, number)
         )
         """,
-        # The name of a call may be longer than what an index takes.
+        # A surrogate key, because the id of a call may be too long for an index.
         """
         CREATE TABLE chat_waits (
             key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -50,8 +50,8 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_waits_moment ON chat_waits (moment)",
     ),
 )
-"""The statements that make version n + 1 out of version n.
+"""The statements that upgrade version n to version n + 1.
 
-Times are microseconds since 1970, in UTC. The column `change` has the number of the transaction that last changed the
-conversation. Transactions do not end in the order in which they began, and a snapshot knows which ones it has seen.
+Times are microseconds since 1970-01-01 UTC. The column `change` is the id of the transaction that last changed the
+conversation. Transactions may commit out of order, so ids are compared with snapshots of the committed transactions.
 """

@@ -1,4 +1,4 @@
-"""The messages of one process, kept in step with a conversation log."""
+"""The messages of one process, synchronized with a conversation log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @final
 class _DurablePrefix:
-    """The turns of messages that are durable, as a position, so that later ones are found without counting.
+    """The position of the last durable turn in messages, from which later turns are found without a full scan.
 
     Attributes:
         turns: the number of durable turns.
@@ -57,7 +57,11 @@ class _DurablePrefix:
         return found
 
     def extend(self, turns: int) -> None:
-        """Count that many further turns as durable."""
+        """Mark the next turns as durable.
+
+        Args:
+            turns: the number of these turns.
+        """
         self.turns += turns
         # The position stays within the last content, which may still grow.
         self._within += turns
@@ -67,10 +71,15 @@ class _DurablePrefix:
 
 
 class Replica:
-    """An open conversation: messages, and the log in which their changes become durable.
+    """An open conversation: messages and the log that stores their changes.
 
-    One object serves one event loop at a time, and any number of its tasks. Writes follow one another; each first
-    brings the changes of others into `messages`, in the order in which they happened.
+    An object may be used by any number of tasks of one event loop. Writes are serialized. Each write first applies the
+    changes of others to `messages`, in the order of the log.
+
+    Args:
+        log: the log, which has been opened.
+        messages: the messages returned by opening the log. The object changes them in place.
+        lease_seconds: how long a run may stall before another run can take over.
     """
 
     def __init__(self, log: ConversationLog, messages: Messages, lease_seconds: float) -> None:
@@ -79,40 +88,40 @@ class Replica:
         self._renew_every = lease_seconds / 3
         self._write_lock = Lock()
         self._durable = _DurablePrefix(messages)
-        self._revisions = {tool.id: ToolRevision.of(tool) for tool in outermost_tools(messages)}
+        self._revisions = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(messages)}
         self._diverged = False
         self._overtaken = False
         self._apply_updates()
 
     @property
     def id(self) -> str:
-        """The name of the conversation."""
+        """The id of the conversation."""
         return self._log.state.id
 
     @property
     def revision(self) -> int:
-        """The number of durable changes known to this object: each turn, and each state of a tool, is one."""
+        """The number of durable changes that this object has read or written."""
         return self._log.state.revision
 
     @property
     def messages(self) -> Messages:
-        """The conversation, as far as this process knows it."""
+        """The messages of the conversation, up to the last read or write of this object."""
         return self._messages
 
     @property
     def renew_every(self) -> float | None:
-        """A third of the lease, in seconds. Every write prolongs the lease, too."""
+        """How often a run should renew the lease: a third of its length, in seconds. Writes also renew it."""
         return self._renew_every
 
     # --- A run -----------------------------------------------------------------------------------------------
 
     async def claim(self) -> None:
-        """Take the lease for one run, merge what others wrote, and write the decisions made here.
+        """Take the lease for a run, merge the writes of others, and write the decisions made here.
 
         Raises:
-            ConflictError: a live run holds the lease, a call decided here was decided or run elsewhere, or turns were
-                added both here and there. Nothing was written. A call that was decided elsewhere is in `messages` in
-                its stored state.
+            ConflictError: a live run holds the lease, a call decided here was decided or executed elsewhere, or turns
+                were added both here and elsewhere. Nothing was written. A call that was decided elsewhere is in
+                `messages` in its stored state.
         """
         try:
             await self._commit(self._collect_all, self._log.claim)
@@ -121,7 +130,7 @@ class Replica:
         self._overtaken = False
 
     async def renew(self) -> None:
-        """Prolong the lease. If another process is stuck in a write, the next write or renewal does it.
+        """Renew the lease. If another process blocks the log, do nothing: the next write or renewal extends the lease.
 
         Raises:
             LeaseLostError: another run took over.
@@ -133,30 +142,29 @@ class Replica:
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable before returning.
 
-        Turns that are not durable yet are written with the tool. If the inner conversation that holds the tool is not
-        durable yet, the outer tool is written with all that it holds.
+        Turns that are not durable yet are written with the tool. If the inner conversation that contains the tool is
+        not durable yet, the whole outer tool is written.
 
         Args:
             path: the path of the tool in `messages`, including its own id: `messages.tool(*path)`.
             tool: the tool at this path.
 
         Raises:
-            LeaseLostError: another run took over. The state was recorded as late, and `messages` has the stored one.
-            ConflictError: this call was decided elsewhere meanwhile. Nothing was written, and `messages` has the stored
-                state.
-            UsageError: there is another tool at this path, or none.
+            LeaseLostError: another run took over. The state was recorded as late. `messages` has the stored state.
+            ConflictError: the call was decided elsewhere. Nothing was written. `messages` has the stored state.
+            UsageError: the tool is not at this path.
         """
         await self._commit(partial(self._collect_tool, path, tool), self._log.write)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
-        """Make a turn durable that was just appended, and with it other turns of `messages` that are not durable yet.
+        """Make an appended turn durable before returning, with all earlier turns that are not durable yet.
 
-        A turn of an inner conversation is written with the tool that holds that conversation.
+        A turn of an inner conversation is written with the tool that contains the conversation.
 
         Args:
-            path: the path of the tool whose inner conversation has the turn, empty for `messages` themselves.
+            path: the path of the tool whose inner conversation has the turn. Empty for a turn of `messages`.
             role: the role of the turn.
-            turn: the turn, which has been appended.
+            turn: the turn, already appended.
 
         Raises:
             LeaseLostError: another run took over. The turn was recorded as late.
@@ -165,38 +173,38 @@ class Replica:
         outer = self._find(path) if path else None
         chat = (None if outer is None else outer.inner) if path else self._messages
         if chat is None or not _has_turn(chat, turn):
-            msg = f"write_turn() writes a turn of {role!r} that is in `messages`: append it first"
+            msg = f"the {role!r} turn is not in `messages`: append it before write_turn()"
             raise UsageError(msg)
         collect = self._collect_turns if outer is None else partial(self._collect_tool, path, outer)
         await self._commit(collect, self._log.write)
 
     async def release(self) -> None:
-        """Release the lease. Never raises for a lease that was lost."""
+        """Release the lease. A lost lease is no error."""
         async with self._write_lock:
             await self._run_in_thread(self._log.release)
 
     # --- Besides a run ---------------------------------------------------------------------------------------
 
     async def save(self) -> None:
-        """Write what was decided, or appended, in `messages` here, and merge what others wrote.
+        """Write the decisions and turns added to `messages`, and merge the writes of others.
 
-        While a run of another process is live, waiting calls may be decided. The run sees the decision with its next
+        Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
         write.
 
         Raises:
-            ConflictError: a call decided here was decided or run elsewhere, or a run is executing it; or turns were
-                added both here and there, or during a live run. Nothing was written. A call that was decided elsewhere
-                is in `messages` in its stored state.
-            LeaseLostError: what is not written came from a run that was overtaken. Open the conversation again.
-            ConversationBusyError: a run on these messages is live here, and saves by itself.
+            ConflictError: a call decided here was decided or executed elsewhere, or a run is executing it; or turns
+                were added both here and elsewhere, or during a live run. Nothing was written. A call that was decided
+                elsewhere is in `messages` in its stored state.
+            LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
+            ConversationBusyError: a run of this process uses these messages. It saves decisions itself.
         """
         if self._messages.busy:
-            msg = "save() came while a run on these messages is live; it saves what was decided by itself"
+            msg = "save() was called while a run uses these messages; the run saves decisions itself"
             raise ConversationBusyError(msg)
         await self._commit(self._collect_all, self._log.save)
 
     async def history(self) -> list[HistoryEntry]:
-        """Return everything that ever happened to the conversation, oldest first, for an audit."""
+        """Return every event of the conversation, oldest first."""
         async with self._write_lock:
             entries = await self._run_in_thread(self._log.read_entries)
         return parse_history(entries)
@@ -215,17 +223,17 @@ class Replica:
 
     def _collect_turns(self) -> Batch:
         later = self._durable.later_turns()
-        return Batch(self._durable.turns, tuple([NewTurn.of(role, turn) for role, turn in later]))
+        return Batch(self._durable.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in later]))
 
     def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
-        """Collect the change of one tool, or of the innermost tool around it that the log has."""
+        """Return the change of a tool, or of the innermost tool around it that the log has."""
         if not path or self._find(path) is not tool:
-            msg = f"write_tool() needs a tool of these messages, not {tool!r}"
+            msg = f"write_tool() requires a tool of these messages at its path, not {tool!r}"
             raise UsageError(msg)
         base = self._revision_at(path)
         if base is None:
             return self._collect_tool(path[:-1], self._messages.tool(*path[:-1])) if path[1:] else self._collect_turns()
-        now = ToolRevision.of(tool)
+        now = ToolRevision.from_tool(tool)
         if now == base:
             return Batch(self._durable.turns)
         return Batch(self._durable.turns, (), (ToolChange(path, base, now, codec.tool_to_dict(tool)),))
@@ -243,7 +251,7 @@ class Replica:
             except StaleToolError as stale:
                 self._restore_tools(stale)
                 ids = ", ".join(["/".join(path) for path, _ in stale.tools])
-                msg = f"{ids} was decided or run elsewhere meanwhile; nothing was written, look at it again"
+                msg = f"{ids} was decided or executed elsewhere; nothing was written, and messages has the stored state"
                 raise ConflictError(msg) from None
             except LeaseLostError:
                 self._overtaken = True
@@ -253,9 +261,9 @@ class Replica:
 
     def _raise_diverged(self) -> None:
         if self._overtaken:
-            msg = "another run took the conversation over, and what this one added is not part of it; open it again"
+            msg = "another run took over the conversation; the turns added here are not stored: open it again"
             raise LeaseLostError(msg)
-        msg = "turns were added both here and elsewhere, and nobody can say in which order they belong; open it again"
+        msg = "turns were added both here and elsewhere, so their order is undefined; open the conversation again"
         raise ConflictError(msg)
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
@@ -265,7 +273,7 @@ class Replica:
             self._apply_updates()
 
     def _apply_updates(self) -> None:
-        """Bring what has become durable into the messages, in order."""
+        """Apply the durable changes in `self._log.updates` to the messages, in order."""
         updates = self._log.updates
         while updates:
             match updates.popleft():
@@ -286,12 +294,12 @@ class Replica:
             return
         self._messages.append(role, turn)
         self._durable.extend(1)
-        self._revisions.update({tool.id: ToolRevision.of(tool) for tool in turn.tools})
+        self._revisions.update({tool.id: ToolRevision.from_tool(tool) for tool in turn.tools})
 
     def _update_tool(self, path: ToolPath, tool: Tool) -> None:
-        """Adopt a state from the log, unless the tool was changed here: then the next write raises."""
+        """Apply a tool state from the log, unless the tool was changed here: then the next write raises."""
         mine = self._find(path)
-        if mine is not None and (ToolRevision.of(mine) == self._revision_at(path) or mine == tool):
+        if mine is not None and (ToolRevision.from_tool(mine) == self._revision_at(path) or mine == tool):
             self._adopt(path, tool)
 
     def _restore_tools(self, stale: StaleToolError) -> None:
@@ -307,7 +315,7 @@ class Replica:
 
     def _adopt(self, path: ToolPath, tool: Tool) -> None:
         self._messages.adopt(path, tool)
-        self._set_revision(path, ToolRevision.of(tool))
+        self._set_revision(path, ToolRevision.from_tool(tool))
 
     def _find(self, path: ToolPath) -> Tool | None:
         try:
@@ -330,7 +338,7 @@ class Replica:
 
 
 def _has_turn(messages: Messages, turn: Turn) -> bool:
-    """Whether messages contain this very turn. Searches from the end, where it usually is."""
+    """Return whether messages contain a turn, compared by identity. Searches from the end."""
     for index in range(len(messages) - 1, -1, -1):
         if any(item is turn for item in reversed(messages[index].turns)):
             return True
@@ -338,8 +346,8 @@ def _has_turn(messages: Messages, turn: Turn) -> bool:
 
 
 @asynccontextmanager
-async def saved_on_exit(replica: Replica, log: ConversationLog) -> AsyncGenerator[None]:
-    """Save when the block is left without an error, and release the lease however it is left."""
+async def save_on_exit(replica: Replica, log: ConversationLog) -> AsyncGenerator[None]:
+    """Save the conversation if the block exits without an error, and always release the lease."""
     try:
         yield
         await replica.save()

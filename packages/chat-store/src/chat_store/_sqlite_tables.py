@@ -44,7 +44,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX chat_waits_moment ON chat_waits (moment)",
     ),
     (
-        # The number of the last change, of each conversation and of all: a deleted one takes its own with it.
+        # The last change number of all conversations is stored separately, because deleting a row removes its number.
         "CREATE TABLE chat_changes (last INTEGER NOT NULL)",
         "INSERT INTO chat_changes VALUES (0)",
         "ALTER TABLE chat_conversations ADD COLUMN change INTEGER NOT NULL DEFAULT 0",
@@ -55,4 +55,4 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """,
     ),
 )
-"""The statements that make version n + 1 out of version n. Times are microseconds since 1970, in UTC."""
+"""The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -1,10 +1,10 @@
 """The conversation log of a store: the rules of claims, leases and merges, over any `Backend`.
 
-A conversation is a list of entries, as in the journal of a `FileConversation`: each is durable as a whole or not at
-all, and holds only what is new. The lease is in the row of the conversation, so that renewing it adds no entry. Two
-transactions that write to one conversation follow one another, and each first reads what the others wrote.
+A conversation is a list of entries, as in the journal of a `FileConversation`. Each entry contains only changes, and is
+written atomically. The lease is in the row of the conversation, so that renewing it adds no entry. Write transactions
+on one conversation are serialized, and each first reads the new entries of the others.
 
-The fence counts the runs, and the times that a dead run was given up.
+The fence is the number of runs so far, plus the number of dead runs whose lease was revoked.
 """
 
 from __future__ import annotations
@@ -27,15 +27,23 @@ from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
 from chat_store._entries import Batch, Document, Lease, TurnAdded
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
-from chat_store._waits import WaitIndex, waits_of
+from chat_store._waits import WaitIndex, iter_waits
 from chat_store.errors import ConversationExistsError, UnknownConversationError
 
 VERSION = 1
-"""The version of the entries. The tables have their own."""
+"""The version of the entry format. The tables have a version of their own."""
 
 
 class StoreLog(ConversationLog):
-    """A conversation log in the rows of a backend."""
+    """A conversation log in the rows of a backend.
+
+    Args:
+        backend: the database, owned by the store.
+        id: the id of the conversation.
+        person: the user in charge if the conversation is new.
+        lease_length: how long a lease lasts after each write.
+        now: the clock. It returns times with a time zone.
+    """
 
     def __init__(
         self,
@@ -56,7 +64,7 @@ class StoreLog(ConversationLog):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget what was read, so that the next transaction reads from the first entry on."""
+        """Discard the state, so that the next transaction reads all entries again."""
         self.state = LogState(self._id)
         self._wait_index = WaitIndex()
         self._head = Head(self._id, self._person)
@@ -67,23 +75,28 @@ class StoreLog(ConversationLog):
     # --- Opening -------------------------------------------------------------------------------------------------
 
     def open(self) -> Messages:
-        """Return the messages of the first entry, or empty ones if nothing is stored. The others are in `updates`."""
+        """Return the messages of the first entry, or empty ones if nothing is stored.
+
+        The changes of later entries are in `updates`.
+        """
         with self._reading():
             self._opened = True
         return self._first_messages
 
     def open_stored(self, revision: int | None = None) -> Messages:
-        """Open a stored conversation, up to a revision.
+        """Open a stored conversation, reading entries up to a revision. Default: all entries.
 
         Raises:
-            UnknownConversationError: nothing is stored.
-            UsageError: there is no such revision.
+            UnknownConversationError: the conversation is not stored.
+            UsageError: the revision does not exist.
         """
         with self._reading(revision) as transaction:
             self._require_head(transaction)
             self._opened = True
         if revision is not None and self.state.revision != revision:
-            msg = f"the conversation {self._id!r} has no revision {revision}; load() tells the one to follow"
+            msg = (
+                f"the conversation {self._id!r} has no revision {revision}: pass the revision of a snapshot from load()"
+            )
             raise UsageError(msg)
         return self._first_messages
 
@@ -91,11 +104,11 @@ class StoreLog(ConversationLog):
         """Store a new conversation.
 
         Raises:
-            ConversationExistsError: there is one with this id.
+            ConversationExistsError: a conversation with this id is stored already.
         """
         with self._writing() as transaction:
             if self._head.entries:
-                msg = f"a conversation {self._id!r} is stored already; open() opens it"
+                msg = f"a conversation with the id {self._id!r} is stored already: use open() to open it"
                 raise ConversationExistsError(msg)
             self._begin(transaction, messages)
 
@@ -111,29 +124,29 @@ class StoreLog(ConversationLog):
         with self._writing() as transaction:
             self._require_no_live_run()
             self._require_current(batch)
-            # If the run dies, the conversation is due when its lease has run out.
+            # If the run dies, the conversation is due when the lease expires.
             fence = self._head.fence + 1
-            head = self._leased_head(fence)
+            head = self._head_with_lease(fence)
             lease = Lease(fence, head.holder, head.lease_until)
             self._append(transaction, {"lease": lease.to_dict()}, batch, head)
         self._fence = fence
 
     def renew(self) -> None:
-        """Prolong the lease.
+        """Extend the lease.
 
         Raises:
             LeaseLostError: another run took over.
         """
         with self._writing() as transaction:
             if not self._is_overtaken():
-                transaction.write_head(self._leased_head(self._head.fence))
+                transaction.write_head(self._head_with_lease(self._head.fence))
         self._require_lease()
 
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and prolong the lease.
+        """Append a batch of the run, and extend the lease.
 
         Raises:
-            LeaseLostError: another run took over; the batch is stored as late.
+            LeaseLostError: another run took over. The batch was stored as late.
             StaleToolError: nothing was written.
         """
         with self._writing() as transaction:
@@ -142,18 +155,18 @@ class StoreLog(ConversationLog):
             else:
                 self._require_current(batch)
                 if batch:
-                    self._append(transaction, {}, batch, self._leased_head(self._head.fence))
+                    self._append(transaction, {}, batch, self._head_with_lease(self._head.fence))
         self._require_lease()
 
     def release(self) -> None:
-        """End the run, even if the release cannot be written. A lost lease is no error."""
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
         if self._fence is None:
             return
         seen, now = self._reported_entries, self._now()
         try:
             with suppress(UnknownConversationError), self._writing() as transaction:
                 if not self._is_overtaken():
-                    # The run has not continued with decisions that it has not seen: the conversation is due.
+                    # Entries that the run has not read may be decisions: the conversation is due for another run.
                     unseen = self._head.entries > seen
                     due = now if unseen else self._wait_index.next_due(self.state, now)
                     head = replace(self._head, lease_until=None, due=due)
@@ -163,18 +176,20 @@ class StoreLog(ConversationLog):
 
     @property
     def person(self) -> str | None:
-        """The person in charge."""
+        """The user in charge, if any."""
         return self._head.person
 
     @property
     def holds_lease(self) -> bool:
-        """Whether a run of this object has not ended."""
+        """Whether this object has claimed a run that has not ended."""
         return self._fence is not None and self._pid == os.getpid()
 
-    # --- Besides a run -------------------------------------------------------------------------------------------
+    # --- Outside of a run ----------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append decisions, also while another object's run is live. An empty batch only reads what others wrote.
+        """Append decisions, which is also allowed while another object has a live run.
+
+        An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
@@ -186,19 +201,19 @@ class StoreLog(ConversationLog):
         with self._writing() as transaction:
             self._require_current(batch)
             if self._fence is not None and self._fence == self._head.fence:
-                self._append(transaction, {}, batch, self._leased_head(self._fence))
+                self._append(transaction, {}, batch, self._head_with_lease(self._fence))
                 return
             now = self._now()
             head = replace(self._head, due=now)
             if not self._may_save_during_run(batch, now):
                 self._require_no_live_run()
                 if head.lease_until is not None:
-                    # The run is given up. Should it continue, the new fence keeps it from writing.
+                    # Revoke the lease of the dead run. If it continues, the new fence prevents its writes.
                     head = replace(head, fence=head.fence + 1, lease_until=None)
             self._append(transaction, {}, batch, head)
 
     def assign(self, person: str | None) -> None:
-        """Put a person in charge."""
+        """Put a user in charge, or no one."""
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
 
@@ -206,7 +221,7 @@ class StoreLog(ConversationLog):
         """Delete the conversation.
 
         Raises:
-            ConflictError: a run on it is live.
+            ConflictError: a run on the conversation is live.
         """
         with self._backend.write_transaction(self._id) as transaction:
             self._head = self._require_head(transaction)
@@ -216,7 +231,7 @@ class StoreLog(ConversationLog):
     def read_entries(self) -> list[Document]:
         """Return all entries, oldest first."""
         with self._backend.read_transaction(self._id) as transaction:
-            return [_document(entry) for entry in transaction.read_entries(0)]
+            return [_parse_document(entry) for entry in transaction.read_entries(0)]
 
     # --- Transactions --------------------------------------------------------------------------------------------
 
@@ -229,7 +244,7 @@ class StoreLog(ConversationLog):
 
     @contextmanager
     def _writing(self) -> Generator[WriteTransaction]:
-        """Add own batches to `updates` after the commit. If it fails, everything is read again."""
+        """Run a write transaction, and add its batches to `updates` after the commit. On failure, discard the state."""
         self._require_this_process()
         try:
             with self._backend.write_transaction(self._id) as transaction:
@@ -245,26 +260,28 @@ class StoreLog(ConversationLog):
         self._own_updates.clear()
 
     def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
-        """Read the row and the new entries, up to a revision."""
+        """Read the row and the new entries, up to a revision if one is given."""
         head = transaction.read_head()
         if self._reported_entries and (head is None or head.incarnation != self._incarnation):
-            raise self._unknown_error()
+            raise self._unknown_conversation_error()
         if head is None:
             return
         self._incarnation = head.incarnation
         for number, entry in enumerate(transaction.read_entries(self._head.entries), self._head.entries + 1):
             if revision is not None and self.state.revision >= revision and number > 1:
                 return
-            self._apply(number, _document(entry))
+            self._apply(number, _parse_document(entry))
         if self._head.entries != head.entries:
-            msg = f"the conversation {self._id!r} is damaged: it has {self._head.entries} of {head.entries} entries"
+            msg = (
+                f"the conversation {self._id!r} is damaged: it has only {self._head.entries} of {head.entries} entries"
+            )
             raise InvalidDocumentError(msg)
         self._head = head
         self.state.fence = head.fence
 
     def _apply(self, number: int, document: Document) -> None:
         if document.get("n") != number:
-            msg = f"entry {number} of the conversation {self._id!r} says that it is entry {document.get('n')!r}"
+            msg = f"entry {number} of the conversation {self._id!r} has the number {document.get('n')!r}"
             raise InvalidDocumentError(msg)
         if number == 1:
             self._apply_first(document)
@@ -285,7 +302,7 @@ class StoreLog(ConversationLog):
         self._first_messages = self.state.begin(document)
         self._wait_index.add_messages(self._first_messages)
         if self._opened and not self._reported_entries:
-            # The conversation was opened before anything was stored, and another process stored it first.
+            # This object opened the conversation before it was stored, and another process stored it first.
             first = self._first_messages
             self.updates.extend([TurnAdded(content.role, turn) for content in first for turn in content.turns])
 
@@ -300,7 +317,7 @@ class StoreLog(ConversationLog):
         }
         entry = dump_bytes(document)
         self._unconfirmed = True
-        self._first_messages = self.state.begin(_document(entry))
+        self._first_messages = self.state.begin(_parse_document(entry))
         self._wait_index.add_messages(self._first_messages)
         self._incarnation = self._incarnation or uuid4().hex
         due = self._wait_index.next_due(self.state, now)
@@ -308,12 +325,19 @@ class StoreLog(ConversationLog):
         transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
 
     def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
-        """Append an entry of some fields and a batch, and write the row."""
+        """Append an entry and write the row.
+
+        Args:
+            transaction: the write transaction.
+            fields: the fields of the entry other than those of the batch.
+            batch: the turns and tools of the entry.
+            head: the new row, without the counts that the entry changes.
+        """
         if not self._head.entries:
             self._begin(transaction, Messages())
         number = self._head.entries + 1
         entry = dump_bytes({"n": number, "at": self._now().isoformat(), **fields, **batch.to_dict()})
-        parsed = self.state.parse(_document(entry))
+        parsed = self.state.parse(_parse_document(entry))
         self._unconfirmed = True
         self.state.apply(parsed)
         touched = self._wait_index.apply(parsed, self.state)
@@ -329,48 +353,49 @@ class StoreLog(ConversationLog):
 
     def _list_waits(self, tool_ids: set[str]) -> dict[str, list[Wait]]:
         found = {tool_id: self.state.find((tool_id,)) for tool_id in sorted(tool_ids)}
-        return {tool_id: list(waits_of(tool)) for tool_id, tool in found.items() if tool is not None}
+        return {tool_id: list(iter_waits(tool)) for tool_id, tool in found.items() if tool is not None}
 
     # --- The lease -----------------------------------------------------------------------------------------------
 
-    def _leased_head(self, fence: int) -> Head:
-        """Return the row with a lease from now on. If the lease runs out, the run is dead and the conversation due."""
+    def _head_with_lease(self, fence: int) -> Head:
+        """Return the row with a new lease, due now: the conversation is listed as due when the lease expires."""
         now = self._now()
         lease = self._next_lease(fence, now)
         return replace(self._head, fence=fence, holder=lease.holder, lease_until=lease.until, due=now)
 
     def _is_overtaken(self) -> bool:
         if self._fence is None:
-            msg = "a run claims the conversation before it writes: claim() comes first"
+            msg = "the run has no lease: call claim() before writing"
             raise UsageError(msg)
         return self._fence != self._head.fence
 
     def _require_lease(self) -> None:
         if self._is_overtaken():
             msg = (
-                f"run {self._fence} of the conversation {self._id!r} stood still for longer than its lease, and was "
-                f"overtaken; what it did since is stored as late"
+                f"run {self._fence} of the conversation {self._id!r} stalled for longer than its lease, and another "
+                f"run took over; its later changes are stored as late"
             )
             raise LeaseLostError(msg)
 
     def _require_no_live_run(self) -> None:
         head = self._head
         if head.lease_until is not None and self._now() < head.lease_until:
-            who = "this object has" if head.fence == self._fence else f"{head.holder} has"
+            holder = "this object" if head.fence == self._fence else head.holder
             until = head.lease_until.isoformat()
-            msg = f"{who} a live run on the conversation {self._id!r}, until {until} at the latest"
+            msg = f"{holder} has a live run on the conversation {self._id!r}; its lease lasts until {until}"
             raise ConflictError(msg)
 
     def _require_head(self, transaction: ReadTransaction) -> Head:
         head = transaction.read_head()
         if head is None:
-            raise self._unknown_error()
+            raise self._unknown_conversation_error()
         return head
 
-    def _unknown_error(self) -> UnknownConversationError:
-        when = "any more: it was deleted" if self._reported_entries else "under this id"
-        return UnknownConversationError(f"there is no conversation {self._id!r} {when}")
+    def _unknown_conversation_error(self) -> UnknownConversationError:
+        if self._reported_entries:
+            return UnknownConversationError(f"the conversation {self._id!r} was deleted after it was opened")
+        return UnknownConversationError(f"no conversation with the id {self._id!r} is stored")
 
 
-def _document(entry: bytes) -> Document:
+def _parse_document(entry: bytes) -> Document:
     return cast("Document", loads(entry))

@@ -1,4 +1,4 @@
-"""The calls of a stored conversation that wait, and the time from which a run can continue it."""
+"""The waiting calls of a stored conversation, and the time when a run can continue it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from chat_store._log_state import LogState
 @final
 @dataclass(slots=True)
 class WaitIndex:
-    """An index of the unresolved calls of a conversation, kept in step with its `LogState`.
+    """An index of the unresolved calls of a conversation, updated together with its `LogState`.
 
     Attributes:
-        unanswered: whether the last turn asks the model for a response.
-        unresolved: ids of the outermost calls that are not resolved.
+        unanswered: whether the last turn needs a response of the model.
+        unresolved: the ids of the unresolved outermost calls.
     """
 
     unanswered: bool = False
@@ -34,7 +34,15 @@ class WaitIndex:
                 self._add_turn(content.role, turn)
 
     def apply(self, entry: Entry, state: LogState) -> set[str]:
-        """Apply an entry that `state` has applied, and return the ids of the outermost calls that it is about."""
+        """Update the index with an entry.
+
+        Args:
+            entry: the entry.
+            state: the state of the log, to which the entry has been applied.
+
+        Returns:
+            The ids of the outermost calls that the entry changes.
+        """
         for item in entry.turns:
             self._add_turn(item.role, item.turn)
         touched = {tool.id for item in entry.turns for tool in item.turn.tools}
@@ -52,9 +60,17 @@ class WaitIndex:
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
     def next_due(self, state: LogState, now: datetime) -> datetime | None:
-        """Return when a run can continue the conversation after one has ended. None: only after a decision or a turn.
+        """Return when the next run can continue the conversation after a run has ended.
 
-        The ended run has executed all it could. A call that it left in place beside one that waits, waits with it.
+        The ended run has executed every call that it could. Calls that it left unresolved next to a waiting call cannot
+        continue before that call.
+
+        Args:
+            state: the state of the log.
+            now: the current time.
+
+        Returns:
+            The time, or None if a decision or a turn is needed first.
         """
         if not self.unresolved:
             return now if self.unanswered else None
@@ -65,24 +81,29 @@ class WaitIndex:
 
 
 def needs_response(role: Role, turn: Turn) -> bool:
-    """Whether a conversation that ends in this turn asks the model for a response."""
+    """Return whether a conversation that ends in a turn of this role needs a response of the model."""
     if role == "model":
         return bool(turn.tools) or turn.finish_reason == "pause"
     return role == "user"
 
 
 def is_waiting(tool: Tool) -> bool:
-    """Whether a call waits for a decision or for a time."""
+    """Return whether a call waits for a decision or for a scheduled time."""
     status = tool.status
     return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 
-def waits_of(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
-    """Yield the waits of a call: its own, or those of the calls in its inner conversation."""
+def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
+    """Yield the wait of a call, or the waits in its inner conversation.
+
+    Args:
+        tool: the call.
+        above: the ids of the outer calls, outermost first.
+    """
     path, status = (*above, tool.id), tool.status
     if isinstance(status, Suspended):
         for item in status.inner.pending():
-            yield from waits_of(item, path)
+            yield from iter_waits(item, path)
     elif isinstance(status, Pending) and status.kind is not None:
         yield Wait(
             status.kind,
@@ -98,13 +119,13 @@ def waits_of(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
         yield Wait("interrupted", tool.id, path, tool.name, tool.effective_arguments, error=status.reason)
 
 
-def deadline_of(wait: Wait) -> datetime | None:
-    """Return when a wait ends without a decision, or None if it does not."""
+def wait_deadline(wait: Wait) -> datetime | None:
+    """Return the scheduled time or the expiry of a wait, or None if it waits without a time limit."""
     return wait.at if wait.kind == "schedule" else wait.expires_at
 
 
 def _deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
     for tool in tools:
-        for wait in waits_of(tool):
-            if (deadline := deadline_of(wait)) is not None:
+        for wait in iter_waits(tool):
+            if (deadline := wait_deadline(wait)) is not None:
                 yield deadline

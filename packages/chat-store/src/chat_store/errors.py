@@ -1,8 +1,8 @@
-"""What a store can say no with, beside the errors of the core.
+"""Errors of stores, in addition to those of `chat_core.errors`.
 
 ChatError
-├── UnknownConversationError (LookupError)   nothing is stored under this id, or not any more
-└── ConversationExistsError                  something is stored under this id already
+├── UnknownConversationError (LookupError)   no conversation with this id is stored
+└── ConversationExistsError                  a conversation with this id is stored already
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from chat_core.errors import ChatError
 
 @final
 class UnknownConversationError(ChatError, LookupError):
-    """Nothing is stored under this id: it never was, or was deleted."""
+    """No conversation with this id is stored: it was never stored, or was deleted."""
 
 
 @final
 class ConversationExistsError(ChatError):
-    """Something is stored under this id already. Nothing was written; `open()` opens it."""
+    """A conversation with this id is stored already. Nothing was written. Use `open()` to open the stored one."""

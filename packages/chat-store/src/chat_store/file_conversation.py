@@ -1,21 +1,21 @@
-"""A conversation in one file, which survives its process.
+"""A durable conversation in one file.
 
     async with FileConversation.open("chats/17.jsonl") as conversation:
         conversation.messages.tool(tool_id).approve(by="ana@example.com")
         async with chat.stream(conversation) as stream: ...
 
-The file is a journal of JSON lines (the format is in `_journal.py`). It only grows, and a write has reached the disk
-when its method returns. Any number of processes may have the file open. One of them may run the conversation at a time.
-The others may decide the calls that wait, and the run receives every decision with its next write.
+The file is an append-only journal of JSON lines (see `_journal.py` for the format). A write is on disk when its method
+returns. Any number of processes may open the file. One process at a time may run the conversation. The others may
+decide waiting calls, and the run receives each decision with its next write.
 
-A run is live as long as its process is, and is known to be dead as soon as the process has ended. A run that stalls can
-be overtaken when its lease runs out: its later writes raise `LeaseLostError`, and are in the journal as late. Leases
-are compared by the wall clocks of the processes involved.
+A run ends with its process, and other processes detect this at once. If a run stalls until its lease expires, another
+run can take over. Later writes of the stalled run raise `LeaseLostError`, and the journal records them as late. Leases
+are compared by the wall clocks of the processes.
 
-One object serves one event loop at a time, of asyncio or trio, and any number of its tasks. Another thread, loop or
-process opens the file once more. So does a child made by `os.fork()`: it may not use the object of its parent. (Such a
-child also keeps its parent's run alive until the lease runs out.) The file system must support locks: local ones do,
-network file systems if they are configured to.
+An object may be used by any number of tasks of one event loop, asyncio or trio. Other threads, event loops and
+processes must open the file themselves, including children made by `os.fork()`. Such a child also keeps the run of its
+parent alive until the lease expires. The file system must support locks: local ones do, network file systems only if
+they are configured to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages
 
 from chat_store._file_log import FileLog
-from chat_store._replica import Replica, saved_on_exit
+from chat_store._replica import Replica, save_on_exit
 
 
 def _now() -> datetime:
@@ -44,10 +44,10 @@ def _now() -> datetime:
 
 @final
 class FileConversation(Replica):
-    """A `Conversation` in one file. Made by `open()` and `create()`, and used inside their block.
+    """A `Conversation` in one file, returned by the context managers `open()` and `create()`.
 
-    Leaving the block without an error saves the decisions made on `messages`. Leaving it with an error saves nothing
-    more. A run saves them when it begins, too.
+    Decisions made on `messages` are saved when a run begins, and when the block exits without an error. If the block
+    raises, unsaved changes are discarded.
     """
 
     @classmethod
@@ -60,25 +60,27 @@ class FileConversation(Replica):
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = _now,
     ) -> AsyncGenerator[Self]:
-        """Open the conversation in a file; an empty one is made where there is none.
+        """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
         Args:
-            path: the file. Beside it, while a run is live, stands an empty one that the run holds locked.
-            id: the name of a new conversation, random unless given; of an old one, what its name must be.
-            lease_seconds: how long a run may stand still before it can be overtaken.
-            now: the clock, with a zone.
+            path: the file. While a run is live, it also locks an empty file next to this one.
+            id: the id of the conversation. A new one gets a random id by default; an existing one must have this id.
+            lease_seconds: how long a run may stall before another run can take over.
+            now: the clock. It returns times with a time zone.
 
         Raises:
-            InvalidDocumentError: the file is something else, or is damaged.
-            NewerVersionError: a later version of this library wrote it.
+            InvalidDocumentError: the file is damaged or is not a conversation.
+            NewerVersionError: a later version of this library wrote the file.
             UsageError: the conversation has another id.
-            ConflictError: from leaving the block, as from `save()`.
+            ConflictError: when the block exits, as from `save()`.
         """
-        log, messages = await _open_log(partial(_open, path, id, _lease_length(lease_seconds), now))
+        log, messages = await _open_in_thread(
+            partial(_open_file_log, path, id, _parse_lease_seconds(lease_seconds), now)
+        )
         conversation = cls(log, messages, lease_seconds)
-        async with _closing(conversation, log):
+        async with _close_on_exit(conversation, log):
             if id is not None and log.state.id != id:
-                msg = f"{os.fspath(path)} has the conversation {log.state.id!r}, not {id!r}"
+                msg = f"{os.fspath(path)} holds the conversation {log.state.id!r}, not {id!r}"
                 raise UsageError(msg)
             yield conversation
 
@@ -93,23 +95,31 @@ class FileConversation(Replica):
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = _now,
     ) -> AsyncGenerator[Self]:
-        """Store `messages` in a new file; they are the conversation's `messages` from then on. Else as `open()`.
+        """Store messages in a new file and open it.
+
+        Args:
+            path: the file. While a run is live, it also locks an empty file next to this one.
+            messages: the messages to begin with. The same object becomes the `messages` of the conversation.
+            id: the id of the conversation. Default: a random one.
+            lease_seconds: how long a run may stall before another run can take over.
+            now: the clock. It returns times with a time zone.
 
         Raises:
-            FileExistsError: the file has a conversation already.
+            FileExistsError: the file contains a conversation already.
+            ConflictError: when the block exits, as from `save()`.
         """
-        work = partial(_create, path, id or uuid4().hex, messages, _lease_length(lease_seconds), now)
-        log, _ = await _open_log(work)
+        work = partial(_create_file_log, path, id or uuid4().hex, messages, _parse_lease_seconds(lease_seconds), now)
+        log, _ = await _open_in_thread(work)
         conversation = cls(log, messages, lease_seconds)
-        async with _closing(conversation, log):
+        async with _close_on_exit(conversation, log):
             yield conversation
 
 
 # --- Opening and closing ----------------------------------------------------------------------------------------
 
 
-async def _open_log(open_log: Callable[[], tuple[FileLog, Messages]]) -> tuple[FileLog, Messages]:
-    """Open a log in a thread, and close it again if this task is cancelled meanwhile."""
+async def _open_in_thread(open_log: Callable[[], tuple[FileLog, Messages]]) -> tuple[FileLog, Messages]:
+    """Open a log in a thread. Close it if the task is cancelled before the thread returns."""
     opened: list[FileLog] = []
 
     def open_and_remember() -> tuple[FileLog, Messages]:
@@ -126,16 +136,16 @@ async def _open_log(open_log: Callable[[], tuple[FileLog, Messages]]) -> tuple[F
 
 
 @asynccontextmanager
-async def _closing(conversation: FileConversation, log: FileLog) -> AsyncGenerator[None]:
+async def _close_on_exit(conversation: FileConversation, log: FileLog) -> AsyncGenerator[None]:
     try:
-        async with saved_on_exit(conversation, log):
+        async with save_on_exit(conversation, log):
             yield
     finally:
         with CancelScope(shield=True):
             await finish_in_thread(log.close)
 
 
-def _open(
+def _open_file_log(
     path: str | os.PathLike[str],
     id: str | None,  # noqa: A002 - the field's own name
     lease_length: timedelta,
@@ -149,7 +159,7 @@ def _open(
         raise
 
 
-def _create(
+def _create_file_log(
     path: str | os.PathLike[str],
     id: str,  # noqa: A002 - the field's own name
     messages: Messages,
@@ -165,8 +175,8 @@ def _create(
     return log, messages
 
 
-def _lease_length(seconds: float) -> timedelta:
+def _parse_lease_seconds(seconds: float) -> timedelta:
     if seconds <= 0:
-        msg = f"a lease needs a length in seconds, not {seconds!r}"
+        msg = f"lease_seconds must be positive, not {seconds!r}"
         raise UsageError(msg)
     return timedelta(seconds=seconds)

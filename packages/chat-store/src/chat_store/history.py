@@ -15,16 +15,17 @@ from chat_store._entries import Document
 @final
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One thing that happened to a stored conversation.
+    """One event in the history of a stored conversation.
 
     Attributes:
-        number: the line of the journal.
-        at: when it was written, by the clock of who wrote it.
-        event: `late` is the state of a tool that came from a run that had been overtaken; it changed nothing.
-        path: the tool's id, behind those of the chats that it is in; empty where it is about no tool.
-        tool: its state; `tool.decisions` says who decided.
-        role: whose turn it was, for `turn`.
-        holder: host and process of the run, for `claimed`.
+        number: the number of the log entry that recorded the event.
+        at: when the entry was written, by the clock of the writing process.
+        event: the kind of event. `late` is a tool state reported by a run that had lost its lease; it had no effect.
+        path: the ids of the outer tools whose inner conversations hold the tool, outermost first, and the tool's own
+            id. Empty for events without a tool.
+        tool: the new state of the tool. `tool.decisions` lists who decided the call.
+        role: the role of the turn, for `turn`.
+        holder: host name and process id of the run, for `claimed`.
     """
 
     number: int
@@ -37,13 +38,13 @@ class HistoryEntry:
 
 
 def parse_history(entries: Iterable[Document]) -> list[HistoryEntry]:
-    """Return what happened according to the entries of a log, oldest first, without renewals of leases."""
+    """Return the events recorded in the entries of a log, oldest first, without lease renewals."""
     fence: object = 0
-    found: list[HistoryEntry] = []
+    events: list[HistoryEntry] = []
     for entry in entries:
-        found += _parse_entry(entry, fence)
+        events += _parse_entry(entry, fence)
         fence = cast("Document", entry.get("lease", {})).get("fence", fence)
-    return found
+    return events
 
 
 def _parse_entry(entry: Document, fence: object) -> list[HistoryEntry]:

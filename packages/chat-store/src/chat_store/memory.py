@@ -1,4 +1,4 @@
-"""A store that ends with its process: for tests, and for what may be forgotten."""
+"""A store in memory, for tests and for conversations that need not survive the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_core.response import Wait
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error
-from chat_store._waits import deadline_of
+from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.store import Changed, Due, Waiting
 
@@ -24,12 +24,12 @@ class MemoryStore(BaseStore):
     """A `ConversationStore` in memory, for any number of tasks, event loops and threads of one process.
 
     Args:
-        lease_seconds: how long a run may stand still before it can be overtaken.
-        now: the clock, with a zone.
-        beside: another one, whose conversations this one shares: what another process would be to a database.
+        lease_seconds: how long a run may stall before another run can take over.
+        now: the clock. It returns times with a time zone.
+        beside: another store whose conversations this one shares, as two processes share a database.
 
     Attributes:
-        memory: the conversations, shared by the stores that were made beside each other.
+        memory: the backend, shared with the stores that were created with `beside`.
     """
 
     def __init__(
@@ -46,10 +46,13 @@ class MemoryStore(BaseStore):
 @final
 @dataclass(slots=True)
 class _Rows:
-    """What is stored of one conversation. Entries behind `head.entries` are not durable yet.
+    """The stored data of one conversation. Entries after the first `head.entries` ones are not committed yet.
 
     Attributes:
-        change: the number of its last change, among those of all conversations.
+        head: the row of the conversation.
+        entries: the entries, in order.
+        waits: the waits of the outermost calls, by call id.
+        change: the number of the last change, counted over all conversations.
     """
 
     head: Head
@@ -60,7 +63,7 @@ class _Rows:
 
 @final
 class _Transaction:
-    """Reads the rows as they were, and gathers what is to take their place."""
+    """A transaction that reads the rows at its start and collects the writes, which `MemoryBackend` then applies."""
 
     def __init__(self, rows: _Rows | None) -> None:
         self.before = rows
@@ -89,7 +92,7 @@ class _Transaction:
 
 
 class MemoryBackend:
-    """Rows in a dictionary."""
+    """A backend that keeps rows in a dictionary."""
 
     def __init__(self) -> None:
         self._all: dict[str, _Rows] = {}
@@ -99,12 +102,12 @@ class MemoryBackend:
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
-        """Read a conversation."""
+        """Implement `Backend.read_transaction()`."""
         yield _Transaction(self._all.get(id))
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002 - the field's own name
-        """Change a conversation."""
+        """Implement `Backend.write_transaction()`."""
         with self._writing:
             transaction = _Transaction(self._all.get(id))
             yield transaction
@@ -118,11 +121,11 @@ class MemoryBackend:
             self._changes = max(self._changes, change)
         self._notifiers.notify()
 
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        """List the calls that wait."""
-        found = [item for item in self._waits(which.person) if _matches(item.wait, which)]
-        found.sort(key=lambda item: ((time := deadline_of(item.wait)) is None, time and time.timestamp()))
-        return list(islice(found, which.limit))
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        """Implement `Backend.list_waiting()`."""
+        found = [item for item in self._waits(filters.person) if _matches(item.wait, filters)]
+        found.sort(key=lambda item: ((time := wait_deadline(item.wait)) is None, time and time.timestamp()))
+        return list(islice(found, filters.limit))
 
     def _waits(self, person: str | None) -> Iterator[Waiting]:
         for rows in list(self._all.values()):
@@ -130,15 +133,15 @@ class MemoryBackend:
                 for waits in rows.waits.values():
                     yield from [Waiting(rows.head.id, rows.head.person, wait) for wait in waits]
 
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
-        """List the conversations that are due."""
-        heads = [rows.head for rows in list(self._all.values()) if which.person in (None, rows.head.person)]
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        """Implement `Backend.list_due()`."""
+        heads = [rows.head for rows in list(self._all.values()) if filters.person in (None, rows.head.person)]
         free = [head for head in heads if head.lease_until is None or head.lease_until <= now]
         found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
-        return sorted(found, key=lambda item: item.since)[: which.limit]
+        return sorted(found, key=lambda item: item.since)[: filters.limit]
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
-        """List what was changed or became due."""
+        """Implement `Backend.poll()`."""
         with self._writing:
             last, found = self._changes, list(self._all.values())
         times = [time for rows in found if (time := _due_time(rows.head)) is not None and time > now]
@@ -151,19 +154,19 @@ class MemoryBackend:
         return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Notify with every change."""
+        """Implement `Backend.subscribe()`."""
         self._notifiers.add(notifier)
 
     def unsubscribe(self, notifier: Notifier) -> None:
-        """Notify no longer."""
+        """Implement `Backend.unsubscribe()`."""
         self._notifiers.remove(notifier)
 
     def close(self) -> None:
-        """Keep everything: another store may share it."""
+        """Do nothing: another store may share the rows."""
 
 
 def _due_time(head: Head) -> datetime | None:
-    """Return when a conversation becomes due: not before a lease that is held has run out."""
+    """Return when a conversation becomes due, which is not before its lease expires."""
     return head.due if head.due is None or head.lease_until is None else max(head.due, head.lease_until)
 
 
@@ -172,8 +175,8 @@ def _became_due(head: Head, due_after: datetime, now: datetime) -> bool:
     return time is not None and due_after < time <= now
 
 
-def _matches(wait: Wait, which: ListFilter) -> bool:
-    if which.kind not in (None, wait.kind):
+def _matches(wait: Wait, filters: ListFilter) -> bool:
+    if filters.kind not in (None, wait.kind):
         return False
-    deadline = deadline_of(wait)
-    return which.before is None or (deadline is not None and deadline < which.before)
+    deadline = wait_deadline(wait)
+    return filters.before is None or (deadline is not None and deadline < filters.before)

@@ -1,12 +1,12 @@
-"""A store in a PostgreSQL database: for any number of machines.
+"""A store in a PostgreSQL database, shared by any number of machines.
 
     async with PostgresStore("postgresql://db.example.com/app") as store:
         async with store.open("chat-17") as conversation: ...
 
-Needs the extra: `pip install "chat-store[postgres]"`. PostgreSQL 13 or newer, in the encoding UTF8.
+Requires the extra: `pip install "chat-store[postgres]"`, PostgreSQL 13 or newer, and the database encoding UTF8.
 
-A write locks the row of its conversation and nothing else: different conversations do not wait for each other, and
-readers wait for nobody. The tables stand in a schema of the caller's, and begin with `chat_`.
+A write locks only the row of its conversation: writes to different conversations do not wait for each other, and reads
+never wait. The tables are in a schema of their own, and their names begin with `chat_`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, W
 from chat_store._base_store import BaseStore
 from chat_store._cursor import invalid_cursor_error
 from chat_store._postgres_tables import MIGRATIONS
-from chat_store._waits import deadline_of
+from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
 from chat_store.sql.postgres_migrations import migrate
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
-_LONGEST_SCHEMA = 63
+_MAX_SCHEMA_BYTES = 63
 _HEAD: LiteralString = (
     "SELECT key, person, born, entries, revision, fence, holder, until, due, "
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM chat_conversations WHERE id = %s"
@@ -65,7 +65,7 @@ _UPDATE: LiteralString = (
     "revision = %(revision)s, fence = %(fence)s, holder = %(holder)s, until = %(until)s, due = %(due)s, "
     "change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
 )
-# One message to the server, for the sake of those that are far away.
+# One statement instead of several, to save round trips to a remote server.
 _APPEND: LiteralString = (
     "WITH head AS (" + _UPDATE + " RETURNING key), "  # noqa: S608 - our own names
     "entry AS (INSERT INTO chat_entries SELECT key, %(entries)s, %(entry)s FROM head), "
@@ -89,7 +89,7 @@ _NEXT = (
     "WHERE due IS NOT NULL AND greatest(due, until) > %(now)s), "
     "pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"
 )
-# A dump that was read into another server has numbers of transactions that are yet to come there.
+# A dump restored on another server may contain transaction ids that this server has not reached yet.
 _POLL = (
     "SELECT id, person FROM chat_conversations WHERE change >= pg_snapshot_xmin(%(since)s::pg_snapshot) "
     "AND change < pg_snapshot_xmax(pg_current_snapshot()) "
@@ -97,22 +97,24 @@ _POLL = (
     "WHERE due IS NOT NULL AND greatest(due, until) > %(after)s AND greatest(due, until) <= %(now)s"
 )
 _SNAPSHOT = r"\d{1,20}:\d{1,20}:[\d,]*"
-_LISTENS = 0.1
-"""Seconds for which the thread that listens does not hear that it is to end."""
+_LISTEN_SECONDS = 0.1
+"""How long the listening thread waits for a notification before it checks whether to stop."""
 
 
 class PostgresStore(BaseStore):
-    """A `ConversationStore` in PostgreSQL, safe between machines. The first use makes its tables, or brings them up.
+    """A `ConversationStore` in PostgreSQL, shared by any number of machines.
+
+    The first use creates the tables, or upgrades tables of an earlier version.
 
     Args:
-        dsn: the address, as libpq reads it: `postgresql://user@host/database`, or `host=… dbname=…`.
-        schema: where the tables stand; it is made where there is none.
-        lease_seconds: how long a run may stand still before it can be overtaken; and how long one that died keeps
-            others out.
-        busy_seconds: how long to wait for somebody else who writes to the same conversation, or for a connection,
-            before `TimeoutError` is raised; and for a server that went away, before `OSError` is.
-        connections: how many there are at most, beside one that listens while somebody waits in `changes()`.
-        now: the clock, with a zone. That of the server unless given, so that those of the machines need not agree.
+        dsn: the address, as a libpq connection string: `postgresql://user@host/database` or `host=… dbname=…`.
+        schema: the schema of the tables. It is created if it does not exist.
+        lease_seconds: how long a run may stall, or its process be dead, before another run can take over.
+        busy_seconds: how long to wait for another writer of the same conversation, or for a free connection, before
+            `TimeoutError` is raised; and for an unavailable server, before `OSError` is raised.
+        connections: the maximum number of connections. One more listens for changes while `changes()` waits.
+        now: the clock. It returns times with a time zone. Default: the clock of the server, so that the clocks of the
+            machines need not agree.
     """
 
     def __init__(
@@ -130,13 +132,17 @@ class PostgresStore(BaseStore):
 
 
 class Committer:
-    """Commits transactions. Tests of crashes replace `PostgresBackend.committer`."""
+    """The commit operation. Crash tests replace `PostgresBackend.committer`."""
 
     def commit(self, connection: Connection, then: bytes) -> None:
-        """Return when everything written is durable, and those who wait for it are told.
+        """Commit the transaction durably, and notify listeners.
 
-        They are told behind the commit, in the same message: within it, they would be told in the order of commits,
-        and for that every commit of the database would wait for the one before it to reach the disk.
+        `NOTIFY` is sent in the same message, but after the commit. Inside the transaction, it would serialize all
+        commits of the database, since PostgreSQL delivers notifications in the order of commits.
+
+        Args:
+            connection: the connection in a transaction.
+            then: the statements to execute after the commit, each preceded by a semicolon.
         """
         connection.execute(b"COMMIT" + then, prepare=False)
 
@@ -153,16 +159,16 @@ class _Transaction:
         self.changed = False
 
     def read_head(self) -> Head | None:
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         row = self._connection.execute(_HEAD_LOCKED if self._changing else _HEAD, (self._id,)).fetchone()
         if row is None and self._changing:
-            # Nobody else can change or remove a row that is locked; nor make one, under a name that is.
+            # The row lock prevents changes of an existing row; this advisory lock prevents the creation of a new one.
             read_clock(self._connection, self._clock, _LOCK_NAME, self._id)
             row = self._connection.execute(_HEAD_LOCKED, (self._id,)).fetchone()
         if row is None:
             return None
         self._key, person, born, entries, revision, fence, holder, until, due, now = row
-        self._clock.set(from_microseconds(int(now)), asked)
+        self._clock.set(from_microseconds(int(now)), requested_at)
         self._entries = entries
         return Head(
             self._id, person, born, entries, revision, fence, holder, from_microseconds(until), from_microseconds(due)
@@ -194,7 +200,7 @@ class _Transaction:
             "names": [name for name, _, _ in found],
             "places": [place for _, place, _ in found],
             "kinds": [wait.kind for _, _, wait in found],
-            "moments": [to_microseconds(deadline_of(wait)) for _, _, wait in found],
+            "moments": [to_microseconds(wait_deadline(wait)) for _, _, wait in found],
             "waits": [wait_to_column(wait) for _, _, wait in found],
         }
         self._connection.execute(_APPEND, values)
@@ -219,7 +225,14 @@ class _Transaction:
 
 
 class PostgresBackend:
-    """Rows in a PostgreSQL database."""
+    """A backend that keeps rows in a PostgreSQL database.
+
+    Args:
+        dsn: the address, as a libpq connection string.
+        schema: the schema of the tables.
+        busy_seconds: how long to wait for a lock, a free connection or the server.
+        connections: the maximum number of connections, without the one that listens for changes.
+    """
 
     committer: ClassVar[Committer] = Committer()
 
@@ -230,65 +243,65 @@ class PostgresBackend:
         self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
         self._poller = Poller(self._watch)
         self._ready = False
-        # A fork leaves the connections to its parent: the server would be told that they are not needed any more.
+        # After a fork, the child must not close the connections of the parent.
         self._pid = os.getpid()
-        channel = _quoted(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
+        channel = _quote_identifier(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
         self._listen, self._notify = b"LISTEN " + channel, b"; NOTIFY " + channel
         settings = {
-            b"search_path": _quoted(schema),
+            b"search_path": _quote_identifier(schema),
             b"lock_timeout": b"%d" % max(1, round(busy_seconds * 1000)),
             b"idle_in_transaction_session_timeout": b"%d" % (MAX_IDLE_TRANSACTION * 1000),
         }
-        # With every transaction, and not with the connection: poolers between here and there give it to others.
+        # The settings are sent with every transaction, because a pooler may share the server connection with others.
         self._settings = b"".join([b"; SET LOCAL %s = %s" % setting for setting in settings.items()])
-        self._durably = b""
+        self._durable_setting = b""
 
     def now(self) -> datetime:
-        """The time of the server."""
+        """Return the current time of the server."""
         if (now := self._clock.now()) is not None:
             return now
-        with self._pool.connection(self._to_read) as connection:
+        with self._pool.connection(self._begin_read) as connection:
             return read_clock(connection, self._clock)
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
-        """Read a consistent state of a conversation."""
-        with self._pool.connection(self._to_read) as connection:
+        """Implement `Backend.read_transaction()`."""
+        with self._pool.connection(self._begin_read) as connection:
             yield _Transaction(connection, id, self._clock, changing=False)
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
-        """Change a conversation."""
-        with self._pool.connection(self._to_write) as connection:
+        """Implement `Backend.write_transaction()`."""
+        with self._pool.connection(self._begin_write) as connection:
             transaction = _Transaction(connection, id, self._clock, changing=True)
             yield transaction
             self.committer.commit(connection, self._notify if transaction.changed else b"")
 
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        """List the calls that wait."""
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        """Implement `Backend.list_waiting()`."""
         values = {
-            "person": which.person,
-            "kind": which.kind,
-            "before": to_microseconds(which.before),
-            "limit": which.limit,
+            "person": filters.person,
+            "kind": filters.kind,
+            "before": to_microseconds(filters.before),
+            "limit": filters.limit,
         }
-        with self._pool.connection(self._to_read) as connection:
+        with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_WAITING, values, binary=True).fetchall()
         return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
-        """List the conversations that are due."""
-        values = {"now": to_microseconds(now), "person": which.person, "limit": which.limit}
-        with self._pool.connection(self._to_read) as connection:
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        """Implement `Backend.list_due()`."""
+        values = {"now": to_microseconds(now), "person": filters.person, "limit": filters.limit}
+        with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
         return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
-        """List what was changed or became due."""
+        """Implement `Backend.poll()`."""
         if since is not None and not fullmatch(_SNAPSHOT, since):
             raise invalid_cursor_error(since)
         values = {"since": since, "after": to_microseconds(due_after), "now": to_microseconds(now)}
-        with self._pool.connection(self._to_read) as connection:
+        with self._pool.connection(self._begin_read) as connection:
             try:
                 row = connection.execute(_NEXT, values).fetchone()
                 rows = [] if since is None else connection.execute(_POLL, values).fetchall()
@@ -300,70 +313,77 @@ class PostgresBackend:
         return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Notify with every change."""
+        """Implement `Backend.subscribe()`."""
         self._poller.add(notifier)
 
     def unsubscribe(self, notifier: Notifier) -> None:
-        """Notify no longer."""
+        """Implement `Backend.unsubscribe()`."""
         self._poller.remove(notifier)
 
     def close(self) -> None:
-        """Close every connection; one in use, as soon as it is not."""
+        """Close all connections. A connection in use is closed when it is returned."""
         if self._pid == os.getpid():
             self._pool.close()
-            # Last: a subscriber polls once more, and must find the backend closed.
+            # Close the poller last: a subscriber polls once more, and must find the backend closed.
             self._poller.close()
 
-    # --- Below: connections --------------------------------------------------------------------------------------
+    # --- Connections ---------------------------------------------------------------------------------------------
 
     def _prepare(self, connection: Connection) -> None:
         if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
-            msg = f"a conversation may hold any text, which the database cannot keep in its encoding {encoding}"
+            msg = f"the database must have the encoding UTF8 to store any text, not its encoding {encoding}"
             raise UsageError(msg)
         read_clock(connection, self._clock)
         if not self._ready:
-            # Who waits for another one to make the tables is to see them, whatever the database says of transactions.
+            # READ COMMITTED, so that a process that waited for another one's migration sees the tables.
             connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED" + self._settings, prepare=False)
             migrate(connection, self._schema, MIGRATIONS)
             row = connection.execute("SHOW synchronous_commit").fetchone()
             connection.execute("COMMIT")
             if row == ("off",):
-                self._durably = b"; SET LOCAL synchronous_commit = on"
+                self._durable_setting = b"; SET LOCAL synchronous_commit = on"
             self._ready = True
 
-    def _to_read(self) -> bytes:
+    def _begin_read(self) -> bytes:
         return b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._settings
 
-    def _to_write(self) -> bytes:
-        return b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" + self._settings + self._durably
+    def _begin_write(self) -> bytes:
+        return b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" + self._settings + self._durable_setting
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
-        """PostgreSQL tells of a change. It need not be asked; but the thread must, whether it is to end."""
+        """Implement `Watch` with `LISTEN`. The timeout lets the thread check whether to stop."""
         del stop
         with self._pool.dedicated_connection() as connection:
             connection.execute(self._listen)
 
             def changed() -> bool:
-                return bool(list(connection.notifies(timeout=_LISTENS, stop_after=1)))
+                return bool(list(connection.notifies(timeout=_LISTEN_SECONDS, stop_after=1)))
 
             yield changed
 
 
 def read_clock(connection: Connection, clock: ServerClock, query: LiteralString = _CLOCK, *values: str) -> datetime:
-    """Ask the server for the time."""
-    asked = time.monotonic()
+    """Query the time of the server, store it in the clock, and return it.
+
+    Args:
+        connection: a connection to the server.
+        clock: the clock to set.
+        query: a query whose only value is the time in microseconds.
+        *values: the parameters of the query.
+    """
+    requested_at = time.monotonic()
     row = connection.execute(query, values).fetchone()
-    said = from_microseconds(int(row[0] if row else 0))
-    clock.set(said, asked)
-    return said
+    server_time = from_microseconds(int(row[0] if row else 0))
+    clock.set(server_time, requested_at)
+    return server_time
 
 
-def _quoted(name: str) -> bytes:
+def _quote_identifier(name: str) -> bytes:
     return sql.Identifier(name).as_bytes(None)
 
 
 def _require_schema(schema: str) -> None:
-    if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_SCHEMA:
-        msg = f"a schema of PostgreSQL has a name of at most {_LONGEST_SCHEMA} bytes, not {schema!r}"
+    if not schema or "\0" in schema or len(schema.encode()) > _MAX_SCHEMA_BYTES:
+        msg = f"schema must be a name of 1 to {_MAX_SCHEMA_BYTES} bytes, not {schema!r}"
         raise UsageError(msg)

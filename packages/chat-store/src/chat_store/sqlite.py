@@ -1,12 +1,12 @@
-"""A store in one SQLite file: for one machine, and any number of processes on it.
+"""A store in a SQLite file, shared by any number of processes on one machine.
 
     async with SqliteStore("chats.db") as store:
         async with store.open("chat-17") as conversation: ...
 
-The file is in WAL mode: readers wait for nobody, and writers for one another, each for the milliseconds of a commit.
-A commit is on the disk before it is told (`synchronous=FULL`). Beside the file stand `-wal` and `-shm`, which belong to
-it; a copy is made with `VACUUM INTO`. The file may hold tables of an application, too: those of the store begin with
-`chat_`. Not for a file system of a network, where SQLite's locks do not hold.
+The file is in WAL mode: readers never wait, and writers wait for one another for the milliseconds of a commit. A commit
+is on disk before the method returns (`synchronous=FULL`). The files `-wal` and `-shm` next to the database belong to
+it; use `VACUUM INTO` to copy the database. The file may also contain tables of an application: the names of the store's
+tables begin with `chat_`. Do not use a network file system, where the locks of SQLite do not work.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, W
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error
 from chat_store._sqlite_tables import MIGRATIONS
-from chat_store._waits import deadline_of
+from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_migrations import migrate
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
-_MOST_IDLE = 8
+_MAX_IDLE = 8
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due")
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
 _CHANGE = "UPDATE chat_conversations SET change = (SELECT last FROM chat_changes) WHERE key = ?"
 _MOMENT = "max(due, ifnull(until, due))"
-"""When a conversation becomes due: not before a lease has run out that somebody has. There is an index of it."""
+"""When a conversation becomes due, which is not before its lease expires. The expression is indexed."""
 _POLL = (
     "SELECT id, person FROM chat_conversations WHERE change > CAST(:since AS INTEGER) "  # noqa: S608 - our own names
     f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now)"
@@ -48,15 +48,16 @@ _NEXT = f"SELECT min({_MOMENT}) FROM chat_conversations WHERE due IS NOT NULL AN
 
 
 class SqliteStore(BaseStore):
-    """A `ConversationStore` in one file, safe between processes. The first use makes it, or brings it to this version.
+    """A `ConversationStore` in a SQLite file, shared by the processes of one machine.
+
+    The first use creates the file and its tables, or upgrades tables of an earlier version.
 
     Args:
         path: the file.
-        lease_seconds: how long a run may stand still before it can be overtaken; and how long one that died keeps
-            others out.
-        busy_seconds: how long to wait for another process that writes, before `TimeoutError` is raised.
-        poll_seconds: how long what another process changed may go unseen by `changes()`.
-        now: the clock, with a zone.
+        lease_seconds: how long a run may stall, or its process be dead, before another run can take over.
+        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
+        poll_seconds: how often `changes()` checks for writes of other processes.
+        now: the clock. It returns times with a time zone.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class SqliteStore(BaseStore):
 
 
 class Committer:
-    """Commits transactions. Tests of crashes replace `SqliteBackend.committer`."""
+    """The commit operation. Crash tests replace `SqliteBackend.committer`."""
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Return when everything written is durable."""
+        """Commit the transaction durably."""
         connection.execute("COMMIT")
 
 
@@ -129,7 +130,7 @@ class _Transaction:
             name = name_to_column(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))
             rows = [
-                (self._key, name, place, wait.kind, to_microseconds(deadline_of(wait)), wait_to_column(wait))
+                (self._key, name, place, wait.kind, to_microseconds(wait_deadline(wait)), wait_to_column(wait))
                 for place, wait in enumerate(found)
             ]
             self._connection.executemany("INSERT INTO chat_waits VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -139,13 +140,19 @@ class _Transaction:
 
 
 class SqliteBackend:
-    """Rows in a SQLite file. A connection for each thread that is at it; those not in use are kept."""
+    """A backend that keeps rows in a SQLite file, with a pool of connections.
+
+    Args:
+        path: the file.
+        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
+        poll_seconds: how often to check for writes of other processes while there are subscribers.
+    """
 
     committer: ClassVar[Committer] = Committer()
 
     def __init__(self, path: str | os.PathLike[str], busy_seconds: float, poll_seconds: float = 0.1) -> None:
         if os.fspath(path) in ("", ":memory:"):
-            msg = f"SqliteStore() needs a file, not {path!r}; MemoryStore() needs none"
+            msg = f"SqliteStore() requires the path of a file, not {path!r}: use MemoryStore() for a store in memory"
             raise UsageError(msg)
         self._path = Path(path).resolve()
         self._busy_seconds = busy_seconds
@@ -154,14 +161,14 @@ class SqliteBackend:
         self._pid = os.getpid()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        # Threads wait for each other here, and in order; only processes wait by asking again.
+        # Threads wait for this lock in order, instead of polling the lock of the database as processes do.
         self._writing = threading.Lock()
         self._opening = threading.Lock()
         self._file: os.stat_result | None = None
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
-        """Read a consistent state of a conversation."""
+        """Implement `Backend.read_transaction()`."""
         with self._connection() as connection:
             connection.execute("BEGIN")
             try:
@@ -171,9 +178,9 @@ class SqliteBackend:
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
-        """Change a conversation."""
+        """Implement `Backend.write_transaction()`."""
         if not self._writing.acquire(timeout=self._busy_seconds):
-            raise self._busy()
+            raise self._busy_error()
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
@@ -189,8 +196,8 @@ class SqliteBackend:
         # Subscribers of this process need not wait for the next poll.
         self._poller.notify()
 
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        """List the calls that wait."""
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        """Implement `Backend.list_waiting()`."""
         query = (
             "SELECT id, person, kind, wait FROM chat_waits JOIN chat_conversations ON conversation = key "
             "WHERE (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
@@ -198,32 +205,32 @@ class SqliteBackend:
             "ORDER BY moment IS NULL, moment, conversation, tool, place LIMIT :limit"
         )
         values = {
-            "person": which.person,
-            "kind": which.kind,
-            "before": to_microseconds(which.before),
-            "limit": -1 if which.limit is None else which.limit,
+            "person": filters.person,
+            "kind": filters.kind,
+            "before": to_microseconds(filters.before),
+            "limit": -1 if filters.limit is None else filters.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
         return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
 
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
-        """List the conversations that are due."""
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        """Implement `Backend.list_due()`."""
         query = (
             "SELECT id, person, due FROM chat_conversations WHERE due <= :now AND (until IS NULL OR until <= :now) "
             "AND (:person IS NULL OR person = :person) ORDER BY due, key LIMIT :limit"
         )
         values = {
             "now": to_microseconds(now),
-            "person": which.person,
-            "limit": -1 if which.limit is None else which.limit,
+            "person": filters.person,
+            "limit": -1 if filters.limit is None else filters.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
         return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
-        """List what was changed or became due."""
+        """Implement `Backend.poll()`."""
         values = {"since": since, "after": to_microseconds(due_after), "now": to_microseconds(now)}
         with self._connection() as connection:
             connection.execute("BEGIN")
@@ -238,60 +245,60 @@ class SqliteBackend:
         return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Notify with every change: of this process at once, of others with the next poll."""
+        """Implement `Backend.subscribe()`. Changes of this process notify at once, those of others when polled."""
         self._poller.add(notifier)
 
     def unsubscribe(self, notifier: Notifier) -> None:
-        """Notify no longer."""
+        """Implement `Backend.unsubscribe()`."""
         self._poller.remove(notifier)
 
     def close(self) -> None:
-        """Close every connection; one in use, as soon as it is not."""
+        """Close all connections. A connection in use is closed when it is returned."""
         if self._pid != os.getpid():
-            # They are the parent's, who goes on with them; and what SQLite knows of its locks is not true here.
+            # The connections belong to the parent process. SQLite must not be used across a fork.
             return
         with self._opening:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
-        # Last: a subscriber polls once more, and must find the backend closed.
+        # Close the poller last: a subscriber polls once more, and must find the backend closed.
         self._poller.close()
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
-        """SQLite tells nobody of a commit, but it counts those of others, and to ask costs microseconds."""
+        """Implement `Watch` by polling `PRAGMA data_version`, since SQLite has no notifications."""
         with self._connection() as connection:
-            (seen,) = connection.execute("PRAGMA data_version").fetchone()
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
 
             def changed() -> bool:
-                nonlocal seen
+                nonlocal version
                 stop.wait(self._poll_seconds)
-                before = seen
-                (seen,) = connection.execute("PRAGMA data_version").fetchone()
-                return bool(before != seen)
+                previous = version
+                (version,) = connection.execute("PRAGMA data_version").fetchone()
+                return bool(previous != version)
 
             yield changed
 
-    # --- Below: connections --------------------------------------------------------------------------------------
+    # --- Connections ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
         if self._pid != os.getpid():
-            msg = "the store was made before this process was forked; make one here"
+            msg = "the store was created before os.fork(): create another one in the child process"
             raise UsageError(msg)
-        with self._translated():
-            connection = self._take()
+        with self._translate_errors():
+            connection = self._take_connection()
             try:
                 yield connection
             finally:
-                self._give_back(connection)
+                self._return_connection(connection)
 
-    def _take(self) -> sqlite3.Connection:
+    def _take_connection(self) -> sqlite3.Connection:
         with self._opening:
             if self._closed:
                 msg = f"the store in {self._path} is closed"
                 raise UsageError(msg)
-            self._require_the_same_file()
+            self._require_same_file()
             if self._idle:
                 return self._idle.pop()
             connection = sqlite3.connect(
@@ -304,8 +311,8 @@ class SqliteBackend:
                 raise
             return connection
 
-    def _require_the_same_file(self) -> None:
-        """SQLite goes on with a file that has no name any more, and what is written there is lost."""
+    def _require_same_file(self) -> None:
+        """Raise if the file was removed or replaced: SQLite would write to the removed file, and the data be lost."""
         if self._file is None:
             return
         try:
@@ -313,12 +320,12 @@ class SqliteBackend:
         except FileNotFoundError:
             same = False
         if not same:
-            msg = f"{self._path} was removed or replaced while it was open; open it again"
+            msg = f"{self._path} was removed or replaced while it was open: create another store"
             raise InvalidDocumentError(msg)
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _return_connection(self, connection: sqlite3.Connection) -> None:
         with self._opening:
-            if self._closed or len(self._idle) >= _MOST_IDLE:
+            if self._closed or len(self._idle) >= _MAX_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)
@@ -326,7 +333,7 @@ class SqliteBackend:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
-        # On macOS nothing less reaches the medium; elsewhere it is of no effect.
+        # On macOS, fsync() does not flush the cache of the drive. The setting has no effect on other systems.
         connection.execute("PRAGMA fullfsync = ON")
         if self._file is None:
             self._use_wal(connection)
@@ -334,7 +341,7 @@ class SqliteBackend:
             self._file = self._path.stat()
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        """Two processes that do so at once do not wait for each other: SQLite tells one of them to ask again."""
+        """Switch to WAL mode, retrying while busy: SQLite does not wait for another process that does the same."""
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
@@ -345,32 +352,35 @@ class SqliteBackend:
                 time.sleep(0.005)
                 continue
             if mode != "wal":
-                msg = f"{self._path} cannot be used by several processes: SQLite offers the journal mode {mode!r} there"
+                msg = f"{self._path} does not support WAL mode: SQLite uses the journal mode {mode!r} there"
                 raise OSError(msg)
             return
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except sqlite3.DatabaseError as error:
             if _is_busy(error):
-                raise self._busy() from error
-            if _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                msg = f"{self._path} is not a database of SQLite, or is damaged: {error}"
+                raise self._busy_error() from error
+            if _primary_error_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                msg = f"{self._path} is damaged or is not a database of SQLite: {error}"
                 raise InvalidDocumentError(msg) from error
             msg = f"{self._path} cannot be read or written: {error}"
             raise OSError(msg) from error
 
-    def _busy(self) -> TimeoutError:
-        msg = f"somebody else has been writing to {self._path} for {self._busy_seconds:g} seconds; is it stopped?"
+    def _busy_error(self) -> TimeoutError:
+        msg = (
+            f"{self._path} has been locked by another writer for {self._busy_seconds:g} seconds: "
+            f"check whether its process is stopped"
+        )
         return TimeoutError(msg)
 
 
-def _code(error: sqlite3.Error) -> int:
-    # The lower byte is the kind of error; the others say more about it.
+def _primary_error_code(error: sqlite3.Error) -> int:
+    # The lower byte of an extended error code is the primary error code.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _primary_error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -1,4 +1,4 @@
-"""What a store of conversations is: the protocol, and the values that it speaks in."""
+"""The protocol of conversation stores, and the values that its methods take and return."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from chat_store.history import HistoryEntry
 @final
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A stored conversation as it stood when it was read.
+    """A copy of a stored conversation at one revision.
 
     Attributes:
-        messages: a copy: what is done to them is stored by `ConversationStore.save()`.
-        revision: counts the durable changes; `save()` is told which one it follows.
-        person: who is in charge of it, `None` where nobody in particular is.
+        id: the id of the conversation.
+        messages: the messages. Pass them to `ConversationStore.save()` to store changes.
+        revision: the number of durable changes so far. Pass it to `save()` with the messages.
+        person: the user in charge of the conversation, if any.
     """
 
     id: str
@@ -34,7 +35,13 @@ class Snapshot:
 @final
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call that waits, in a stored conversation. `wait.path` leads to it: `messages.tool(*wait.path)`."""
+    """A tool call that waits in a stored conversation.
+
+    Attributes:
+        conversation: the id of the conversation.
+        person: the user in charge of the conversation, if any.
+        wait: the reason and the deadline. `messages.tool(*wait.path)` is the call.
+    """
 
     conversation: str
     person: str | None
@@ -44,13 +51,15 @@ class Waiting:
 @final
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A conversation that a run could go on with now.
+    """A conversation that a run can continue now.
 
-    A time has come, an approval has expired, somebody decided, a turn was pushed that nobody answered, or the run that
-    was at it is gone.
+    A conversation becomes due when a scheduled time is reached, an approval expires, a call is decided, a turn without
+    a response is appended, or the process of its run dies.
 
     Attributes:
-        since: when that was.
+        conversation: the id of the conversation.
+        person: the user in charge of the conversation, if any.
+        since: when the conversation became due.
     """
 
     conversation: str
@@ -61,7 +70,12 @@ class Due:
 @final
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A conversation that was changed, or became due. `person` is who is in charge of it now."""
+    """A conversation that was changed or became due.
+
+    Attributes:
+        conversation: the id of the conversation.
+        person: the user who is in charge of the conversation now, if any.
+    """
 
     conversation: str
     person: str | None
@@ -70,12 +84,12 @@ class Changed:
 @final
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened since a cursor.
+    """The result of `ConversationStore.changes()`.
 
     Attributes:
-        cursor: for the next call. A short text of letters, digits and `-:,`, which every process with the same database
-            understands: it can be given to a browser, and come back from there.
-        conversations: each once, in no order. A page reads those that it shows again; a worker asks `due()`.
+        cursor: the cursor for the next call: a short text of letters, digits and `-:,`. It is valid in every process
+            that uses the same database, and may be sent to a browser and back.
+        conversations: each changed conversation once, in no particular order.
     """
 
     cursor: str
@@ -84,37 +98,38 @@ class Changes:
 
 @runtime_checkable
 class OpenConversation(Conversation, Protocol):
-    """A stored conversation in use: what `chat.complete()` and `chat.stream()` take in the place of messages.
+    """A stored conversation opened by `ConversationStore.open()`.
 
-    Leaving the block of `ConversationStore.open()` without an error saves the decisions that were made on `messages`;
-    leaving it with one saves nothing that was not saved before. A run saves them when it begins, too.
+    Pass it to `chat.complete()` or `chat.stream()` instead of messages. Decisions made on `messages` are saved when a
+    run begins, and when the `open()` block exits without an error. If the block raises, unsaved changes are discarded.
     """
 
     async def save(self) -> None:
-        """Write what was decided, or pushed, on `messages` here, and merge what others wrote.
+        """Write the decisions and turns added to `messages`, and merge the writes of others.
 
-        While a run of somebody else is live, what waits may be decided; the run sees it with its next write.
+        Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
+        write.
 
         Raises:
-            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
-                both here and there, or during a live run. Nothing was written; a call that was decided elsewhere is in
-                `messages` as it stands there.
-            LeaseLostError: what is not written came from a run that was overtaken. Open the conversation again.
-            ConversationBusyError: a run on these messages is live here, and writes for itself.
+            ConflictError: a call decided here was decided or executed elsewhere, or a run is executing it; or turns
+                were added both here and elsewhere, or during a live run. Nothing was written. A call that was decided
+                elsewhere is in `messages` in its stored state.
+            LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
+            ConversationBusyError: a run of this process uses these messages. It saves decisions itself.
         """
         ...
 
     async def history(self) -> list[HistoryEntry]:
-        """Everything that ever happened to the conversation, oldest first, for an audit."""
+        """Return every event of the conversation, oldest first."""
         ...
 
 
 @runtime_checkable
 class ConversationStore(Protocol):
-    """Where conversations rest, for any number of processes at the same time.
+    """Durable storage for conversations, shared by any number of processes.
 
-    Every write is durable when its method returns. Of two that contradict each other the first one holds, and the
-    second one raises `ConflictError` and changes nothing; what does not contradict is merged, call by call.
+    A write is durable when its method returns. Concurrent writes merge per call. If two writes decide the same call, or
+    both add turns, the first wins; the second raises `ConflictError` and stores nothing.
     """
 
     def open(
@@ -123,13 +138,16 @@ class ConversationStore(Protocol):
         *,
         person: str | None = None,
     ) -> AbstractAsyncContextManager[OpenConversation]:
-        """Open a conversation, to decide about what waits in it or to run a chat on it.
+        """Open a conversation to decide its waiting calls or to run a chat on it.
 
-        One that is not stored is empty, and is stored with its first write.
+        A conversation that is not stored yet is empty. The first write stores it.
 
         Args:
-            id: a random one unless given.
-            person: who is in charge of a new conversation; of a stored one, this changes nothing.
+            id: the id of the conversation. Default: a random one.
+            person: the user in charge of a new conversation. Ignored if the conversation is stored already.
+
+        Raises:
+            ConflictError: when the block exits, as from `OpenConversation.save()`.
         """
         ...
 
@@ -140,48 +158,66 @@ class ConversationStore(Protocol):
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
     ) -> str:
-        """Store messages as a new conversation, and return its id: a random one unless given.
+        """Store messages as a new conversation.
+
+        Args:
+            messages: the messages to begin with. They are copied.
+            id: the id of the conversation. Default: a random one.
+            person: the user in charge.
+
+        Returns:
+            The id of the conversation.
 
         Raises:
-            ConversationExistsError: there is one with this id.
+            ConversationExistsError: a conversation with this id is stored already.
         """
         ...
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
-        """A conversation as it stands now. It is not claimed, and may change at once.
+        """Return the current state of a conversation, without claiming it.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         ...
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Write what was done to the messages of a snapshot, and return the conversation as it stands then.
+        """Store the changes made to the messages of a snapshot, merged per call with later writes of others.
 
-        What others did since that revision is merged, call by call.
+        Args:
+            id: the id of the conversation.
+            messages: the messages of a `Snapshot`, with calls decided or turns appended.
+            revision: the revision of that snapshot.
+
+        Returns:
+            The conversation after the write.
 
         Raises:
-            ConflictError: a call decided here was decided or run elsewhere, or a run is at it; or turns were added
-                both here and there, or during a live run. Nothing was written.
-            UnknownConversationError: there is none.
-            UsageError: the messages do not follow from this revision, or there is no such revision.
+            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
+                were added both here and elsewhere, or during a live run. Nothing was written.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the messages do not follow from this revision, or the revision does not exist.
         """
         ...
 
     async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
-        """Put a person in charge of a conversation.
+        """Put a user in charge of a conversation.
+
+        Args:
+            id: the id of the conversation.
+            person: the user, or None to put no one in charge.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         ...
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Forget a conversation, with its history.
+        """Delete a conversation and its history.
 
         Raises:
-            ConflictError: a run on it is live.
-            UnknownConversationError: there is none.
+            ConflictError: a run on the conversation is live.
+            UnknownConversationError: no conversation with this id is stored.
         """
         ...
 
@@ -193,48 +229,51 @@ class ConversationStore(Protocol):
         before: datetime | None = None,
         limit: int | None = None,
     ) -> list[Waiting]:
-        """Every call that waits, anywhere; first those whose time comes first, then those without one.
+        """List the waiting calls of all conversations, earliest deadline first, then those without a deadline.
 
         Args:
-            person: only in conversations that this person is in charge of.
-            kind: only what waits for an `approval`, for a `schedule`, or to be told what became of it: `interrupted`.
-            before: only what expires, or is due, before this time.
-            limit: so many at most.
+            person: only conversations that this user is in charge of.
+            kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
+            before: only calls whose approval expires, or whose scheduled time is, before this time.
+            limit: the maximum number of calls.
         """
         ...
 
     async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
-        """Every conversation that a run could go on with now, and that no live run is at; the oldest first.
+        """List the conversations that a run can continue now, longest overdue first.
 
-        A run takes a conversation from this list, whatever it ends in, but for an error: then it is due again.
+        Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
+
+        Args:
+            person: only conversations that this user is in charge of.
+            limit: the maximum number of conversations.
         """
         ...
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
-        """Wait until something was changed, or became due, since a cursor; then tell what, and the next cursor.
+        """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
 
-        Nothing is missed between two calls, however long the second one is in coming: what happened meanwhile, it tells
-        at once. Every turn, state of a call, run that begins or ends, and `assign()` is a change; a lease that is
-        prolonged is none. A time that came, and a lease that ran out, make due. What was deleted is not named.
+        Changes between two calls are not lost: the second call returns them at once. Turns, call states, the start and
+        end of runs, and `assign()` are changes. Lease renewals are not. Deleted conversations are not listed.
 
         Args:
-            since: the cursor that an earlier call gave, here or in another process. Without one the call returns at
-                once, with a cursor to begin with and no conversations.
-            wait_seconds: how long to wait, for ever unless given. Then, `conversations` is empty; with 0 it is a look.
+            since: the cursor of an earlier call, in this process or another one. Without a cursor, the call returns at
+                once, with the current cursor and no conversations.
+            wait_seconds: how long to wait before returning no conversations. 0 does not wait. Default: no limit.
 
         Raises:
-            UsageError: the cursor is none of this database.
+            UsageError: the cursor does not belong to this database.
         """
         ...
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
-        """Everything that ever happened to a conversation, oldest first: turns, calls, and who decided what.
+        """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
 
         Raises:
-            UnknownConversationError: there is none.
+            UnknownConversationError: no conversation with this id is stored.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of the database. Open conversations are of no use any more; a live run counts as dead."""
+        """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
         ...

@@ -1,7 +1,7 @@
-"""Expiry, enforced when it is due: a call that nobody approved in time is rejected without a run that comes to it.
+"""A function that rejects expired approvals without waiting for a run.
 
-A store says that such a conversation is due, and the next run rejects the call by itself. Sweeping is for those who
-want it rejected at once, and known: so that no page shows it any more, and somebody is told.
+A conversation with an expired approval is due, and the next run rejects the call. Call `sweep()` to reject expired
+calls earlier, for example to remove them from a page or to notify the approvers.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import Wait
 
-from chat_store._waits import waits_of
+from chat_store._waits import iter_waits
 from chat_store.errors import UnknownConversationError
 from chat_store.store import ConversationStore
 
 if TYPE_CHECKING:
     from chat_core.messages import Rejected
 
-_TRIES: Final = 8
-_MOMENT: Final = timedelta(microseconds=1)
+_MAX_ATTEMPTS: Final = 8
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was rejected in a conversation. A run can go on with it now: it is due.
+    """The calls that `sweep()` rejected in one conversation. The conversation is due.
 
     Attributes:
-        person: who is in charge of it.
-        waits: each of the calls as it waited.
+        conversation: the id of the conversation.
+        person: the user in charge of the conversation, if any.
+        waits: the waits of the rejected calls.
     """
 
     conversation: str
@@ -45,33 +46,37 @@ class Swept:
 async def sweep(
     store: ConversationStore, *, now: datetime | None = None, person: str | None = None, limit: int | None = None
 ) -> list[Swept]:
-    """Reject, durably, what nobody approved in time, and tell what that was; what expired first comes first.
+    """Reject the calls whose approval has expired, durably.
 
-    Any number of processes may sweep at once, while others decide and run. Of what happens to a call in one moment the
-    first holds, and who rejected a call is the only one to tell of it. So what fails in one conversation stops no
-    other, and is raised where there is nothing to tell.
+    Any number of processes may sweep at once, while others decide and run. Each rejected call is returned by exactly
+    one sweep. An error in one conversation does not stop the others. It is raised only if no call was rejected, because
+    no later sweep would return the calls that this one rejected.
 
     Args:
-        store: where to look.
-        now: the time; this machine's unless given.
-        person: only in conversations that this person is in charge of.
-        limit: how many late calls to look for. With each goes whatever else is late in its conversation.
+        store: the store to sweep.
+        now: the current time. Default: the time of this machine.
+        person: only conversations that this user is in charge of.
+        limit: the maximum number of expired calls to search for. Other expired calls of the conversations found are
+            rejected, too.
+
+    Returns:
+        The rejected calls of each conversation, earliest expiry first.
 
     Raises:
-        UsageError: `now` has no zone.
+        UsageError: `now` has no time zone.
     """
     moment = datetime.now(UTC) if now is None else now
     if moment.utcoffset() is None:
-        msg = f"a time needs its zone: {moment!r} has none"
+        msg = f"now must have a time zone: {moment!r} has none"
         raise UsageError(msg)
-    # `before` leaves out what expires at this very moment, and a run does not.
-    late = await store.waiting(person=person, kind="approval", before=moment + _MOMENT, limit=limit)
+    # `before` excludes approvals that expire at exactly this time, which a run rejects.
+    late = await store.waiting(person=person, kind="approval", before=moment + _MICROSECOND, limit=limit)
     swept: list[Swept | None] = []
     failures: list[Exception] = []
     for conversation in dict.fromkeys([waiting.conversation for waiting in late]):
         try:
             swept.append(await _reject(store, conversation, moment))
-        except Exception as error:  # noqa: BLE001 - what was rejected before it would never be told
+        except Exception as error:  # noqa: BLE001 - the calls rejected before must be returned
             failures.append(error)
     rejected = [item for item in swept if item is not None]
     if failures and not rejected:
@@ -80,14 +85,14 @@ async def sweep(
 
 
 async def _reject(store: ConversationStore, conversation: str, moment: datetime) -> Swept | None:
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             found = await store.load(conversation)
             if not (waits := _expire(found.messages, moment)):
                 return None
             await store.save(conversation, found.messages, revision=found.revision)
         except ConflictError:
-            continue  # somebody has decided one of them meanwhile; the others are as late as they were
+            continue  # one of the calls was decided elsewhere; the others are still expired
         except UnknownConversationError:
             return None
         return Swept(conversation, found.person, waits)
@@ -95,10 +100,10 @@ async def _reject(store: ConversationStore, conversation: str, moment: datetime)
 
 
 def _expire(messages: Messages, moment: datetime) -> tuple[Wait, ...]:
-    waits = {wait.path: wait for tool in messages.pending() for wait in waits_of(tool)}
+    waits = {wait.path: wait for tool in messages.pending() for wait in iter_waits(tool)}
     paths = expire(messages, now=moment)
     for path in paths:
         tool = messages.tool(*path)
-        # Unlike any other rejection of the call: a store takes what is the same twice, and two would tell of it.
+        # A random value, because the store merges equal rejections: two sweeps would both return the call.
         tool.status = replace(cast("Rejected", tool.status), extra={"sweep": token_urlsafe(6)})
     return tuple([waits[path] for path in paths])

@@ -1,7 +1,7 @@
-"""What stores in SQL databases share, and what other packages that keep tables beside theirs may use.
+"""Building blocks of stores in SQL databases, also for packages that keep their own tables in the same database.
 
 - `notify` wakes tasks when a database changes.
-- `sqlite_migrations` and `postgres_migrations` bring tables to a version.
-- `pool` keeps connections to PostgreSQL. Like `postgres_migrations`, it needs the extra `chat-store[postgres]`.
-- `values` converts times, names and waits to columns.
+- `sqlite_migrations` and `postgres_migrations` create and upgrade tables.
+- `pool` provides connections to PostgreSQL. Like `postgres_migrations`, it requires the extra `chat-store[postgres]`.
+- `values` converts times, names and waits to column values.
 """

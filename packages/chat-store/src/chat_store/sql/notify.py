@@ -12,7 +12,7 @@ from anyio import Event
 from anyio.lowlevel import current_token
 
 _LINGER_SECONDS = 5.0
-"""How long the thread of a `Poller` outlives its last subscriber: most subscribers return at once."""
+"""How long the thread of a `Poller` outlives its last subscriber: most subscribers soon subscribe again."""
 _RETRY_SECONDS = 0.5
 """The time between two attempts to watch a database that cannot be reached."""
 
@@ -27,19 +27,19 @@ class _TrioToken(Protocol):
 
 @final
 class Notifier:
-    """An event that one task waits for, and that any thread may set, whatever the task's event loop."""
+    """An event for one task of an asyncio or trio event loop, which any thread may set."""
 
     def __init__(self) -> None:
-        """Must be called in the task."""
+        """Create a notifier for the current event loop. Must be called in the task that will wait."""
         self._loop = current_token().native_token
         self._event = Event()
 
     def reset(self) -> None:
-        """Forget earlier notifications."""
+        """Clear earlier notifications."""
         self._event = Event()
 
     async def wait(self) -> None:
-        """Return at the next notification, or at once if there was one since the last reset."""
+        """Wait for a notification. Return at once if there was one after the last reset."""
         await self._event.wait()
 
     def notify(self) -> None:
@@ -51,7 +51,7 @@ class Notifier:
                 cast("_AsyncioLoop", self._loop).call_soon_threadsafe(self._set)
 
     def _set(self) -> None:
-        # Sets the current event: if it was reset meanwhile, the task wakes once too often, which does no harm.
+        # If the notifier was reset after the call was scheduled, the task wakes once too often, which is harmless.
         self._event.set()
 
 
@@ -69,7 +69,7 @@ class Notifiers:
             self._notifiers.add(notifier)
 
     def remove(self, notifier: Notifier) -> None:
-        """Remove a notifier, if it is there."""
+        """Remove a notifier if it is in the set."""
         with self._lock:
             self._notifiers.discard(notifier)
 
@@ -77,7 +77,7 @@ class Notifiers:
         return len(self._notifiers)
 
     def notify(self) -> None:
-        """Notify all of them."""
+        """Notify all notifiers."""
         if self._notifiers:
             with self._lock:
                 notifiers = list(self._notifiers)
@@ -86,15 +86,19 @@ class Notifiers:
 
 
 Watch: TypeAlias = Callable[[threading.Event], AbstractContextManager[Callable[[], bool]]]
-"""Begins to watch a database, until the event is set.
+"""A function that starts to watch a database until the event is set.
 
-The function that the context manager gives blocks for a moment, and returns whether the database may have changed.
+Its context manager returns a function that blocks briefly and returns whether the database may have changed.
 """
 
 
 @final
 class Poller:
-    """A thread that watches a database and notifies subscribers. It lives while there are any, and a little longer."""
+    """A thread that watches a database and notifies subscribers. It stops shortly after the last one has left.
+
+    Args:
+        watch: starts to watch the database. Called in the thread, again after an error.
+    """
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -109,7 +113,7 @@ class Poller:
         self._notifiers.notify()
 
     def add(self, notifier: Notifier) -> None:
-        """Add a subscriber, and start the thread if it does not run."""
+        """Add a subscriber, and start the thread if it is not running."""
         with self._lock:
             self._notifiers.add(notifier)
             self._last_used = time.monotonic()
@@ -124,7 +128,7 @@ class Poller:
             self._last_used = time.monotonic()
 
     def close(self) -> None:
-        """End the thread, and notify the remaining subscribers."""
+        """Stop the thread, wait for it, and notify the remaining subscribers."""
         with self._lock:
             self._stop.set()
             thread = self._thread
@@ -138,17 +142,17 @@ class Poller:
                 with self._watch(self._stop) as changed:
                     # The database may have changed before the watch began.
                     self._notifiers.notify()
-                    while not self._ends():
+                    while not self._should_stop():
                         if changed():
                             self._notifiers.notify()
                     return
-            except Exception:  # noqa: BLE001 - subscribers poll the database, and meet the error there
+            except Exception:  # noqa: BLE001 - subscribers poll the database and raise its error
                 self._notifiers.notify()
                 self._stop.wait(_RETRY_SECONDS)
-                if self._ends():
+                if self._should_stop():
                     return
 
-    def _ends(self) -> bool:
+    def _should_stop(self) -> bool:
         with self._lock:
             in_use = len(self._notifiers) or time.monotonic() < self._last_used + _LINGER_SECONDS
             if in_use and not self._stop.is_set():

@@ -1,4 +1,4 @@
-"""A pool of connections to PostgreSQL, which replaces broken ones and bounds every wait."""
+"""A connection pool for PostgreSQL that replaces broken connections and limits every wait."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from psycopg.rows import TupleRow
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 
 _RETRY_SECONDS = 0.05
-"""The time between two attempts to reach a server that has gone away."""
+"""The time between two attempts to reach an unavailable server."""
 _MAX_AGE = 5.0
-"""Seconds for which a reading of the server's clock is used."""
+"""How many seconds a reading of the server's clock is valid."""
 _MAX_DELAY = 0.1
-"""Seconds within which a response is precise enough to replace an earlier reading of the server's clock."""
+"""The maximum response time, in seconds, of a clock reading that may replace an earlier one."""
 MAX_IDLE_TRANSACTION = 60
-"""Seconds after which the server ends the transaction of a stalled process, since others wait for its locks."""
+"""Seconds after which the server aborts the transaction of a stalled process, because others wait for its locks."""
 _BUSY = (
     errors.LockNotAvailable,
     errors.DeadlockDetected,
@@ -36,10 +36,10 @@ _BUSY = (
 
 @final
 class ServerClock:
-    """The clock of the server, by which all processes compare their leases, whatever the clocks of their machines show.
+    """The clock of the server, used to compare leases so that the clocks of the client machines need not agree.
 
-    It is read together with the row that a write begins with, and extrapolated by the time that has passed here since.
-    It is behind the server by the latency of the response, and never ahead.
+    Each write reads the clock together with the row of the conversation. `now()` adds the local time elapsed since
+    then. The result is behind the server by the latency of the response, never ahead.
     """
 
     def __init__(self) -> None:
@@ -47,19 +47,19 @@ class ServerClock:
         self._reading: tuple[datetime, float] | None = None
 
     def now(self) -> datetime | None:
-        """Return the time, or None if the last reading is so old that this machine may have slept since."""
+        """Return the current time of the server, or None if the last reading is too old."""
         if (reading := self._reading) is None:
             return None
         server_time, read_at = reading
-        passed = time.monotonic() - read_at
-        return None if passed > _MAX_AGE else server_time + timedelta(seconds=passed)
+        elapsed = time.monotonic() - read_at
+        return None if elapsed > _MAX_AGE else server_time + timedelta(seconds=elapsed)
 
     def set(self, server_time: datetime, requested_at: float) -> None:
-        """Use a time that the server returned. A late response is used only if there is no better reading.
+        """Store a time returned by the server. A slow response is stored only if there is no valid reading.
 
         Args:
             server_time: the time in the response.
-            requested_at: when the request was sent, by the local monotonic clock.
+            requested_at: when the request was sent, as a value of `time.monotonic()`.
         """
         now = time.monotonic()
         if now - requested_at < _MAX_DELAY or self.now() is None:
@@ -70,13 +70,13 @@ class ServerClock:
 class Pool:
     """Connections to one server, safe to use from any thread.
 
-    A server that was reached before and cannot be reached now is retried for as long as a lock is waited for. A server
-    that was never reached is not retried: its name or a password may be wrong.
+    If a server that was reached before becomes unavailable, connecting is retried for `busy_seconds`. A server that was
+    never reached is not retried, because its address or the password may be wrong.
 
     Args:
-        dsn: the address, as libpq reads it.
-        busy_seconds: how long to wait for a connection or for the server.
-        max_connections: how many connections there are at most, without dedicated ones.
+        dsn: the address, as a libpq connection string.
+        busy_seconds: how long to wait for a free connection or for an unavailable server.
+        max_connections: the maximum number of connections, excluding dedicated ones.
         prepare: called with each new connection.
     """
 
@@ -96,20 +96,21 @@ class Pool:
 
     @contextmanager
     def connection(self, begin: Callable[[], bytes]) -> Generator[Connection]:
-        """Lend a connection in a transaction, which is rolled back unless the block commits it.
+        """Lend a connection in a transaction for the block. The transaction is rolled back unless the block commits it.
 
         Args:
-            begin: returns the statement that begins the transaction.
+            begin: returns the statement that begins the transaction. Called for each attempt.
 
         Raises:
-            TimeoutError: all connections are in use, or somebody keeps a lock.
-            OSError: the server cannot be reached, or does not do what it is told.
-            InvalidDocumentError: a table is damaged.
+            TimeoutError: all connections are in use, or another transaction holds a lock.
+            OSError: the server cannot be reached, or a statement failed.
+            InvalidDocumentError: a table is missing or damaged.
+            UsageError: the pool is closed, or was created before `os.fork()`.
         """
         self._require_this_process()
         if not self._free.acquire(timeout=self._busy_seconds):
-            waited = f"{self._busy_seconds:g} seconds"
-            msg = f"all {self._max_connections} connections of the store have been in use for {waited}"
+            limit = self._max_connections
+            msg = f"all {limit} connections of the store were in use for {self._busy_seconds:g} seconds: allow more"
             raise TimeoutError(msg)
         try:
             with self._translate_errors():
@@ -123,7 +124,7 @@ class Pool:
 
     @contextmanager
     def dedicated_connection(self) -> Generator[Connection]:
-        """Open a further connection for the block, outside of transactions."""
+        """Open an additional connection for the block, in autocommit mode, and close it afterwards."""
         self._require_this_process()
         with self._translate_errors():
             connection = self._connect()
@@ -133,7 +134,7 @@ class Pool:
                 connection.close()
 
     def close(self) -> None:
-        """Close every connection. One in use is closed when it is returned."""
+        """Close all connections. A connection in use is closed when it is returned."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -150,7 +151,7 @@ class Pool:
                 connection.execute(begin(), prepare=False)
             except BaseException as error:
                 connection.close()
-                # An idle connection may have died, as all do when the server restarts: try the next one.
+                # Idle connections break when the server restarts: try the next one.
                 if fresh or not isinstance(error, psycopg.OperationalError):
                     raise
             else:
@@ -195,7 +196,7 @@ class Pool:
 
     def _require_this_process(self) -> None:
         if self._pid != os.getpid():
-            msg = "the store was made before this process was forked; make one here"
+            msg = "the store was created before os.fork(): create another one in the child process"
             raise UsageError(msg)
 
     @contextmanager
@@ -203,39 +204,46 @@ class Pool:
         try:
             yield
         except _BUSY as error:
-            msg = f"somebody else has been writing to PostgreSQL for {self._busy_seconds:g} seconds; is it stopped?"
+            msg = (
+                f"another transaction has locked the conversation in PostgreSQL for {self._busy_seconds:g} seconds: "
+                f"check whether its process is stopped"
+            )
             raise TimeoutError(msg) from error
         except errors.ProgramLimitExceeded as error:
-            msg = f"an id, or the name of a person, is too long for an index of PostgreSQL: {error}"
+            msg = f"an id or a person is too long for an index of PostgreSQL: {error}"
             raise UsageError(msg) from error
         except (errors.DataCorrupted, errors.IndexCorrupted, errors.UndefinedTable, errors.UndefinedColumn) as error:
-            msg = f"the tables of the store are damaged, or gone: {error}"
+            msg = f"the tables of the store are damaged or missing: {error}"
             raise InvalidDocumentError(msg) from error
         except psycopg.Error as error:
-            msg = f"PostgreSQL cannot be reached, or does not do what it is told: {error}"
+            msg = f"PostgreSQL cannot be reached, or a statement failed: {error}"
             raise OSError(msg) from error
 
 
 def bounded_dsn(dsn: str, busy_seconds: float) -> str:
-    """Return an address with timeouts for those that the caller did not set.
+    """Return a connection string with default timeouts added. Timeouts in the original string take precedence.
+
+    Args:
+        dsn: the address, as a libpq connection string.
+        busy_seconds: the value from which the timeouts are derived.
 
     Raises:
-        UsageError: libpq cannot read the address, or takes a part of the password for the name of the server.
+        UsageError: the connection string is invalid, or contains a password that is not percent-encoded.
     """
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        # Without the address and the original error: both may contain a password.
-        msg = "PostgresStore() needs an address that libpq can read, as postgresql://user@host/database"
+        # The message excludes the address and the original error, because both may contain a password.
+        msg = "PostgresStore() needs an address that libpq can read, such as postgresql://user@host/database"
         raise UsageError(msg) from None
     if _has_unquoted_password(given):
-        # Errors would show the part of the password that was taken for the name of the server.
-        msg = "PostgresStore() needs an address whose password is quoted, as by urllib.parse.quote(password, safe='')"
+        # Later errors would show the part of the password that libpq takes for the host name.
+        msg = "the password in the address must be percent-encoded, as by urllib.parse.quote(password, safe='')"
         raise UsageError(msg)
     bounds = {
         "application_name": "chat-store",
         "connect_timeout": str(max(2, round(busy_seconds))),
-        # Without it, a request to a machine that is gone would wait forever.
+        # Without this setting, a request to an unreachable machine would wait forever.
         "tcp_user_timeout": str(max(2000, round(busy_seconds * 1000))),
         "keepalives_idle": "30",
     }
@@ -243,7 +251,7 @@ def bounded_dsn(dsn: str, busy_seconds: float) -> str:
 
 
 def _has_unquoted_password(given: Mapping[str, object]) -> bool:
-    """Whether the host or port looks like the rest of a password."""
+    """Return whether the host or the port looks like part of a password."""
     host, port = str(given.get("host") or ""), str(given.get("port") or "")
-    # A path names a socket, and "@" an abstract one.
+    # A host that begins with "/" is a socket path, and one that begins with "@" an abstract socket.
     return ("@" in host[1:] and not host.startswith("/")) or bool(port.strip("0123456789, "))

@@ -1,4 +1,4 @@
-"""Migrations of tables in PostgreSQL: the version of a set of tables, and the steps from one version to the next."""
+"""Migrations of versioned tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def migrate(
     migrations: Sequence[Sequence[LiteralString]],
     version_table: LiteralString = "chat_schema",
 ) -> None:
-    """Bring a set of tables to the newest version. Of several processes, one does it and the others wait.
+    """Upgrade a set of tables to the latest version. Concurrent processes wait for each other.
 
-    Must be called in a transaction whose `search_path` is the schema. The schema is created if it is missing.
+    Must be called in a transaction whose `search_path` is the schema. A missing schema is created.
 
     Args:
         connection: a connection in a transaction.
-        schema: the schema that has the tables.
-        migrations: `migrations[n]` are the statements that make version n + 1 out of version n.
-        version_table: the table that has the version in its only row. It is created if it is missing.
+        schema: the schema that contains the tables.
+        migrations: `migrations[n]` are the statements that upgrade version n to version n + 1.
+        version_table: the table whose only row is the version. It is created if it is missing.
 
     Raises:
         NewerVersionError: the tables have a later version.
@@ -36,7 +36,7 @@ def migrate(
     connection.execute(_LOCK, (schema,))
     version = _version(connection, schema, version_table)
     if version > len(migrations):
-        msg = f"the tables have version {version}, and this library knows {len(migrations)}: upgrade it"
+        msg = f"the tables have version {version}, but this library supports {len(migrations)}: upgrade the library"
         raise NewerVersionError(msg)
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))

@@ -1,4 +1,4 @@
-"""Migrations of tables in SQLite: the version of a set of tables, and the steps from one version to the next."""
+"""Migrations of versioned tables in SQLite."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from chat_core.errors import NewerVersionError
 def migrate(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]], version_table: str = "chat_schema"
 ) -> None:
-    """Bring a set of tables to the newest version, as a whole or not at all. Of several processes, one does it.
+    """Upgrade a set of tables to the latest version in one transaction. Concurrent processes wait for each other.
 
     Args:
         connection: a connection in autocommit mode (`isolation_level=None`).
-        migrations: `migrations[n]` are the statements that make version n + 1 out of version n.
-        version_table: the table that has the version in its only row. It is created if it is missing.
+        migrations: `migrations[n]` are the statements that upgrade version n to version n + 1.
+        version_table: the table whose only row is the version. It is created if it is missing.
 
     Raises:
         NewerVersionError: the tables have a later version.
@@ -26,12 +26,12 @@ def migrate(
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _version(connection, version_table)
-        _require_known(version, len(migrations))
+        _require_supported(version, len(migrations))
         connection.execute(f"CREATE TABLE IF NOT EXISTS {version_table} (version INTEGER NOT NULL)")
         for steps in migrations[version:]:
             for step in steps:
                 connection.execute(step)
-        connection.execute(f"DELETE FROM {version_table}")  # noqa: S608 - a name in the code of the caller
+        connection.execute(f"DELETE FROM {version_table}")  # noqa: S608 - a constant of the caller
         connection.execute(f"INSERT INTO {version_table} VALUES (?)", (len(migrations),))  # noqa: S608
         connection.execute("COMMIT")
     except BaseException:
@@ -39,9 +39,9 @@ def migrate(
         raise
 
 
-def _require_known(version: int, known: int) -> None:
-    if version > known:
-        msg = f"the tables have version {version}, and this library knows {known}: upgrade it"
+def _require_supported(version: int, supported: int) -> None:
+    if version > supported:
+        msg = f"the tables have version {version}, but this library supports {supported}: upgrade the library"
         raise NewerVersionError(msg)
 
 

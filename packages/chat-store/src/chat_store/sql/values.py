@@ -1,4 +1,4 @@
-"""Conversions of times, names and waits to the columns of a database, and back."""
+"""Conversions of times, names and waits to database columns and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def to_microseconds(time: datetime) -> int: ...
 @overload
 def to_microseconds(time: datetime | None) -> int | None: ...
 def to_microseconds(time: datetime | None) -> int | None:
-    """Return a time as microseconds since 1970, in UTC."""
+    """Return a time as microseconds since 1970-01-01 UTC, or None for None."""
     return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
@@ -26,17 +26,17 @@ def from_microseconds(number: int) -> datetime: ...
 @overload
 def from_microseconds(number: int | None) -> datetime | None: ...
 def from_microseconds(number: int | None) -> datetime | None:
-    """Return the time of a number of microseconds since 1970."""
+    """Return the time of a number of microseconds since 1970-01-01 UTC, or None for None."""
     return None if number is None else _EPOCH + number * _MICROSECOND
 
 
 def name_to_column(name: str) -> str:
-    """Return an id as a text that every database can keep, whatever characters the id has."""
+    """Return a call id as JSON, which every database can store whatever characters the id contains."""
     return dump_bytes(name).decode()
 
 
 def wait_to_column(wait: Wait) -> bytes:
-    """Return a wait without its kind, which has a column of its own."""
+    """Return a wait as JSON, without its kind, which has a column of its own."""
     return dump_bytes(
         {
             "path": wait.path,
@@ -50,7 +50,12 @@ def wait_to_column(wait: Wait) -> bytes:
 
 
 def wait_from_columns(kind: str, data: bytes) -> Wait:
-    """Return the wait of a row."""
+    """Return the wait stored in a row.
+
+    Args:
+        kind: the column with the kind.
+        data: the column with the other fields, from `wait_to_column()`.
+    """
     wait = cast("dict[str, object]", loads(data))
     path = tuple(cast("list[str]", wait["path"]))
     return Wait(
