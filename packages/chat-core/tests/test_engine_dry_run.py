@@ -225,7 +225,7 @@ async def test_what_a_looser_policy_would_run_is_held_where_it_was_promised_to_a
     (call,) = await dry_run(ScopedCollection(bank.tools, lambda _call, _risk: Execute()), messages)
 
     assert (call.outcome, call.action) == ("held", Execute())
-    assert str(call).endswith("→ held: it was promised to a person or a time")
+    assert str(call).endswith("→ held: the call waits for an approver or a time")
 
 
 async def test_an_interrupted_call_is_told_by_the_rule_that_the_chat_has_for_it() -> None:
@@ -242,7 +242,7 @@ async def test_an_interrupted_call_is_told_by_the_rule_that_the_chat_has_for_it(
 
     assert (without.outcome, without.reason) == (
         "interrupted",
-        "it was interrupted, and this chat has no rule for that",
+        "the call was interrupted, and the chat has no with_interrupted() rule",
     )
     assert (asks.outcome, asks.reason) == ("interrupted", "its process ended while it ran; it may have taken effect")
     assert (tells.outcome, tells.reason) == ("fail", "The call was interrupted and may have taken effect: look first")
@@ -313,7 +313,7 @@ async def test_what_is_no_policy_and_what_is_no_call_is_refused() -> None:
         await dry_run(cast("AnyChat", bank.tools), [])
     with pytest.raises(UsageError, match="needs Messages, a Conversation, or function calls, not 'pay'"):
         await dry_run(bank.scope(), cast("FunctionCall", "pay"))
-    with pytest.raises(UsageError, match="names are unique"):
+    with pytest.raises(UsageError, match="names must be unique"):
         await dry_run([bank.scope(), bank.scope()], [])
 
 

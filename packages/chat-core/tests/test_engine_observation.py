@@ -578,7 +578,10 @@ async def test_an_observer_that_raises_breaks_nothing_and_is_logged(
         end = await chat.complete(messages)
     assert isinstance(end, ChatResponse)
     assert end.text == "Done."
-    assert "an observer failed (Broken)" in caplog.text or "an observer failed (_Generator" in caplog.text
+    assert (
+        "an observer raised an exception (Broken)" in caplog.text
+        or "an observer raised an exception (_Generator" in caplog.text
+    )
     assert desk.seen.ended == ["chat", "run", "pay", "chat", "run"]  # the other one saw it all
 
 

@@ -128,7 +128,7 @@ async def test_beyond_the_limit_of_steps_the_history_holds_every_result() -> Non
     model = ScriptedProvider(*[FunctionCall("add", {"a": n, "b": n}) for n in range(5)])
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_max_steps(2).build()
     messages = Messages.from_user("add")
-    with pytest.raises(MaxStepsExceededError, match="after 2 provider calls") as caught:
+    with pytest.raises(MaxStepsExceededError, match="after 2 model calls") as caught:
         await chat.complete(messages)
     assert caught.value.usage == Usage(20, 10)
     assert ran == [(0, 0), (1, 1)]
@@ -150,7 +150,7 @@ async def test_beyond_the_limit_of_steps_a_stream_raises_too() -> None:
 async def test_a_run_asks_sixteen_times_and_no_more_unless_told_otherwise() -> None:
     model = ScriptedProvider(*[FunctionCall("add", {"a": 1, "b": n}) for n in range(20)])
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
-    with pytest.raises(MaxStepsExceededError, match="after 16 provider calls"):
+    with pytest.raises(MaxStepsExceededError, match="after 16 model calls"):
         await chat.complete(Messages.from_user("add"))
     assert len(model.asked) == 16
 

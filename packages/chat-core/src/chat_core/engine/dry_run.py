@@ -1,10 +1,10 @@
-"""Dry run of a policy: what it would do with each call, without doing it.
+"""Dry run of a policy: show the decision about each call without executing it.
 
     print(await dry_run(chat, messages))
 
-It is the triage of a run (`engine/triage.py`), applied to copies of the calls. An unresolved call is judged as the next
-run would find it. A resolved one is judged as if the model had just made it, so that a new policy can be tried on an
-old history.
+The dry run applies the triage of a run (`engine/triage.py`) to copies of the calls. Unresolved calls are decided in
+their current state, as in the next run. Resolved calls are decided as if the model had just made them, so that a new
+policy can be tried on an old history.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from chat_core.tools.definition import ToolDefinition, ToolScope
 from chat_core.tools.scope import ScopedCollection, require_unique_names
 
 DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "interrupted", "held", "reject", "fail"]
-"""What would become of a call; see `DryRunCall.outcome`."""
+"""The predicted outcome of a call, see `DryRunCall.outcome`."""
 
 
 class HasTools(Protocol):
-    """A chat, as far as a dry run needs it."""
+    """An object with chat tools, such as a `Chat`."""
 
     @property
     def tools(self) -> ChatTools[Paused]:
@@ -57,21 +57,22 @@ Policy: TypeAlias = HasTools | ToolScope[Paused] | Sequence[ToolScope[Paused]]
 @final
 @dataclass(frozen=True, slots=True)
 class DryRunCall:
-    """What would become of one call.
+    """The predicted outcome of one call.
 
     Attributes:
-        path: leads to the call: `messages.tool(*path)`.
-        name: of the tool.
-        arguments: what would run, validated; as the model wrote them, where they do not fit.
-        outcome: `run`; `approval` or `schedule`: it would wait; `interrupted`: somebody must say what became of it;
-            `held`: it waits for a person or a time, the policy would run it now, and the run refuses to; `reject`, or
-            `fail` where the arguments do not fit, or nobody has the tool.
-        status: what has become of it in the history.
-        reason: what the model would be told of a rejection or a failure; else what there is to say.
-        action: what the policy says, `None` where it is not asked: an approved call, a late one, one that cannot run.
-        expires_at: when an approval would come too late.
-        at: when a scheduled call would be due.
-        raised: what the strategy raised, where it did; `action` is then the fallback.
+        path: path of the call: `messages.tool(*path)`.
+        name: name of the tool.
+        arguments: validated arguments, or the model's arguments if they are invalid.
+        outcome: `run`; `approval` or `schedule` if the call would wait; `interrupted` if an approver must resolve it;
+            `held` if the call waits but the policy would now run it, which a run refuses; `reject`; or `fail` if the
+            arguments are invalid or the tool is unknown.
+        status: status of the call in the history.
+        reason: error or reason that the model would receive, or an explanation of the outcome.
+        action: action of the policy. `None` if the policy is not asked: for calls that are approved, expired or
+            invalid.
+        expires_at: when the approval would expire.
+        at: when a scheduled call would run.
+        raised: exception that the strategy raised, if any. `action` is then the fallback.
     """
 
     path: tuple[str, ...]
@@ -87,7 +88,7 @@ class DryRunCall:
 
     def __str__(self) -> str:
         times = "".join(
-            [f", {word} {when.isoformat()}" for word, when in (("until", self.expires_at), ("at", self.at)) if when]
+            [f", {label} {time.isoformat()}" for label, time in (("until", self.expires_at), ("at", self.at)) if time]
         )
         reason = f": {self.reason}" if self.reason else ""
         raised = f" (the policy raised {self.raised})" if self.raised else ""
@@ -97,7 +98,7 @@ class DryRunCall:
 @final
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would become of each call, oldest first; those of a chat that is a tool, and waits, stand behind it."""
+    """The predicted outcomes of all calls, oldest first. Calls of a suspended inner chat follow its tool call."""
 
     calls: tuple[DryRunCall, ...]
 
@@ -118,29 +119,29 @@ async def dry_run(
     conversation_id: str | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> DryRun:
-    """Return what a policy would do with calls. No tool runs and nothing changes; strategies are called as in a run.
+    """Predict the decisions of a policy. No tool runs and nothing changes. Strategies are called as in a run.
 
-    Each call is judged by itself: neither barriers nor the limit of concurrency are considered.
+    Each call is decided independently: sequential tools and the concurrency limit are ignored.
 
     Args:
-        policy: a chat, or scopes of tools.
-        calls: a conversation, all calls in it; or calls that a model might make.
-        conversation_id: the id that strategies are given; that of a `Conversation` unless given.
-        now: the clock; a chat's own unless given.
+        policy: a chat, or one or more scopes of tools.
+        calls: a conversation, to decide all its calls; or function calls that a model might make.
+        conversation_id: conversation ID passed to strategies. Default: the ID of the `Conversation`, if any.
+        now: function that returns the current time. Default: the clock of the chat.
 
     Raises:
-        UsageError: one of the two is something else, or two scopes have tools of one name.
+        UsageError: an argument has the wrong type, or two scopes have tools of the same name.
     """
-    tools = _tools_of(policy, now)
+    tools = _find_chat_tools(policy, now)
     if isinstance(calls, Conversation):
         conversation_id = conversation_id or calls.id
-    judge = _Judge(tools, conversation_id)
-    return DryRun(tuple([call async for call in judge.judge_all(_messages_of(calls))]))
+    runner = _DryRunner(tools, conversation_id)
+    return DryRun(tuple([call async for call in runner.decide_all(_to_messages(calls))]))
 
 
 @final
 class _Consultation:
-    """What a scope was asked about one call, and what it said."""
+    """Record of a strategy call: its argument, its action and its exception."""
 
     def __init__(self) -> None:
         self.reset()
@@ -157,7 +158,7 @@ class _Consultation:
 
 @final
 class _RecordingScope(ToolScope[Paused]):
-    """A scope whose decisions are recorded."""
+    """A scope that records its decisions."""
 
     __slots__ = ("_consultation", "_scope")
 
@@ -182,16 +183,16 @@ class _RecordingScope(ToolScope[Paused]):
 @final
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The history as it was when a call was made."""
+    """The history at the time a call was made."""
 
     contents: Sequence[Content]
 
 
 @final
 class _UnstoredConversation:
-    """As much of a conversation as a triage needs; its writes are dropped."""
+    """A conversation with the attributes that a triage needs. Writes are dropped."""
 
-    def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - name of the attribute
         self.id = id
         self.messages = messages
 
@@ -200,57 +201,70 @@ class _UnstoredConversation:
 
 
 @final
-class _Judge:
-    """Judges every call of a conversation, and of the chats inside it."""
+class _DryRunner:
+    """Decides every call of a conversation and of its inner chats."""
 
-    def __init__(self, tools: ChatTools[Paused], id: str | None) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, tools: ChatTools[Paused], id: str | None) -> None:  # noqa: A002 - name of the attribute
         self._consultation = consultation = _Consultation()
         scopes = [_RecordingScope(scope, consultation) for scope in tools.scopes]
         self._tools = ChatTools(scopes, tools.interrupted, tools.now)
         self._id = id
 
-    async def judge_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
-        """Judge the calls of `messages`; `parents` is the path of the tool that the conversation belongs to."""
+    async def decide_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
+        """Yield the outcome of each call.
+
+        Args:
+            messages: the conversation.
+            parents: path of the tool whose chat has this conversation.
+        """
         contents = messages.contents
-        for place, content in enumerate(contents):
-            for number, turn in enumerate(content.turns, 1):
+        for index, content in enumerate(contents):
+            for count, turn in enumerate(content.turns, 1):
                 for tool in turn.tools:
-                    history = _History((*contents[:place], Content(content.role, content.turns[:number])))
-                    yield await self._judge(tool, history if tool.resolved else messages, parents)
-                    async for call in self._judge_inner(tool, parents):
+                    history = _History((*contents[:index], Content(content.role, content.turns[:count])))
+                    yield await self._decide(tool, history if tool.resolved else messages, parents)
+                    async for call in self._decide_inner(tool, parents):
                         yield call
 
-    async def _judge_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
-        """Judge the calls of the chat that a suspended tool is."""
+    async def _decide_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
+        """Yield the outcomes of the calls of the chat in a suspended tool."""
         definition = self._tools.definition(tool.name)
         if isinstance(definition, SubchatDefinition) and isinstance(tool.status, Suspended):
-            async for call in _Judge(definition.tools, None).judge_all(tool.status.inner, (*parents, tool.id)):
+            async for call in _DryRunner(definition.tools, None).decide_all(tool.status.inner, (*parents, tool.id)):
                 yield call
 
-    async def _judge(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
-        again = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
+    async def _decide(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
+        copy = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         checkpoint = Checkpoint(cast("Conversation", _UnstoredConversation(self._id, messages)))
         self._consultation.reset()
-        result = await Triage(self._tools, checkpoint).decide_all([again])
+        result = await Triage(self._tools, checkpoint).decide_all([copy])
         shown, raised = self._consultation.shown, self._consultation.raised
         call = DryRunCall(
             (*parents, tool.id),
             tool.name,
-            again.effective_arguments if shown is None else shown.arguments,
+            copy.effective_arguments if shown is None else shown.arguments,
             "run",
             tool.status,
             action=self._consultation.action,
             raised=None if raised is None else f"{type(raised).__name__}: {raised}",
         )
-        return _with_outcome(call, result, again)
+        return _with_outcome(call, result, copy)
 
 
 def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) -> DryRunCall:
-    """Return `call` with what the triage decided about it."""
+    """Return `call` with the outcome of the triage.
+
+    Args:
+        call: the call without an outcome.
+        result: result of the triage.
+        tool: the copy of the call that was triaged.
+    """
     if isinstance(result.error, InterruptedToolsError):
-        return replace(call, outcome="interrupted", reason="it was interrupted, and this chat has no rule for that")
+        return replace(
+            call, outcome="interrupted", reason="the call was interrupted, and the chat has no with_interrupted() rule"
+        )
     if isinstance(result.error, PendingToolsError):
-        return replace(call, outcome="held", reason="it was promised to a person or a time")
+        return replace(call, outcome="held", reason="the call waits for an approver or a time")
     if result.error is not None:
         raise result.error
     for ready in result.ready:
@@ -274,13 +288,13 @@ def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) ->
 # --- Arguments -----------------------------------------------------------------------------------------------------
 
 
-def _tools_of(policy: object, now: Callable[[], datetime] | None) -> ChatTools[Paused]:
-    """Return the tools of a chat, or those of scopes."""
+def _find_chat_tools(policy: object, now: Callable[[], datetime] | None) -> ChatTools[Paused]:
+    """Return the tools of a chat or of scopes, with `now` as their clock if given."""
     tools = getattr(policy, "tools", None)
     if isinstance(tools, ChatTools):
-        found = cast("ChatTools[Paused]", tools)
-        return ChatTools(found.scopes, found.interrupted, now or found.now)
-    items = _items(policy, ToolScope)
+        chat_tools = cast("ChatTools[Paused]", tools)
+        return ChatTools(chat_tools.scopes, chat_tools.interrupted, now or chat_tools.now)
+    items = _to_list(policy, ToolScope)
     if items is None:
         msg = f"dry_run() needs a chat, a ScopedCollection, or a list of those, not {policy!r}"
         raise UsageError(msg)
@@ -289,12 +303,12 @@ def _tools_of(policy: object, now: Callable[[], datetime] | None) -> ChatTools[P
     return ChatTools(scopes, None, now or Settings().now)
 
 
-def _messages_of(calls: object) -> Messages:
+def _to_messages(calls: object) -> Messages:
     if isinstance(calls, Messages):
         return calls
     if isinstance(calls, Conversation):
         return calls.messages
-    items = _items(calls, FunctionCall)
+    items = _to_list(calls, FunctionCall)
     if items is None:
         msg = f"dry_run() needs Messages, a Conversation, or function calls, not {calls!r}"
         raise UsageError(msg)
@@ -304,7 +318,7 @@ def _messages_of(calls: object) -> Messages:
     return messages
 
 
-def _items(value: object, kind: type) -> list[object] | None:
-    """Return one value or several as a list, or None if one of them is of another kind."""
+def _to_list(value: object, kind: type) -> list[object] | None:
+    """Return one value or a sequence as a list, or None if an item is not an instance of `kind`."""
     items: list[object] = list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else [value]
     return items if all(isinstance(item, kind) for item in items) else None

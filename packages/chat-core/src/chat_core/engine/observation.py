@@ -1,6 +1,6 @@
-"""Observation of runs, model calls and tools. Without observers, this module is not imported.
+"""Observation of runs, model calls and tools. This module is imported only if a chat has observers.
 
-An error of an observer is logged, and what it observes continues.
+Exceptions of an observer are logged. The observed operation continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LOG = logging.getLogger("chat_core")
 
-_OUTCOMES: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = {
+_OUTCOME_OF_ACTION: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = {
     "approve": ("approval", "approved"),
     "reject": ("approval", "rejected"),
     "cancel": ("approval", "cancelled"),
@@ -55,24 +55,24 @@ _OUTCOMES: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = {
 
 @final
 class Observations:
-    """What all observers keep of one thing."""
+    """The observations of all observers for one operation."""
 
     __slots__ = ("_observations",)
 
-    def __init__(self, observers: Sequence[Observer], begin: Callable[[Observer], Observation]) -> None:
+    def __init__(self, observers: Sequence[Observer], start: Callable[[Observer], Observation]) -> None:
         self._observations: list[Observation] = []
         for observer in observers:
             try:
-                self._observations.append(begin(observer))
+                self._observations.append(start(observer))
             except Exception:  # noqa: BLE001 - an observer may raise anything
                 _log_failure(observer)
 
     def inside(self) -> AbstractContextManager[None]:
-        """The contexts of all of them."""
+        """Return a context manager that enters the contexts of all observations."""
         return _ObservationContexts(self._observations)
 
     def end(self) -> None:
-        """Say that it is over, once."""
+        """End all observations, in reverse order. Later calls do nothing."""
         observations, self._observations = self._observations, []
         for observation in reversed(observations):
             try:
@@ -83,7 +83,7 @@ class Observations:
 
 @final
 class _ObservationContexts:
-    """The contexts of several observers. What is raised inside is none of their business."""
+    """Contexts of several observations. Exceptions raised inside are not passed to the observers."""
 
     __slots__ = ("_entered", "_observations")
 
@@ -112,13 +112,13 @@ class _ObservationContexts:
                 _log_failure(context)
 
 
-def _log_failure(what: object) -> None:
-    _LOG.exception("an observer failed (%s); what it observes goes on", type(what).__qualname__)
+def _log_failure(source: object) -> None:
+    _LOG.exception("an observer raised an exception (%s); the observed operation continues", type(source).__qualname__)
 
 
 @final
-class RunWatch:
-    """One run, as its observers are told of it."""
+class ObservedRun:
+    """A run with observers."""
 
     def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
         self.record = record
@@ -127,12 +127,23 @@ class RunWatch:
         self._observations = Observations(observers, lambda observer: observer.run(record))
 
     async def step(self, step: Callable[..., Awaitable[T]], *args: object) -> T:
-        """A step of the run, inside its observations. Nobody reads events meanwhile."""
+        """Execute one step of the run inside the observation contexts. The consumer never runs inside them.
+
+        Args:
+            step: coroutine function of the step.
+            args: arguments of `step`.
+        """
         with self._observations.inside():
             return await step(*args)
 
     def end(self, last: object, usage: Usage, error: BaseException | None) -> None:
-        """The run is over."""
+        """Complete the record and end the observations.
+
+        Args:
+            last: the last event of the run, if the run has ended without an error.
+            usage: token usage of the run.
+            error: the exception that ended the run, if any.
+        """
         record = self.record
         self._wait_reports.report_resolved()
         record.outcome = _run_outcome(last, error)
@@ -144,7 +155,13 @@ class RunWatch:
         self._observations.end()
 
     def call(self, call: ModelCall, request: ModelRequest, retry_budget: RetryBudget) -> ModelCall:
-        """A model is asked."""
+        """Return `call`, wrapped to report it to the observers.
+
+        Args:
+            call: the model call.
+            request: the request of the call.
+            retry_budget: retry budget of the run. Failed attempts are recorded through it.
+        """
         self._wait_reports.report_resolved()
         run = self.record
         run.steps += 1
@@ -164,11 +181,17 @@ class RunWatch:
         )
 
     async def tool(self, ready: ReadyCall, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
-        """A tool's body, inside its observations; a chat that it is has the same observers."""
+        """Run a tool function inside its observation contexts. A chat that runs as a tool inherits the observers.
+
+        Args:
+            ready: the call.
+            attempt: number of the execution, starting at 1.
+            body: coroutine function that runs the tool function.
+        """
         self._wait_reports.tool_starts(ready.tool)
         record = ToolRecord(ready.tool, self.record, ready.definition.declaration, attempt)
         observations = Observations(self._observers, lambda observer: observer.tool(record))
-        before = OBSERVERS.set(self._observers)
+        reset_token = OBSERVERS.set(self._observers)
         try:
             with observations.inside():
                 return await body()
@@ -176,21 +199,21 @@ class RunWatch:
             record.error = error
             raise
         finally:
-            OBSERVERS.reset(before)
+            OBSERVERS.reset(reset_token)
             record.error = record.error or ready.raised
             observations.end()
 
 
 @final
 class ObservedCall:
-    """A provider call under way, which is observed."""
+    """A model call with observers."""
 
     def __init__(
         self,
         call: ModelCall,
         record: CallRecord,
         observations: Observations,
-        on_answer: Callable[[], None],
+        on_response: Callable[[], None],
         *,
         may_restart: bool,
     ) -> None:
@@ -198,20 +221,20 @@ class ObservedCall:
         self._may_restart = may_restart
         self._record = record
         self._observations = observations
-        self._on_answer = on_answer
-        self._begun = perf_counter()
+        self._on_response = on_response
+        self._started_at = perf_counter()
         self.turn: Turn | None = None
         self.usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """What the last read brought; `None` when the call has ended well."""
+        """Implement `ModelCall.next`, and end the observation when the call ends."""
         record = self._record
         try:
             if record.first_after is None or self._may_restart:
                 with self._observations.inside():
                     batch = await self._call.next()
             else:
-                # Nothing can begin here any more, and a stream has many batches.
+                # No attempt can start here, and a stream has many batches: skip the contexts.
                 batch = await self._call.next()
         except Exception as error:
             record.error = error
@@ -220,13 +243,13 @@ class ObservedCall:
         if batch is None:
             self.turn = record.turn = self._call.turn
             self._end()
-            self._on_answer()
+            self._on_response()
         elif record.first_after is None:
-            record.first_after = perf_counter() - self._begun
+            record.first_after = perf_counter() - self._started_at
         return batch
 
     async def aclose(self) -> None:
-        """Close the connection, if one is open."""
+        """Implement `ModelCall.aclose`, and end the observation."""
         try:
             with self._observations.inside():
                 await self._call.aclose()
@@ -245,11 +268,14 @@ class ObservedCall:
 
 @final
 class _WaitReports:
-    """The waits that a run finds to be over, each told once.
+    """Reports each wait that has ended before or during a run, exactly once.
 
-    A call that was approved has waited until its body starts; one that expired, or that the policy refuses now, until
-    this run has said so. One that a person refused was over before the run began. Of that nothing says whether an
-    earlier run has told it, so it is told when the model has been: that happens once.
+    The end of a wait is reported:
+
+    - for an approved call, when its tool function starts;
+    - for a call that expired or that the policy now rejects, when this run resolves it;
+    - for a call that an approver rejected, after the model has received the rejection. The history does not show
+      whether an earlier run reported it, and the model receives it only once.
     """
 
     def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
@@ -258,16 +284,16 @@ class _WaitReports:
         self._now = now
         pending = record.messages.pending()
         self._begun = {tool.id for tool in pending if isinstance(tool.status, (Running, Suspended))}
-        self._open = {
+        self._waiting = {
             tool.id: (tool, tool.status) for tool in pending if isinstance(tool.status, (Pending, Interrupted))
         }
-        for tool_id, (_, status) in [*self._open.items()]:
+        for tool_id, (_, status) in [*self._waiting.items()]:
             if isinstance(status, Pending) and status.kind is None:
-                del self._open[tool_id]
+                del self._waiting[tool_id]
 
     def tool_starts(self, tool: Tool) -> None:
-        """Its body starts."""
-        _, status = self._open.pop(tool.id, (tool, None))
+        """Report the wait of a call whose tool function starts."""
+        _, status = self._waiting.pop(tool.id, (tool, None))
         if isinstance(status, Pending) and status.kind == "schedule" and status.at is not None and not tool.decisions:
             self._report(tool, "schedule", "due", status.at)
         elif tool.decisions and tool.id not in self._begun:
@@ -275,11 +301,11 @@ class _WaitReports:
         self._begun.add(tool.id)
 
     def report_resolved(self) -> None:
-        """Of the calls that waited when the run began, tell those that nobody decided, and that are over."""
-        for tool_id, (tool, status) in [*self._open.items()]:
+        """Report calls that waited when the run started and were resolved without a decision."""
+        for tool_id, (tool, status) in [*self._waiting.items()]:
             if not tool.resolved:
                 continue
-            del self._open[tool_id]
+            del self._waiting[tool_id]
             if tool.decisions:
                 continue
             kind: WaitKind = "interrupted" if isinstance(status, Interrupted) else (status.kind or "approval")
@@ -290,7 +316,7 @@ class _WaitReports:
             )
 
     def report_decided(self) -> None:
-        """The model has answered to what became of the calls of its last turn."""
+        """Report decided calls of the last model turn, after the model has responded to their results."""
         for tool in _last_calls(self._record.messages):
             if tool.decisions and tool.id not in self._begun:
                 action = tool.decisions[-1].action
@@ -300,7 +326,7 @@ class _WaitReports:
 
     def _report_decision(self, tool: Tool) -> None:
         decision = tool.decisions[-1]
-        kind, outcome = _OUTCOMES[decision.action]
+        kind, outcome = _OUTCOME_OF_ACTION[decision.action]
         self._report(tool, kind, outcome, decision.at or self._now())
 
     def _report(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
@@ -341,7 +367,14 @@ def _run_outcome(last: object, error: BaseException | None) -> RunOutcome:
 async def observe_embedding(
     observers: tuple[Observer, ...], record: CallRecord, retry_budget: RetryBudget, send: Callable[[], Awaitable[T]]
 ) -> T:
-    """A request for vectors, observed."""
+    """Send an embeddings request inside its observation contexts.
+
+    Args:
+        observers: the observers.
+        record: record of the call.
+        retry_budget: retry budget of the call. Failed attempts are recorded through it.
+        send: coroutine function that sends the request.
+    """
     retry_budget.failures = record.failures
     observations = Observations(observers, lambda observer: observer.model_call(record))
     try:

@@ -3,12 +3,12 @@
 Theory of operation
 ===================
 
-A run takes a conversation from where it stands to an answer or to a pause. `Run.events()` is an async generator, and
-the whole run happens in it: the consumer asks for an event, and the run advances until there is one. `complete()` reads
-the generator to its end with no events delivered; `stream()` gives it to the application (`stream.py`).
+A run takes a conversation from its current state to a final response or a pause. The whole run happens inside the async
+generator `Run.events()`: the consumer requests an event, and the run advances until there is one. `complete()` reads
+the generator to its end with event delivery turned off; `stream()` passes it to the application (`stream.py`).
 
 **Claim.** If the target is a `Conversation` of a store, the run takes its lease, which merges what other processes
-wrote. A task renews the lease while the run lasts. The messages are lent to the run, so that no second run and no
+wrote. A task renews the lease while the run lasts. The messages are locked by the run, so that no second run and no
 `push()` can change them. Every later step writes through `checkpoint.py`; on plain `Messages` those writes do nothing.
 
 **Advance.** `_advance()` chooses the next phase from the history alone. That is why a run can resume in any process:
@@ -17,11 +17,11 @@ wrote. A task renews the lease while the run lasts. The messages are lent to the
 2. The last turn is final: decode it and end, or ask for a correction of a structured answer.
 3. Otherwise: begin a model call.
 
-A phase is advanced batch by batch until it returns None; then its `_finish_…()` method takes its result.
+Each phase returns batches of events until it returns None. Then its `_finish_…()` method handles its result.
 
-**Tool pass** (`tool_pass.py`). Its first half is the triage (`triage.py`): it looks at every unresolved call, validates
+**Tool pass** (`tool_pass.py`). Its first half is the triage (`triage.py`): it reads every unresolved call, validates
 the arguments, asks the strategy of the scope that owns the tool, and sorts the calls into those that may run, those
-that are resolved already (rejected, failed), and those that wait. Nothing has run by then. The second half starts the
+that are resolved already (rejected, failed), and those that wait. No tool has run yet. The second half starts the
 calls that may run, in tasks of the run's task group, under the limit of concurrency and behind barriers. Before a body
 starts, `Running` is made durable; after it ends, its result is. Tasks leave their events in a mailbox, which the
 generator empties, so that no task group and no cancel scope is open across a `yield`. A tool that is a chat
@@ -32,13 +32,13 @@ the next phase is another tool pass instead.
 
 **Model call** (`model_call.py`). One request with its retries (`retry.py`), complete or streamed. Its turn is appended
 to the history, durably, when the response is complete; a failed call leaves the history as it was. The calls of a
-truncated or withdrawn answer fail here and do not run.
+truncated or withdrawn response fail here and do not run.
 
-**Done.** A final turn, such as one without calls, is the answer. It is decoded, the after-hooks are called, and `Done`
+**Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, and `Done`
 is the last event.
 
 **Close.** However the generator ends, running tools are cancelled and recorded, the connection is closed, and the lease
-is released, in this order and shielded from cancellation. Every `ChatError` leaves with the usage of the whole run.
+is released, in this order and shielded from cancellation. Every raised `ChatError` has the usage of the whole run.
 
 Observers (`observation.py`) wrap each step and each body; without observers that module is not imported.
 """
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.conversation import Conversation
-    from chat_core.engine.observation import RunWatch
+    from chat_core.engine.observation import ObservedRun
     from chat_core.events import ProgressEvent, StreamEvent
     from chat_core.observer import Observer
     from chat_core.options import ChatOptions
@@ -93,7 +93,7 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 _LOG = logging.getLogger("chat_core")
 _WITHDRAWN_REASONS = frozenset({"content_filter", "refusal"})
-"""Finish reasons of answers that the provider withdrew. Another request would get the same."""
+"""Finish reasons of responses that the provider withdrew. Repeating the request would give the same result."""
 
 
 @final
@@ -111,16 +111,16 @@ class Run(Generic[OutT, PauseT]):
         observers: tuple[Observer, ...] = (),
         name: str | None = None,
     ) -> None:
-        """Prepare a run; nothing happens before `events()` is read.
+        """Prepare a run. No work happens before `events()` is iterated.
 
         Args:
-            plan: the chat.
+            plan: configuration of the chat.
             target: the conversation.
-            options: options over those of the chat.
-            streaming: whether the model streams.
-            deliver_events: whether `events()` yields anything.
-            observers: observers of the outer chat, for a chat that has none of its own.
-            name: the name of the chat as a tool of an outer chat.
+            options: options of this run, merged over those of the chat.
+            streaming: whether to request streamed responses.
+            deliver_events: whether `events()` yields events.
+            observers: observers of the outer chat, used if this chat has none.
+            name: tool name of this chat in an outer chat.
         """
         self._plan = plan
         self._checkpoint = Checkpoint(target)
@@ -130,7 +130,7 @@ class Run(Generic[OutT, PauseT]):
         self._deliver_events = deliver_events
         self._observers = plan.settings.observers or observers
         self._name = name
-        self._watch: RunWatch | None = None
+        self._observed_run: ObservedRun | None = None
         self._retry_budget = RetryBudget(plan.settings.retry)
         self._steps = 0
         self._corrections_left = plan.settings.corrections
@@ -141,18 +141,20 @@ class Run(Generic[OutT, PauseT]):
         self.usage = Usage()
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
-        """Yield every event of the run. The last one is `Done` or `Paused`.
+        """Run, and yield the events. The last event is `Done` or `Paused`.
 
-        Tools run in `group`, which may be None if the chat has no tools and the target is not stored.
+        Args:
+            group: task group for tools and lease renewal. May be None if the chat has no tools and the target is not
+                stored.
 
         Raises:
-            ChatError: with the usage of the whole run.
+            ChatError: the run failed. `usage` is the total of the run.
         """
         prepare, step, close = self._call_before_hooks, self._advance, self._close
         if self._observers:
-            watch = self._watch = self._create_watch()
-            prepare, step = partial(watch.step, prepare), partial(watch.step, step)
-            close = partial(watch.step, close)
+            observed_run = self._observed_run = self._create_observed_run()
+            prepare, step = partial(observed_run.step, prepare), partial(observed_run.step, step)
+            close = partial(observed_run.step, close)
         try:
             await prepare()
             with self._messages.lend():
@@ -176,23 +178,23 @@ class Run(Generic[OutT, PauseT]):
         except BaseException as error:
             if isinstance(error, ChatError):
                 error.usage = self.usage
-            if self._watch is not None:
-                self._watch.end(self.last, self.usage, error)
+            if self._observed_run is not None:
+                self._observed_run.end(self.last, self.usage, error)
             raise
-        if self._watch is not None:
-            self._watch.end(self.last, self.usage, None)
+        if self._observed_run is not None:
+            self._observed_run.end(self.last, self.usage, None)
 
-    def _create_watch(self) -> RunWatch:
-        from chat_core.engine.observation import RunWatch  # noqa: PLC0415 - most chats have no observers
+    def _create_observed_run(self) -> ObservedRun:
+        from chat_core.engine.observation import ObservedRun  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
         record = RunRecord(
             self._messages, self._plan.model.metadata, self._streaming, self._checkpoint.id, self._name, self._resumes()
         )
-        return RunWatch(self._observers, record, self._plan.settings.now)
+        return ObservedRun(self._observers, record, self._plan.settings.now)
 
     async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[OutT, PauseT]]:
-        """Return the next events of the current phase, or begin the next phase."""
+        """Return the next events of the current phase, or start the next phase."""
         if self._tool_pass is not None:
             batch = await self._tool_pass.next()
             return await self._finish_tool_pass(self._tool_pass) if batch is None else batch
@@ -201,7 +203,11 @@ class Run(Generic[OutT, PauseT]):
             return await self._finish_model_call(self._model_call) if batch is None else batch
         if self._messages.pending():
             self._tool_pass = ToolPass(
-                self._plan, self._checkpoint, group, deliver_events=self._deliver_events, watch=self._watch
+                self._plan,
+                self._checkpoint,
+                group,
+                deliver_events=self._deliver_events,
+                observed_run=self._observed_run,
             )
             return ()
         if self._answer is not None:
@@ -210,7 +216,7 @@ class Run(Generic[OutT, PauseT]):
         return ()
 
     async def _close(self) -> None:
-        """Stop the running tools, close the connection and release the lease, in this order."""
+        """Cancel running tools, close the connection and release the lease, in this order."""
         try:
             if self._tool_pass is not None:
                 await finish(self._tool_pass.aclose)
@@ -221,10 +227,10 @@ class Run(Generic[OutT, PauseT]):
         finally:
             await self._checkpoint.release()
 
-    # --- A pass over tools ----------------------------------------------------------------------------------
+    # --- Tool pass ------------------------------------------------------------------------------------------
 
     async def _finish_tool_pass(self, tools: ToolPass[PauseT]) -> Sequence[PauseT]:
-        """End the run with the pause, if there is one and none of its calls was decided while others ran."""
+        """End the run with the pause of the pass, unless one of its waits was decided during the pass."""
         self._tool_pass = None
         self._answer = None
         self.usage += tools.usage
@@ -235,25 +241,25 @@ class Run(Generic[OutT, PauseT]):
         return (self.last,)
 
     def _still_waits(self, wait: Wait) -> bool:
-        """Return whether a call still waits for what the triage found."""
+        """Return whether a call is still waiting as found by the triage."""
         try:
             return isinstance(self._messages.tool(*wait.path).status, (Pending, Interrupted))
         except KeyError:
-            # The inner chat that held the call was cancelled.
+            # The inner chat of the call was cancelled.
             return False
 
-    # --- The provider's turn ------------------------------------------------------------------------------
+    # --- Model call ---------------------------------------------------------------------------------------
 
     def _start_model_call(self) -> ModelCall:
         limit = self._plan.settings.max_steps
         if self._steps >= limit:
-            msg = f"no answer after {limit} provider calls; continue, or raise the limit by with_max_steps(...)"
+            msg = f"no response after {limit} model calls: run again, or raise the limit by with_max_steps(...)"
             raise MaxStepsExceededError(msg)
         self._steps += 1
         plan = self._plan
         request = ModelRequest(self._messages, plan.declarations, self._options, plan.output.schema)
         call = self._create_model_call(request)
-        return call if self._watch is None else self._watch.call(call, request, self._retry_budget)
+        return call if self._observed_run is None else self._observed_run.call(call, request, self._retry_budget)
 
     def _create_model_call(self, request: ModelRequest) -> ModelCall:
         plan = self._plan
@@ -265,11 +271,11 @@ class Run(Generic[OutT, PauseT]):
         return StreamCall(plan.model, request, self._retry_budget)
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
-        """Append the turn to the history. The calls of a truncated or withdrawn answer fail and do not run."""
+        """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run."""
         self._model_call = None
         self.usage += call.usage
         turn = call.turn
-        assert turn is not None  # noqa: S101 - the call has ended well
+        assert turn is not None  # noqa: S101 - the call has succeeded
         tools = turn.tools
         withdrawn = turn.finish_reason in _WITHDRAWN_REASONS
         if withdrawn or turn.finish_reason == "length":
@@ -287,7 +293,7 @@ class Run(Generic[OutT, PauseT]):
         return events
 
     async def _finish_run(self, turn: Turn) -> Sequence[ProgressEvent | Done[OutT]]:
-        """Decode the answer and end the run, or ask the model to correct it."""
+        """Decode the final turn and end the run, or send a correction to the model."""
         self._answer = None
         try:
             output = self._plan.output.decode(ChatResponse(turn, self.usage))
@@ -303,7 +309,7 @@ class Run(Generic[OutT, PauseT]):
         return (*self._replay_stored_answer(turn), self.last)
 
     def _replay_stored_answer(self, turn: Turn) -> Sequence[ProgressEvent]:
-        """Return the deltas of an answer that was stored, and that no call of this run has delivered."""
+        """Return the deltas of a stored final turn that no model call of this run has delivered."""
         if self._steps or not self._streaming:
             return ()
         if self._plan.output.schema is None:
@@ -311,7 +317,7 @@ class Run(Generic[OutT, PauseT]):
         return to_structured_deltas(turn_deltas(turn), [])
 
     def _stored_answer(self) -> Turn | None:
-        """Return the answer at the end of a stored conversation whose run ended before it delivered it."""
+        """Return the final turn of a stored conversation that an earlier run stored but did not deliver."""
         last = self._messages.last
         if self._checkpoint.conversation is None or last is None or last.role != "model":
             return None
@@ -321,10 +327,10 @@ class Run(Generic[OutT, PauseT]):
     # --- Hooks and lease ------------------------------------------------------------------------------------
 
     async def _call_before_hooks(self) -> None:
-        """Call the before-hooks, unless this run resumes one that has called them.
+        """Call the before-hooks, unless this run resumes an earlier run that called them.
 
         Raises:
-            ConversationBusyError: before any of them is called.
+            ConversationBusyError: the messages are in use by another run. Raised before any hook is called.
         """
         hooks = self._plan.settings.before
         if hooks and not self._resumes():
@@ -367,28 +373,33 @@ async def _renew_lease(conversation: Conversation, seconds: float) -> None:
         try:
             await conversation.renew()
         except ChatError:
-            # The lease is lost or released. The next write raises that, where the run can end in order.
+            # The lease is lost or released. The next write raises the error and ends the run in order.
             return
         except Exception:  # noqa: BLE001 - a store may raise anything
-            # The next renewal may succeed. If the lease expires first, the next write raises that.
-            _LOG.warning("the lease of conversation %r could not be renewed", conversation.id, exc_info=True)
+            # The next renewal may succeed. If the lease expires first, the next write raises the error.
+            _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)
 
 
 async def complete(
     plan: ChatPlan[OutT, PauseT], target: Messages | Conversation, options: ChatOptions | None
 ) -> OutT | PauseT:
-    """Run to the end, and return the output or the pause.
+    """Run to the end and return the output or the pause.
+
+    Args:
+        plan: configuration of the chat.
+        target: the conversation.
+        options: options of this run, merged over those of the chat.
 
     Raises:
-        ChatError: the run failed; the history is valid and holds everything that was done.
+        ChatError: the run failed. The history is valid and contains all completed work.
     """
     run = Run(plan, target, options, streaming=False, deliver_events=False)
     if plan.tools.owners or not isinstance(target, Messages):
         async with RunTaskGroup() as group:
             await _drain(run, group)
     else:
-        # Nothing of such a run needs a task, and a group is a twentieth of what a call costs.
+        # Such a run needs no tasks. A task group would add about 5 % to the cost of a call.
         await _drain(run, None)
     last = run.last
-    assert last is not None  # noqa: S101 - a run that raises nothing ends in one of the two
+    assert last is not None  # noqa: S101 - a run that does not raise sets it
     return last.response if isinstance(last, Done) else last

@@ -1,8 +1,8 @@
-"""The pass over tools: decide about every unresolved call, then run what may run.
+"""Tool pass: decide about every unresolved call, then run the calls that may run.
 
-The calls run in tasks of the run's own group and leave their events in a mailbox, which the run's generator empties: no
-task group and no cancel scope is open across a `yield`. A call that waits for something has a task of its own; those
-that never do share one.
+Calls run in tasks of the run's task group and put their events into a mailbox that the run's generator reads. No task
+group and no cancel scope is open across a `yield`. A call that awaits something has its own task. Calls that never do
+share a task.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from chat_core.usage import Usage
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from chat_core.engine.observation import RunWatch
+    from chat_core.engine.observation import ObservedRun
     from chat_core.events import ProgressEvent
     from chat_core.tools.definition import ToolDefinition
 
@@ -45,7 +45,7 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 @final
 class _CallEnded:
-    """The end of a call's task, with the error that must end the run, if any."""
+    """End of a call's task, with the error that must end the run, if any."""
 
     __slots__ = ("error", "tool")
 
@@ -56,7 +56,7 @@ class _CallEnded:
 
 @final
 class ToolPass(Generic[PauseT]):
-    """One pass. `next()` gives events by batch until it returns `None`; then `pause` says what must be waited for."""
+    """One tool pass. `next()` returns batches of events until it returns None. Then `pause` is the pause, if any."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class ToolPass(Generic[PauseT]):
         group: TaskGroup | None,
         *,
         deliver_events: bool = True,
-        watch: RunWatch | None = None,
+        observed_run: ObservedRun | None = None,
     ) -> None:
         self._plan = plan
         self._checkpoint = checkpoint
         self._group = group
         self._deliver_events = deliver_events
-        self._watch = watch
+        self._observed_run = observed_run
         self._loop_and_thread = checkpoint.loop_and_thread
         self._mailbox: Mailbox[ProgressEvent | _CallEnded] = Mailbox()
         self._queue: list[ReadyCall] | None = None
@@ -88,21 +88,21 @@ class ToolPass(Generic[PauseT]):
 
     @property
     def pause(self) -> PauseT | None:
-        """What must be waited for, after the pass, in order of emission."""
+        """The joined pause of all waiting calls, in order of emission. Valid after the pass."""
         pauses = self._triage_result.pauses | self._inner_pauses
         pause: PauseT | None = None
-        for waiting in sorted(pauses, key=self._order.__getitem__):
-            part = pauses[waiting]
+        for tool_id in sorted(pauses, key=self._order.__getitem__):
+            part = pauses[tool_id]
             pause = part if pause is None else pause.join(part)
         return pause
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """The next events; `None` when nothing runs any more.
+        """Return the next events, or None when no call is running.
 
         Raises:
-            InterruptedToolsError, PendingToolsError: before anything has run, but for what a chat inside raises them
-            about.
-            LeaseLostError: another run took over; after the calls that ran have ended.
+            InterruptedToolsError, PendingToolsError: a call needs a decision. Raised before any tool has run, unless
+                the call belongs to an inner chat.
+            LeaseLostError: another run took over. Raised after running calls have ended.
         """
         if self._queue is None:
             unresolved = self._checkpoint.messages.pending()
@@ -116,7 +116,7 @@ class ToolPass(Generic[PauseT]):
             if self._error is not None:
                 raise self._error
             if self._interrupted:
-                # A call heard of it before the run did, if it was the run that was cancelled.
+                # If the run was cancelled, a call may have received the cancellation first.
                 await checkpoint_if_cancelled()
             return None
         events: list[ProgressEvent] = []
@@ -126,27 +126,27 @@ class ToolPass(Generic[PauseT]):
             else:
                 events.append(item)
         if self._error is not None and not isinstance(self._error, Exception):
-            # Ctrl-C and its like wait for nobody.
+            # KeyboardInterrupt and similar errors do not wait for running calls.
             raise self._error
         return events
 
     async def _handle_call_end(self, ended: _CallEnded) -> None:
-        """Handle the end of a call that failed outside of its body or was cancelled."""
+        """Handle a call whose task failed outside the tool function or was cancelled."""
         tool = ended.tool
         if ended.error is None:
-            # Where the run is cancelled, so was the call, with it.
+            # If the run is cancelled, its cancellation ended the call.
             await checkpoint_if_cancelled()
         del self._running[tool.id]
         self._error = self._error or ended.error
         if isinstance(tool.status, Running) and ended.error is None:
-            # The run goes on, and the call does not: whoever cancelled it, it would be begun again for ever.
+            # Only the call was cancelled. A status of `Running` would restart it in every pass.
             tool.lost(model_texts.CANCELLED_WHILE_RUNNING)
             await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
-        """Cancel the running calls, and wait until each has recorded its outcome.
+        """Cancel the running calls and wait until each has recorded its outcome.
 
-        The run is over with this: its group is cancelled, since the pass has no scope of its own.
+        This also cancels the task group of the run, because the pass has no cancel scope of its own.
         """
         self._closed = True
         if self._running and self._group is not None:
@@ -154,11 +154,11 @@ class ToolPass(Generic[PauseT]):
         while self._started:
             await self._mailbox.take_all()
 
-    # --- Which, and when -----------------------------------------------------------------------------------
+    # --- Scheduling ----------------------------------------------------------------------------------------
 
     def _select_startable(self, unresolved: list[Tool]) -> list[ReadyCall]:
-        """Return the calls to run, in order of emission, up to the first barrier behind a waiting call."""
-        order = self._order = {tool.id: place for place, tool in enumerate(unresolved)}
+        """Return the calls to run in order of emission, up to the first sequential call behind a waiting call."""
+        order = self._order = {tool.id: index for index, tool in enumerate(unresolved)}
         first_wait = min([order[waiting] for waiting in self._triage_result.pauses], default=len(order))
         startable: list[ReadyCall] = []
         for ready in self._triage_result.ready:
@@ -168,9 +168,10 @@ class ToolPass(Generic[PauseT]):
         return startable
 
     async def _start_calls(self) -> None:
-        """Start the calls that may start: the first alone, to see whether it waits for anything; then all others.
+        """Start the calls that may start.
 
-        Where all that have begun are over, whoever reads is told before another begins: one may be enough.
+        If the first call of several ends without awaiting anything, return after the calls that its task ran, so that
+        the consumer receives their events. If it awaits, start all other calls.
         """
         waits = False
         while (ready := self._take_next()) is not None:
@@ -187,7 +188,7 @@ class ToolPass(Generic[PauseT]):
                     return
 
     def _take_next(self, *, shared: bool = False) -> ReadyCall | None:
-        """Return the next call if it may start now, counted as running. If `shared`, another call's task runs it."""
+        """Remove and return the next call if it may start now. With `shared`, it runs in the task of another call."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
@@ -199,7 +200,7 @@ class ToolPass(Generic[PauseT]):
         if alone and (running or shared):
             return None
         if barrier and self._inner_pauses:
-            # An earlier call, a chat, has paused meanwhile: the barrier waits with it, and what is behind it.
+            # An inner chat paused: the sequential call and all later calls wait with it.
             queue.clear()
             return None
         del queue[0]
@@ -213,13 +214,14 @@ class ToolPass(Generic[PauseT]):
         await absorb_own_cancellation()
 
     async def _run_consecutively(self, ready: ReadyCall) -> None:
-        """Run a call, and then the next as long as none has waited: a task costs more than most of what is done here.
+        """Run a call, then further calls in the same task while no call awaits anything.
 
-        What one call sets in its context is not for the next to see. A barrier has a task of its own.
+        A task costs more than most of the work here. Sharing stops if a call changes context variables, because the
+        next call must not see them. Sequential calls always have their own task.
         """
         first, context = ready, copy_context()
         await self._run_call(ready)
-        # As many in a row as may run at once: then the loop has its turn.
+        # At most `concurrency` calls in a row, then yield to the event loop.
         for _ in range(1, self._plan.settings.concurrency):
             if (
                 self._first_unobserved is not first
@@ -242,7 +244,7 @@ class ToolPass(Generic[PauseT]):
         except anyio.get_cancelled_exc_class():
             self._interrupted = True
             raise
-        except BaseException as caught:  # noqa: BLE001 - the run raises it, as it is
+        except BaseException as caught:  # noqa: BLE001 - the run raises it
             error = caught
         finally:
             self._started.discard(tool.id)
@@ -273,17 +275,17 @@ class ToolPass(Generic[PauseT]):
             self._create_reporter(tool),
             inner,
         )
-        lost = model_texts.CANCELLED_BEFORE_START
+        cancelled_text = model_texts.CANCELLED_BEFORE_START
         try:
             if self._checkpoint.conversation is not None:
-                # That it starts was written down meanwhile. Where nothing is written, nothing has been waited for.
+                # The write above is shielded from cancellation. Without a conversation, there was no write.
                 await checkpoint_if_cancelled()
-            lost = model_texts.CANCELLED_WHILE_RUNNING
+            cancelled_text = model_texts.CANCELLED_WHILE_RUNNING
             error = await self._run_body_observed(ready, context)
         except BaseException:
-            # Cancelled in the middle. An idempotent call stays `Running`, to be run again.
+            # Cancelled. An idempotent call stays `Running` and runs again in the next run.
             if not ready.definition.idempotent and isinstance(tool.status, Running):
-                tool.lost(lost)
+                tool.lost(cancelled_text)
                 await self._checkpoint.write_tool(tool)
             raise
         await self._checkpoint.write_tool(tool)
@@ -293,7 +295,7 @@ class ToolPass(Generic[PauseT]):
             raise error
 
     async def _record_start(self, ready: ReadyCall) -> bool:
-        """Make durable that the body is about to start. Return False if the call was decided elsewhere meanwhile."""
+        """Store that the tool function is about to start. Return False if the call was decided elsewhere."""
         tool, before = ready.tool, ready.tool.status
         if isinstance(before, Running):
             tool.again(self._plan.settings.now())
@@ -309,13 +311,13 @@ class ToolPass(Generic[PauseT]):
         return True
 
     async def _run_body_observed(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
-        """Run the body, observed if there are observers."""
-        if self._watch is None:
+        """Run the tool function, with observers if there are any."""
+        if self._observed_run is None:
             return await self._run_body(ready, context)
-        return await self._watch.tool(ready, context.attempt, partial(self._run_body, ready, context))
+        return await self._observed_run.tool(ready, context.attempt, partial(self._run_body, ready, context))
 
     async def _run_body(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
-        """Run the body under its timeout and record the outcome. Return the error that the run must raise."""
+        """Run the tool function with its timeout and record the outcome. Return an error that must end the run."""
         tool, definition = ready.tool, ready.definition
         timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
         value: object = None
@@ -329,7 +331,7 @@ class ToolPass(Generic[PauseT]):
                     ready.raised = TimeoutError()
                     _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
                     return None
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is told to the model
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the model receives any error of a tool
             ready.raised = error
             _fail_unresolved(tool, model_texts.raised(error))
             return None
@@ -337,7 +339,7 @@ class ToolPass(Generic[PauseT]):
             tool.suspend(value.messages)
             return value.prefixed(tool.id)
         if isinstance(value, InnerPause):
-            # The scope that owns the tool has this pause in its type; through `run()` it came as an object.
+            # The type of the scope includes this pause; `run()` returns it as `object`.
             self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
             return None
         self._record_result(tool, definition, value)
@@ -355,12 +357,12 @@ class ToolPass(Generic[PauseT]):
 
     def _record_result(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
         if tool.resolved:
-            # Somebody has said meanwhile what became of it.
+            # The call was resolved elsewhere while the tool ran.
             return
         try:
             result, files = definition.result(value)
             tool.complete(result, files=files)
-        except Exception as error:  # noqa: BLE001 - what a tool returns may be anything, too
+        except Exception as error:  # noqa: BLE001 - a tool may return anything
             tool.fail(model_texts.invalid_result(tool.name, error))
 
     def _record_pause(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
@@ -368,10 +370,10 @@ class ToolPass(Generic[PauseT]):
         self._inner_pauses[tool.id] = paused.pause.prefixed(tool.id)
 
     def _create_reporter(self, tool: Tool) -> Callable[[object], None]:
-        token, home = self._loop_and_thread
+        token, thread = self._loop_and_thread
 
         def report(value: object) -> None:
-            if threading.get_ident() == home:
+            if threading.get_ident() == thread:
                 self._receive_report(tool, value)
             else:
                 call_in_loop(token, partial(self._receive_report, tool, value))
@@ -382,13 +384,13 @@ class ToolPass(Generic[PauseT]):
         if isinstance(value, InnerUsage):
             self.usage += value.usage
         elif isinstance(tool.status, Running):
-            # What an abandoned thread says after that is as late as its result.
+            # Ignore late reports of an abandoned thread.
             self._mailbox.put(_progress_event(tool, value))
 
 
-def _same_context(one: Context, other: Context) -> bool:
-    """Return whether two contexts have the same values, by identity."""
-    return len(one) == len(other) and all(map(is_, one.values(), other.values()))
+def _same_context(left: Context, right: Context) -> bool:
+    """Return whether two contexts hold identical values."""
+    return len(left) == len(right) and all(map(is_, left.values(), right.values()))
 
 
 def _fail_unresolved(tool: Tool, error: str) -> None:

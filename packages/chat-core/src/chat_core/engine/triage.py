@@ -1,6 +1,6 @@
-"""Triage: the first half of a tool pass, which decides about every unresolved call before any tool runs.
+"""Triage: the first half of a tool pass, which decides about all unresolved calls before any tool runs.
 
-Every change of a status is durable before the next call is considered.
+Each status change is stored before the next call is considered.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _IMMUTABLE_TYPES = frozenset({str, int, float, bool})
 @final
 @dataclass(slots=True)
 class ReadyCall:
-    """A call that may run, with the arguments that will run."""
+    """A call that may run, with its final arguments."""
 
     tool: Tool
     definition: ToolDefinition
     arguments: Mapping[str, object]
     revision: int = field(init=False)
-    """The revision of the tool at its triage. If it has changed when the call would start, the next pass decides."""
+    """Revision of the call at its triage. If it changes before the call starts, the next pass decides."""
     raised: BaseException | None = field(default=None, init=False)
-    """What the body raised; the model is told. A body that did not end in time has raised a `TimeoutError`."""
+    """Exception of the tool function, whose message the model receives. A timeout is a `TimeoutError`."""
 
     def __post_init__(self) -> None:
         self.revision = self.tool.revision
@@ -49,9 +49,9 @@ class ReadyCall:
 @final
 @dataclass(slots=True)
 class TriageResult(Generic[PauseT]):
-    """What a pass found: calls to run, calls already resolved, in order of emission, and the pauses of the others.
+    """Result of a triage: calls to run and resolved calls, in order of emission, and the pauses of the others.
 
-    With an `error` nothing may run: it is raised when what was resolved has been told.
+    If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered.
     """
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
@@ -61,7 +61,7 @@ class TriageResult(Generic[PauseT]):
 
 
 class _InvalidCallError(Exception):
-    """The call cannot run; the message is for the model."""
+    """The call cannot run. The message is written for the model."""
 
 
 class _StaleToolError(Exception):
@@ -70,7 +70,7 @@ class _StaleToolError(Exception):
 
 @final
 class Triage(Generic[PauseT]):
-    """Decides about calls: by their status, by their schema, and by the strategy of the scope that owns them."""
+    """Decides about calls by their status, their schema and the strategy of the scope that owns the tool."""
 
     def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint) -> None:
         self._tools = tools
@@ -83,9 +83,9 @@ class Triage(Generic[PauseT]):
     async def decide_all(self, tools: list[Tool]) -> TriageResult[PauseT]:
         """Decide about every unresolved call. Errors are returned in the result, not raised.
 
-        That is `InterruptedToolsError` where a crash left calls behind, and the chat has no rule for them,
-        `PendingToolsError`
-        where the strategy would now execute what was promised to a person or a time, and what the conversation raises.
+        The error is `InterruptedToolsError` if a crash interrupted calls and the chat has no rule for them. It is
+        `PendingToolsError` if the strategy would execute a call that waits for an approver or a time. It can also be
+        any error of the conversation's writes.
         """
         try:
             for tool in tools:
@@ -96,8 +96,8 @@ class Triage(Generic[PauseT]):
         return self._result
 
     async def _decide_durably(self, tool: Tool) -> None:
-        """Triage a call and make the result durable; start over if the call was decided elsewhere meanwhile."""
-        was_overruled = False
+        """Triage a call and store the result. Start over if the call was decided elsewhere."""
+        had_conflict = False
         while not tool.resolved:
             before = tool.revision
             try:
@@ -107,9 +107,9 @@ class Triage(Generic[PauseT]):
             except _StaleToolError:
                 continue
             except ConflictError:
-                if was_overruled or not is_decided(tool):
+                if had_conflict or not is_decided(tool):
                     raise
-                was_overruled = True
+                had_conflict = True
                 self._drop(tool)
                 continue
             if tool.resolved:
@@ -125,13 +125,13 @@ class Triage(Generic[PauseT]):
         if self._interrupted_ids:
             ids = ", ".join(self._interrupted_ids)
             msg = (
-                f"{len(self._interrupted_ids)} call(s) were interrupted and may have taken effect ({ids}): say "
-                "complete(result), retry() or fail(reason) for each, or build the chat with_interrupted(...)"
+                f"{len(self._interrupted_ids)} call(s) were interrupted and may have taken effect ({ids}): call "
+                "complete(result), retry() or fail(reason) on each, or build the chat with_interrupted(...)"
             )
             raise InterruptedToolsError(msg, self._interrupted_ids)
         if self._held:
             msg = (
-                f"{len(self._held)} call(s) wait for a person or a time ({', '.join(self._held)}), and this "
+                f"{len(self._held)} call(s) wait for an approver or a time ({', '.join(self._held)}), and this "
                 "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
             )
             raise PendingToolsError(msg, self._held)
@@ -163,7 +163,7 @@ class Triage(Generic[PauseT]):
         if isinstance(definition, SubchatDefinition):
             self._result.ready.append(ReadyCall(tool, definition, tool.effective_arguments))
         else:
-            # Another tool has the name now: nobody has allowed that one.
+            # The name now belongs to another tool, which was not approved.
             tool.cancel(model_texts.not_a_chat(tool.name))
 
     def _triage_interrupted(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
@@ -202,13 +202,20 @@ class Triage(Generic[PauseT]):
             tool.reconsider()
             self._begin_wait(tool, definition, action, arguments)
         else:
-            # An approval is what RequireApproval asks for.
+            # The call is approved, so RequireApproval is satisfied.
             self._result.ready.append(ReadyCall(tool, definition, arguments))
 
     async def _handle_invalid_edit(
         self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT], error: str
     ) -> None:
-        """Wait for another approval of a call whose edited arguments are invalid; fail it if the chat cannot wait."""
+        """Wait for another approval of a call with invalid edited arguments. Fail the call if the chat cannot wait.
+
+        Args:
+            tool: the call.
+            definition: definition of the tool.
+            scope: scope that owns the tool.
+            error: validation error of the edited arguments.
+        """
         action = await self._ask_scope(tool, scope, definition.validate(tool.call.arguments))
         if isinstance(action, Reject):
             tool.refuse(action.reason)
@@ -266,7 +273,7 @@ class Triage(Generic[PauseT]):
 
     def _create_wait(self, tool: Tool, arguments: Mapping[str, object]) -> Wait:
         status = tool.status
-        assert isinstance(status, Pending)  # noqa: S101 - a wait has just begun, or goes on
+        assert isinstance(status, Pending)  # noqa: S101 - callers have set a waiting status
         kind = status.kind or "approval"
         return Wait(kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error)
 
@@ -275,10 +282,19 @@ class Triage(Generic[PauseT]):
             return self._tools.now() + action.expires_in
         return None
 
-    # --- Below -------------------------------------------------------------------------------------------------
+    # --- Helpers -----------------------------------------------------------------------------------------------
 
     async def _ask_scope(self, tool: Tool, scope: ToolScope[PauseT], arguments: Mapping[str, object]) -> Action[PauseT]:
-        """Return the action of the scope for a call, unless the call was decided elsewhere meanwhile."""
+        """Return the action of the scope for a call.
+
+        Args:
+            tool: the call.
+            scope: scope that owns the tool.
+            arguments: validated arguments.
+
+        Raises:
+            _StaleToolError: the call was decided elsewhere while the strategy ran.
+        """
         always = scope.always
         if always is not None:
             return always
@@ -300,19 +316,19 @@ class Triage(Generic[PauseT]):
         context = self._context
         if context is None or tool.decisions or len(context.messages) != len(self._checkpoint.messages):
             context = CallContext(self._checkpoint.messages.contents, self._checkpoint.id, tool.decisions)
-            # One that says nothing of its call serves for all calls of an answer.
+            # A context without decisions can be shared by all calls of a response.
             self._context = None if tool.decisions else context
-        # A copy: whatever a strategy does with what it is shown, what runs was validated.
+        # A copy, so that a strategy cannot change the validated arguments.
         return tool.call.shown({name: _copy_value(value) for name, value in arguments.items()}, tool.id, context)
 
 
 def _copy_value(value: object) -> object:
-    # Most arguments are texts and numbers, which need no copy, and deepcopy is long in finding that out.
+    # Most arguments are strings and numbers. Skipping deepcopy for them is much faster.
     return value if value is None or type(value) in _IMMUTABLE_TYPES else deepcopy(value)
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether the status of a call that changed elsewhere is a decision, and not a run."""
+    """Return whether the new status of a call changed elsewhere is a decision and not an execution."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended))
 
 
