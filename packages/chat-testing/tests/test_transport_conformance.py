@@ -36,7 +36,11 @@ from chat_testing.transport_conformance import (
 )
 
 MODULES = (protocol, values, framing)
-ADVICE = ("Authors write it with `@asynccontextmanager`, and", "What a transport must do.", "Raises:")
+ADVICE = (
+    "Implementations decorate this method with `@asynccontextmanager` and",
+    "The protocol that transports implement.",
+    "Raises:",
+)
 """What the documentation of the protocol says besides its promises."""
 
 

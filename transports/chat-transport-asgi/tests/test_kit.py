@@ -106,8 +106,8 @@ class TestAsgiTransport(TransportConformance):
         return AsgiTransport(peer, hosts=[HOST])
 
 
-def test_the_readme_tells_how_many_promises_it_keeps() -> None:
+def test_the_readme_gives_the_number_of_scenarios_that_it_passes() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     claimed = [scenario for scenario in TRANSPORT_SCENARIOS if scenario.is_claimed(TestAsgiTransport.capabilities)]
 
-    assert f"It keeps {len(claimed)} of the kit's {len(TRANSPORT_SCENARIOS)} promises" in readme
+    assert f"passes {len(claimed)} of the {len(TRANSPORT_SCENARIOS)} scenarios" in readme

@@ -1,4 +1,4 @@
-"""The contract of a transport, clause by clause, in its own words."""
+"""The contract of a transport: sentences of the documentation that the scenarios check."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Final
 
 CLAUSES: Final = {
     # chat_core.transport.protocol
-    "moves": "A way to move bytes.",
-    "shared": "Safe to share between tasks;",
-    "loops": "it may be used from several event loops, one after another.",
-    "whole": "Deliver a request and return the whole answer, whatever its status.",
-    "not_whole": "TransportError: there was no whole answer.",
-    "listens": "Deliver a request and listen to the answer.",
-    "leaves": "Leaving the block closes the connection at once.",
-    "cuts": "give the `EventStream` the batches of `framed()`, which cuts the body by `request.framing`;",
-    "closes_below": "they close those when the block is left, so that nothing below stays open.",
-    "no_answer": "TransportError: on entering, there was no answer",
-    "refused": "or its status is not 2xx (with status, headers and body);",
-    "broke": "while iterating, the connection broke.",
-    "closes": "Close what this transport opened itself.",
-    "keeps": "What was passed in stays open.",
-    "twice": "Closing twice is allowed.",
+    "moves": "Sends requests to a server and returns its responses.",
+    "shared": "A transport is safe to share between tasks.",
+    "loops": "It may be used from several event loops, one after another.",
+    "whole": "Send a request and return the complete response, with any status.",
+    "not_whole": "TransportError: No complete response arrived.",
+    "listens": "Send a request and stream the events of its response.",
+    "leaves": "Exiting the context closes the stream at once.",
+    "cuts": "pass the batches of `framed()`, which parses the body by `request.framing`, to the `EventStream`.",
+    "closes_below": "They close these batches on exit, which closes the body too.",
+    "no_answer": "TransportError: On entry, no response arrived,",
+    "refused": "or its status is not 2xx. The error of a status has the status, headers and body.",
+    "broke": "During iteration, the connection broke.",
+    "closes": "Close the connections that this transport opened.",
+    "keeps": "A client or session that the caller passed in stays open.",
+    "twice": "May be called more than once.",
     # chat_core.transport.values
-    "silence": "`idle` is the longest silence, before the first byte and between any two.",
-    "url": "the parts of the URL.",
-    "headers": "in order, without those that belong to the connection.",
+    "silence": "idle: Seconds without any received data, before the first byte or between two bytes;",
+    "url": "host: The host, with a port unless it is the default port of the scheme.",
+    "headers": "The headers, in order, without those of the connection.",
     "secrets": "They may hold secrets",
-    "last": "whether an event ends the answer, for transports whose connection outlives it.",
-    "arrives": "status, headers, and events by batch (all that one read brought) or one by one.",
-    "raises": "The iteration raises `TransportError` when the connection breaks.",
-    "ends": "It ends when the body does, cleanly; whether the answer was complete then is for the provider to say.",
+    "last": "Returns whether an event is the last one of its response.",
+    "arrives": "`batches()` yields the events of each read together; iterating the stream yields them one by one.",
+    "raises": "Iteration raises `TransportError` if the connection breaks.",
+    "ends": "It stops when the body ends; the provider decides whether the response is complete.",
     # chat_core.transport.framing
-    "framing": "the bytes are not what the framing promises, an event is too long, or the framing shows a cut.",
+    "framing": "The data violates the framing, an event exceeds the limit, or the body is truncated.",
 }
-"""Sentences of the documentation of `chat_core.transport`, or parts of them; of the protocol there is every one."""
+"""Sentences of the documentation of `chat_core.transport`, or parts of them. The protocol's are complete."""
