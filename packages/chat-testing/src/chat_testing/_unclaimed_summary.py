@@ -1,6 +1,6 @@
-"""The section of pytest's summary that lists the scenarios a conformance test did not run, since they are not claimed.
+"""Section of pytest's summary that lists the scenarios that were not run, because the capability is not claimed.
 
-The conformance classes register this module when their tests run. Nothing here needs pytest to be installed.
+The conformance classes register this module when their tests run. The module does not import pytest.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 from typing import Any, Final
 
 UNCLAIMED: Final = "not claimed"
-"""The property of a test report that holds the list of one class."""
+"""Name of the test report property that holds the list of one class."""
 
 
-def register(config: Any) -> None:  # noqa: ANN401 - pytest's, which is not imported here
+def register(config: Any) -> None:  # noqa: ANN401 - pytest's type, not imported here
     """Register this module as a pytest plug-in, unless it is registered already."""
     plugins = config.pluginmanager
     if not plugins.has_plugin(__name__):
@@ -25,7 +25,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:  # noqa: ANN401 - py
         str(value)
         for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ()))
         for name, value in getattr(report, "user_properties", ())
-        if name == UNCLAIMED and "\n" in str(value)  # else there is nothing after its first line
+        if name == UNCLAIMED and "\n" in str(value)  # a list of one line has no unclaimed scenarios
     ]
     if lists:
         terminalreporter.section("conformance: not claimed, so not looked at")

@@ -1,4 +1,4 @@
-"""The error that a conformance suite raises."""
+"""Error raised by the conformance suites."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class NonconformingError(AssertionError):
-    """A provider or a transport breaks a promise; the message says which one, in a sentence."""
+    """Violation of a rule by a provider or transport. The message names the rule and the observed behavior."""
 
 
 def fail(sentence: str) -> NoReturn:

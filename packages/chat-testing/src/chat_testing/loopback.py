@@ -1,4 +1,4 @@
-"""A real HTTP/1.1 server on the loopback interface, that answers what a test tells it, byte by byte."""
+"""HTTP/1.1 server on the loopback interface whose responses a test controls byte by byte."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Self, final
 
 from chat_core.transport import Headers
 
-_SECONDS = 10.0
-_READ = 65536
+_TIMEOUT = 10.0
+_READ_SIZE = 65536
 _Fields = Sequence[tuple[str, str]] | Mapping[str, str]
 
 
 @final
 class Exchange:
-    """One request that a `LoopbackServer` got, and the means to answer it, well or badly.
+    """Request received by a `LoopbackServer`, with methods to send the response, valid or not.
 
     Attributes:
         method, path, headers, body: the request.
-        left: set when the client has closed the connection, as far as `wait_closed` has watched it.
+        left: set when `wait_closed()` has seen that the client closed the connection.
+        reusable: whether the connection can serve another request after the handler returns.
     """
 
     def __init__(self, head: str, body: bytes, connection: socket.socket, closing: threading.Event) -> None:
@@ -38,11 +39,18 @@ class Exchange:
         self.reusable = False
 
     def raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send `data` unchanged."""
         self._connection.sendall(data)
 
     def head(self, status: int = 200, headers: _Fields = (), *, reason: str = "Whatever", chunked: bool = True) -> None:
-        """Send the status and the headers of an answer, whose body follows in chunks or ends with the connection."""
+        """Send the status line and the headers of a response.
+
+        Args:
+            status: the status code.
+            headers: the header fields.
+            reason: the reason phrase.
+            chunked: whether the body is sent with `chunk()` and `end()`. Otherwise the body ends with the connection.
+        """
         fields = list(headers.items() if isinstance(headers, Mapping) else headers)
         if chunked:
             fields.append(("transfer-encoding", "chunked"))
@@ -50,43 +58,50 @@ class Exchange:
         self.raw("\r\n".join([*lines, "", ""]).encode())
 
     def chunk(self, data: bytes) -> None:
-        """Send one chunk of the body."""
+        """Send one chunk of a chunked body."""
         self.raw(b"%x\r\n%s\r\n" % (len(data), data))
 
     def end(self) -> None:
-        """Send the last chunk. The connection can serve another request."""
+        """Send the last chunk. The connection can then serve another request."""
         self.raw(b"0\r\n\r\n")
         self.reusable = True
 
     def answer(self, status: int = 200, headers: _Fields = (), body: bytes = b"", *, reason: str = "Whatever") -> None:
-        """Send a whole answer. The connection can serve another request."""
+        """Send a complete response. The connection can then serve another request.
+
+        Args:
+            status: the status code.
+            headers: the header fields, without `content-length`.
+            body: the body.
+            reason: the reason phrase.
+        """
         fields = list(headers.items() if isinstance(headers, Mapping) else headers)
         self.head(status, [*fields, ("content-length", str(len(body)))], reason=reason, chunked=False)
         self.raw(body)
         self.reusable = True
 
     def events(self, *chunks: bytes) -> None:
-        """Send a whole stream of server-sent events, a chunk each."""
+        """Send a complete stream of server-sent events, one chunk per argument."""
         self.head(200, {"content-type": "text/event-stream"})
         for data in chunks:
             self.chunk(data)
         self.end()
 
     def reset(self) -> None:
-        """Break the connection, as a crashed peer does."""
+        """Reset the TCP connection, as a crashed peer does."""
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._connection.close()
 
     def pause(self, event: threading.Event) -> None:
-        """Do nothing until the test sets the event, or is over."""
+        """Block until the test sets `event` or the server closes."""
         while not event.wait(0.05) and not self._closing.is_set():
             pass
 
-    def wait_closed(self, seconds: float = _SECONDS) -> bool:
-        """Wait until the client has closed the connection; whether it has."""
+    def wait_closed(self, seconds: float = _TIMEOUT) -> bool:
+        """Block until the client closes the connection. Return `False` if it is still open after `seconds`."""
         self._connection.settimeout(seconds)
         try:
-            while self._connection.recv(_READ):
+            while self._connection.recv(_READ_SIZE):
                 pass
         except TimeoutError:
             return False
@@ -98,21 +113,21 @@ class Exchange:
 
 @final
 class LoopbackServer:
-    """Serves one connection per thread; `handler` answers each request, in that thread.
+    """HTTP server with one thread per connection. `handler` answers each request in that thread.
 
-    Use it as `with LoopbackServer(handler) as server`. A connection is kept for the next request after a whole answer,
-    and closed when the handler returns without one. What a handler raises is raised again at the end of the block,
-    except that the client may always hang up.
+    Use `with LoopbackServer(handler) as server`. A connection is reused after a complete response, and closed if the
+    handler returns without one. Leaving the block raises the first exception of a handler again, except `OSError`,
+    because a client may disconnect at any time.
 
     Args:
-        handler: answers a request.
-        tls: speak TLS with this context.
-        unix: listen at a Unix socket of this path, and not on the loopback interface.
+        handler: function that sends the response.
+        tls: context for TLS. Default: no TLS.
+        unix: path of a Unix socket to use instead of the loopback interface.
 
     Attributes:
-        host: the address with its port, as a `Request` wants it; `localhost` at a Unix socket.
-        exchanges: what was asked, in order.
-        connections: how many connections were accepted.
+        host: host and port for a `Request`; `localhost` with a Unix socket.
+        exchanges: the received requests, in order.
+        connections: number of accepted connections.
     """
 
     def __init__(
@@ -143,15 +158,15 @@ class LoopbackServer:
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self._closing.set()
-        # Closing a listener wakes no thread that waits on it; a connection does.
+        # Closing a listener does not wake a thread that waits in accept(). A new connection does.
         with socket.socket(self._listener.family) as wake:
             wake.connect(self._listener.getsockname())
-        self._threads[0].join(_SECONDS)
+        self._threads[0].join(_TIMEOUT)
         self._listener.close()
         for connection in list(self._open):
             _shut_down(connection)
         for thread in self._threads:
-            thread.join(_SECONDS)
+            thread.join(_TIMEOUT)
         if self._errors and kind is None:
             raise self._errors[0]
 
@@ -188,7 +203,7 @@ class LoopbackServer:
                     break
         except OSError:
             pass
-        except Exception as error:  # noqa: BLE001  # raised again where the test can see it
+        except Exception as error:  # noqa: BLE001  # raised again by __exit__()
             self._errors.append(error)
         finally:
             self._open -= {connection, plain}
@@ -196,9 +211,10 @@ class LoopbackServer:
             plain.close()
 
     def _read_request(self, connection: socket.socket) -> Exchange | None:
+        """Read one request. Return `None` if the connection closes first."""
         data = b""
         while b"\r\n\r\n" not in data:
-            piece = connection.recv(_READ)
+            piece = connection.recv(_READ_SIZE)
             if not piece:
                 return None
             data += piece
@@ -206,7 +222,7 @@ class LoopbackServer:
         exchange = Exchange(head.decode("latin-1"), body, connection, self._closing)
         length = int(exchange.headers.get("content-length", "0"))
         while len(exchange.body) < length:
-            piece = connection.recv(_READ)
+            piece = connection.recv(_READ_SIZE)
             if not piece:
                 return None
             exchange.body += piece

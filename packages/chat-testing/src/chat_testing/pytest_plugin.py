@@ -1,4 +1,4 @@
-"""The pytest plug-in: the fixture `tape`, the option `--record-tapes`, and the list of unclaimed scenarios.
+"""Pytest plug-in with the fixture `tape`, the option `--record-tapes`, and the list of unclaimed scenarios.
 
 Enable it in the `conftest.py` at the root of your tests:
 
@@ -19,7 +19,7 @@ from chat_testing import _unclaimed_summary
 from chat_testing.tape import TapeFixture
 from chat_testing.tape._fixture import OPTION
 
-# pytest loads this module, so pytest is there. It is no dependency of this package: the suites run without it.
+# Only pytest loads this module. The package does not depend on pytest, because the suites run without it.
 _pytest: Any = import_module("pytest")
 
 _EVENT_LOOPS: Final = ("asyncio+uvloop", "asyncio", "trio")
@@ -37,12 +37,12 @@ def pytest_addoption(parser: Any) -> None:  # noqa: ANN401 - pytest's
 
 
 def pytest_configure(config: Any) -> None:  # noqa: ANN401 - pytest's
-    """Print the list of unclaimed scenarios in this process: under pytest-xdist, the one that prints the summary."""
+    """Register the summary section in this process. Under pytest-xdist, only the controller prints the summary."""
     _unclaimed_summary.register(config)
 
 
 def _remember_outcome(item: Any) -> Generator[None, Any, Any]:  # noqa: ANN401 - pytest's
-    """Store whether the test passed: after a failure, unplayed exchanges are no news."""
+    """Store whether the test passed. Unplayed exchanges are only reported for tests that passed."""
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
@@ -50,7 +50,7 @@ def _remember_outcome(item: Any) -> Generator[None, Any, Any]:  # noqa: ANN401 -
 
 
 def _tape(request: Any) -> Generator[TapeFixture]:  # noqa: ANN401 - pytest's
-    """Provide the tapes of this test: `tape(HttpxTransport)` is a transport. Every recorded exchange must be used."""
+    """Provide the tapes of this test. Every recorded exchange must be requested."""
     record = str(request.config.getoption(OPTION, "none"))
     tapes = TapeFixture(request.path.parent / "tapes", _file_name(request), record, request.node.nodeid)
     yield tapes
@@ -59,7 +59,10 @@ def _tape(request: Any) -> Generator[TapeFixture]:  # noqa: ANN401 - pytest's
 
 
 def _file_name(request: Any) -> str:  # noqa: ANN401 - pytest's
-    """Return the names of module and test, and its parameters except the event loop: all loops share one tape."""
+    """Return the name of the tape file: module, class, test and parameters.
+
+    The event loop is left out, so that all loops share a tape.
+    """
     node = request.node
     parts = [request.path.stem, *([request.cls.__name__] if request.cls is not None else []), node.originalname]
     identity = str(node.callspec.id) if hasattr(node, "callspec") else ""

@@ -1,1 +1,1 @@
-"""The kit that tells whether a provider is right: scenarios, the tapes that they play, and what a provider claims."""
+"""Conformance suite for providers: scenarios, the tapes that they play, and the claims of a provider."""

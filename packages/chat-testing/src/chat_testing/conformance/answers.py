@@ -1,4 +1,4 @@
-"""Scenarios of answers: what a provider makes of what the server says."""
+"""Scenarios for responses: the turn that a provider builds from a response."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from chat_testing.errors import fail
 
 
 def answer_tapes(subject: Subject) -> list[Tape]:
-    """Every tape of an answer that there is."""
+    """Return all given tapes of responses."""
     tapes = subject.tapes
     named = (tapes.text, *tapes.finishes, tapes.call, tapes.mixed, tapes.parallel, tapes.no_arguments, tapes.reasoning)
     return [tape for tape in named if tape is not None]
 
 
 def representative_tapes(subject: Subject) -> list[Tape]:
-    """One tape of each shape that there is: for scenarios that play a tape once for each of its events."""
+    """Return one given tape of each kind, for scenarios that play a tape once per event."""
     tapes = subject.tapes
     return [tape for tape in (tapes.text, tapes.mixed, tapes.parallel, tapes.reasoning) if tape is not None]
 
 
 def input_for(tape: Tape) -> ProviderInput:
-    """A question to which a tape is an answer."""
+    """Return the arguments of a call that a tape responds to."""
     return ProviderInput(tools=declare_tools(tape))
 
 
 def comparable_turn(turn: Turn) -> list[object]:
-    """A turn as a value: everything but what is made anew each time."""
+    """Return the values of a turn without generated ids."""
     parts = [
         (part.name, dict(part.call.arguments), part.call.problem, part.call_id) if isinstance(part, Tool) else part
         for part in turn.parts
@@ -53,7 +53,7 @@ def comparable_turn(turn: Turn) -> list[object]:
 
 @scenario("text")
 async def text(subject: Subject) -> None:
-    """The words of an answer arrive, all of them and no others."""
+    """The turn has the whole text of the response."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         outcome = await subject.run(method, reply)
         if outcome.result.text != tape.text:
@@ -62,7 +62,7 @@ async def text(subject: Subject) -> None:
 
 @scenario("stream")
 async def deltas(subject: Subject) -> None:
-    """The deltas of a stream, joined, are the words of its turn."""
+    """The joined text deltas of a stream equal the text of its turn."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         if method == "stream":
             outcome = await subject.run(method, reply)
@@ -73,7 +73,7 @@ async def deltas(subject: Subject) -> None:
 
 @scenario("stream")
 async def piece_by_piece(subject: Subject) -> None:
-    """What has come is told before the next chunk is waited for."""
+    """Received deltas are delivered before the next chunk is read."""
     transport_steps = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve()
     seen: list[TextDelta] = []
@@ -93,7 +93,7 @@ async def piece_by_piece(subject: Subject) -> None:
 
 @scenario("tools")
 async def order(subject: Subject) -> None:
-    """The parts of an answer stand in the order in which they came."""
+    """The parts of a turn are in the order of the response."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         if not tape.order:
             continue
@@ -114,7 +114,7 @@ def _format_types(kinds: list[type[Part]]) -> str:
 
 @scenario("text")
 async def finish_reason(subject: Subject) -> None:
-    """A turn says why the model stopped."""
+    """A turn has the finish reason of the response."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.result.finish_reason != tape.finish_reason:
@@ -126,7 +126,7 @@ async def finish_reason(subject: Subject) -> None:
 
 @scenario("usage")
 async def usage(subject: Subject) -> None:
-    """A turn costs what the server counted: nothing is lost, and nothing counted twice."""
+    """A turn has the usage that the server reported, counted once."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         if tape.usage and outcome.result.usage != tape.usage:
@@ -135,7 +135,7 @@ async def usage(subject: Subject) -> None:
 
 @scenario("text")
 async def ownership(subject: Subject) -> None:
-    """A turn names its provider, and what only that provider understands carries the same name."""
+    """A turn names its provider, and its opaque data carries the same provider name."""
     provider, _ = subject.serve()
     name = provider.metadata.name
     if not name:
@@ -162,7 +162,7 @@ def _owners_of_opaque_data(turn: Turn) -> set[str]:
 
 @scenario("text", "json")
 async def unknown_fields(subject: Subject) -> None:
-    """A field that nobody knows changes nothing."""
+    """An unknown field changes nothing."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         if method != "complete":
             continue
@@ -185,7 +185,7 @@ def _with_unknown_fields(reply: Reply) -> Reply:
 
 @scenario("stream")
 async def unknown_events(subject: Subject) -> None:
-    """An event that nobody knows changes nothing, wherever it stands."""
+    """An unknown event changes nothing at any position of a stream."""
     for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
@@ -202,7 +202,7 @@ async def unknown_events(subject: Subject) -> None:
 
 @scenario("stream")
 async def cut_anywhere(subject: Subject) -> None:
-    """A stream says the same however its bytes are cut."""
+    """A stream has the same result however its bytes are split into chunks."""
     for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
@@ -219,7 +219,7 @@ async def cut_anywhere(subject: Subject) -> None:
 
 @scenario("structured")
 async def structured(subject: Subject) -> None:
-    """An answer by a schema is the JSON that the server gave."""
+    """Structured output is the JSON value that the server returned."""
     for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value: object = json.loads(tape.text)
         outcome = await subject.run(method, reply, ProviderInput(output=OutputSchema("answer", schema_of(value))))
@@ -240,7 +240,7 @@ def _structured_value(turn: Turn) -> object:
 
 @scenario("structured")
 async def schema_sent(subject: Subject) -> None:
-    """The schema of a structured answer is sent."""
+    """The schema of structured output is sent."""
     for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value = cast("dict[str, object]", json.loads(tape.text))
         provider, transport = subject.serve(reply)
@@ -252,7 +252,7 @@ async def schema_sent(subject: Subject) -> None:
 
 @scenario("reasoning")
 async def reasoning(subject: Subject) -> None:
-    """What the model thought is told apart from what it said."""
+    """Reasoning is returned as reasoning and is not part of the text."""
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         found = "".join([part.text for part in outcome.result.parts if isinstance(part, Reasoning)])

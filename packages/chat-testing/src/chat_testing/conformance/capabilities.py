@@ -1,4 +1,4 @@
-"""What a provider claims, and what became of each claim."""
+"""Capabilities that a provider claims, and checks of the tapes that they need."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from chat_testing.conformance.tapes import ProviderTapes, Tape
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a provider claims. A scenario of what is not claimed is not run, and is reported as such.
+    """Capabilities that a provider claims. Scenarios of unclaimed capabilities are not run.
 
     Attributes:
-        text: it answers in words.
-        json: its whole answers are JSON objects, to which a later server may add fields.
-        stream: it streams.
-        tools: it calls tools.
-        parallel_tools: several calls stand in one answer.
-        call_ids: calls have ids on the wire, which results name.
-        argument_text: the wire carries arguments as text, which may be broken.
-        structured: it answers by a schema.
-        reasoning: it tells what the model thought.
-        reasoning_replay: what was thought goes back with the next request.
+        text: returns text responses.
+        json: responses that are not streamed are JSON objects that may have unknown fields.
+        stream: supports streaming.
+        tools: supports tool calls.
+        parallel_tools: a response may have several calls.
+        call_ids: the API has call ids, which results refer to.
+        argument_text: the API sends arguments as text, which may be invalid JSON.
+        structured: supports structured output.
+        reasoning: returns the model's reasoning.
+        reasoning_replay: sends reasoning back with the next request.
         files: users may send files.
-        usage: the server counts tokens.
-        waits: the server may say how long to wait.
-        request_ids: refusals have an id of the request.
-        stream_errors: the server may say in mid-stream that it failed.
-        embeddings: it turns texts into vectors.
+        usage: the server reports token usage.
+        waits: the server may specify how long to wait before a retry.
+        request_ids: error responses have a request id.
+        stream_errors: the server may report an error inside a stream.
+        embeddings: supports embeddings.
 
     Raises:
-        UsageError: a claim makes no sense without another one.
+        UsageError: a claim needs another claim.
     """
 
     text: bool = True
@@ -62,12 +62,12 @@ class Capabilities:
 
     @property
     def claimed(self) -> frozenset[str]:
-        """The names of the claims that are made."""
+        """Names of the claimed capabilities."""
         return frozenset([name for name in CLAIMS if getattr(self, name)])
 
 
 CLAIMS: Final = tuple([item.name for item in fields(Capabilities)])
-"""Everything that can be claimed."""
+"""Names of all capabilities."""
 
 REQUIRED_CLAIMS: Final = {
     "stream": "text",
@@ -81,7 +81,7 @@ REQUIRED_CLAIMS: Final = {
     "files": "text",
     "stream_errors": "stream",
 }
-"""Claims that make no sense without another one."""
+"""Capabilities that need another capability."""
 
 REQUIRED_TAPES: Final = {
     "text": ("text", "refusals"),
@@ -95,40 +95,46 @@ REQUIRED_TAPES: Final = {
     "stream_errors": ("failure",),
     "embeddings": ("embeddings", "refusals"),
 }
-"""The tapes without which a claim cannot be looked at."""
+"""Tapes that are needed to check a capability."""
 
 
 def list_inconsistencies(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
-    """What is wrong with claims and tapes, a sentence each: a claim without its tape, or a tape without its claim."""
-    said: list[str] = []
+    """Return a sentence for each claim without its tape, and each tape without its claim.
+
+    Args:
+        capabilities: the claims of the provider.
+        tapes: the tapes of the provider.
+    """
+    problems: list[str] = []
     claimed = capabilities.claimed
     for name in dict.fromkeys([name for names in REQUIRED_TAPES.values() for name in names]):
-        about = [claim for claim, names in REQUIRED_TAPES.items() if name in names]
-        made = [claim for claim in about if claim in claimed]
-        if made and not getattr(tapes, name):
-            said.append(f"{made[0]} is claimed, and there is no tape {name!r} to show it by")
-        elif getattr(tapes, name) and not made and name != "malformed":
-            said.append(f"there is a tape {name!r}, and {about[0]} is not claimed")
-    said += _list_incomplete_tapes(capabilities, tapes)
-    return said
+        claims_of_tape = [claim for claim, names in REQUIRED_TAPES.items() if name in names]
+        active_claims = [claim for claim in claims_of_tape if claim in claimed]
+        if active_claims and not getattr(tapes, name):
+            problems.append(f"{active_claims[0]} is claimed, and there is no tape {name!r} to show it by")
+        elif getattr(tapes, name) and not active_claims and name != "malformed":
+            problems.append(f"there is a tape {name!r}, and {claims_of_tape[0]} is not claimed")
+    problems += _list_incomplete_tapes(capabilities, tapes)
+    return problems
 
 
 def _list_incomplete_tapes(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
-    said: list[str] = []
+    """Return a sentence for each tape that cannot show what it is for."""
+    problems: list[str] = []
     for name in (item.name for item in fields(ProviderTapes)):
         value: object = getattr(tapes, name)
         for tape in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
             if isinstance(tape, Tape):
-                lacks = _list_missing_replies(capabilities, tape)
+                missing = _list_missing_replies(capabilities, tape)
                 if name == "broken_arguments" and tape.stream is not None:
-                    # Some wires have arguments as text only where they are streamed.
-                    lacks = [what for what in lacks if tape.whole is not None]
-                said += [f"the tape {name!r} {what}" for what in lacks]
-    return said + [sentence for sentence, wrong in _check_claims(capabilities, tapes) if wrong]
+                    # Some APIs send arguments as text only in streams.
+                    missing = [problem for problem in missing if tape.whole is not None]
+                problems += [f"the tape {name!r} {problem}" for problem in missing]
+    return problems + [sentence for sentence, wrong in _check_claims(capabilities, tapes) if wrong]
 
 
 def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tuple[str, bool]]:
-    """What would be looked at with tapes that cannot show it."""
+    """Return the possible defects of tapes, each with whether it is present."""
     claims, refusals = capabilities, tapes.refusals
     text, reasoning, parallel = tapes.text or Tape(), tapes.reasoning or Tape(), tapes.parallel or Tape()
     return [
@@ -166,11 +172,12 @@ def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tupl
 
 
 def _list_missing_replies(capabilities: Capabilities, tape: Tape) -> list[str]:
-    lacks: list[str] = []
+    """Return the replies that a tape lacks or has without a claim."""
+    missing: list[str] = []
     if tape.whole is None:
-        lacks.append("has no whole answer")
+        missing.append("has no whole answer")
     if capabilities.stream and tape.stream is None:
-        lacks.append("has no stream, and stream is claimed")
+        missing.append("has no stream, and stream is claimed")
     if not capabilities.stream and tape.stream is not None:
-        lacks.append("has a stream, and stream is not claimed")
-    return lacks
+        missing.append("has a stream, and stream is not claimed")
+    return missing

@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 
 
 def _scoped_tools(tape: Tape, ran: list[str], *, approve: bool) -> ScopedCollection[None, Paused]:
-    """The tools that a tape calls; what runs is noted in `ran`. With `approve`, a person is asked first."""
+    """Return the tools that a tape calls.
+
+    Args:
+        tape: the tape.
+        ran: list to which the name of each executed tool is added.
+        approve: whether each call requires approval.
+    """
     from chat_core.tools import Execute, RequireApproval, ScopedCollection, ToolCollection  # noqa: PLC0415 - see above
 
     tools = ToolCollection()
@@ -62,7 +68,7 @@ def _recording_handler(name: str, ran: list[str]) -> Callable[[dict[str, Any]], 
 async def _run_chat(
     provider: AnyProvider, method: Method, messages: Messages, scope: ScopedCollection[None, Paused]
 ) -> ChatResponse | Paused:
-    """One run of a chat over the provider, either way."""
+    """Run a chat over the provider with the given method."""
     from chat_core.builder import ChatBuilder  # noqa: PLC0415 - see above
 
     if method == "complete":
@@ -85,17 +91,17 @@ async def _run_chat(
 
 @scenario("tools", "stream")
 async def truncated_call(subject: Subject) -> None:
-    """A call in a stream that was cut never runs."""
+    """A call in a truncated stream never runs."""
     for tape in (subject.tapes.call, subject.tapes.mixed, subject.tapes.parallel):
         if tape is None:
             continue
         ran: list[str] = []
         tools = _scoped_tools(tape, ran, approve=False)
-        # Behind each event; within one, nothing more has come.
+        # Only truncated between events: a partial event delivers nothing more.
         for place, steps in truncated_streams(tape)[::2]:
             provider, transport = subject.serve()
             transport.answer(200, {}, steps)
-            with suppress(ChatError):  # whether the cut was seen is another promise
+            with suppress(ChatError):  # the scenario `truncation` checks the error
                 await _run_chat(provider, "stream", Messages.from_user(QUESTION), tools)
             if ran:
                 fail(f"the stream was cut behind {place} events, and the tool {ran[0]!r} ran")
@@ -103,7 +109,7 @@ async def truncated_call(subject: Subject) -> None:
 
 @scenario("tools")
 async def pause(subject: Subject) -> None:
-    """A chat pauses for a person, is stored, and goes on in another process as if nothing had been between."""
+    """A chat pauses for approval, is stored, and resumes in another process with the same requests."""
     for method, tape, reply in subject.replies_of(subject.tapes.call):
         paused = await _run_until_paused(subject, method, tape, reply)
         stored = paused.to_json()
@@ -129,7 +135,7 @@ async def _run_until_paused(subject: Subject, method: Method, tape: Tape, reply:
 
 
 async def _approve_and_resume(subject: Subject, method: Method, tape: Tape, messages: Messages) -> SentBody:
-    """Approve what waits and go on, in a provider that knows nothing of the first; what it sent."""
+    """Approve the pending calls, resume with a new provider, and return the body that it sends."""
     for tool in messages.pending():
         tool.approve()
     provider, transport = subject.serve(reply_of(subject.text, method) or Reply())

@@ -1,4 +1,4 @@
-"""Scenarios of embeddings."""
+"""Scenarios for embeddings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
 
 @scenario("embeddings")
 async def embeddings(subject: Subject) -> None:
-    """One request turns n texts into n vectors, in the order of the texts."""
+    """One request embeds all texts and returns the vectors in the order of the texts."""
     tape = subject.tapes.embeddings
     response, sent, requests = await _embed(subject)
     if tape is None or requests != 1:
@@ -35,7 +35,7 @@ async def embeddings(subject: Subject) -> None:
 
 @scenario("embeddings", "usage")
 async def embeddings_usage(subject: Subject) -> None:
-    """Vectors cost what the server counted."""
+    """The usage of an embeddings response is the usage that the server reported."""
     tape = subject.tapes.embeddings
     response, _, _ = await _embed(subject)
     if tape is not None and response.usage != tape.usage:
@@ -44,7 +44,7 @@ async def embeddings_usage(subject: Subject) -> None:
 
 @scenario("embeddings")
 async def embeddings_missing(subject: Subject) -> None:
-    """An answer that lacks a vector is `InvalidResponseError`."""
+    """A response in which a vector is missing raises `InvalidResponseError`."""
     tape = subject.tapes.embeddings
     if tape is None:  # pragma: no cover - what is claimed has its tape
         return

@@ -1,4 +1,4 @@
-"""Scenarios of histories: what a provider sends of a conversation, its own or one that came from elsewhere."""
+"""Scenarios for histories: requests for a conversation of the same provider or of another one."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from chat_testing.errors import fail
 
 ANOTHER: Final = "another-provider"
 PRIVATE: Final = "7d1e-private-to-another"
-"""What stands in opaque data of another provider, and nowhere else."""
+"""Text that only opaque data of another provider contains."""
 
 
 @scenario("text")
 async def words_in_order(subject: Subject) -> None:
-    """Instructions, and what each side has said, are sent, in the order in which they were said."""
+    """Instructions and messages are sent in the order of the conversation."""
     provider, _ = subject.serve()
     said = ["first words", "second words", "third words", "fourth words"]
     for method in subject.answer_methods:
@@ -58,7 +58,7 @@ async def words_in_order(subject: Subject) -> None:
 
 @scenario("text")
 async def state(subject: Subject) -> None:
-    """A provider keeps nothing of a conversation: what it sends depends on what it is given alone."""
+    """A provider stores nothing of a conversation: its requests depend only on the arguments."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         question = ProviderInput(Messages.from_user("Another question."))
         fresh, transport = subject.serve(reply)
@@ -75,7 +75,7 @@ async def state(subject: Subject) -> None:
 
 @scenario("stream")
 async def two_at_once(subject: Subject) -> None:
-    """Two answers that arrive at once over one provider stay apart."""
+    """Two concurrent streams of one provider do not affect each other."""
     tape = subject.tapes.call or subject.tapes.text or Tape()
     text = subject.text
     transport = MockTransport()
@@ -104,7 +104,7 @@ async def two_at_once(subject: Subject) -> None:
 
 @final
 class _Alternation:
-    """Lets two streams go on by turns: each waits for a step of the other."""
+    """Synchronization of two streams, each of which waits for a step of the other."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
@@ -130,11 +130,11 @@ class _Alternation:
         return step
 
 
-# --- From elsewhere -------------------------------------------------------------------------------------------------
+# --- Turns of other providers ---------------------------------------------------------------------------------------
 
 
 def _turn_of_another_provider(subject: Subject) -> Turn:
-    """A turn of another provider, with all that is its own."""
+    """Return a turn of another provider, with opaque data."""
     mine = Opaque(ANOTHER, {"signature": PRIVATE, "id": PRIVATE})
     parts: list[Part] = [
         Reasoning("I consider.", signature=PRIVATE, opaque=mine),
@@ -151,7 +151,7 @@ def _turn_of_another_provider(subject: Subject) -> Turn:
 
 @scenario("text")
 async def foreign_data(subject: Subject) -> None:
-    """What is opaque data of another provider stays at home."""
+    """Opaque data of another provider is not sent."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     for method in subject.answer_methods:
         sent = await subject.capture_request(
@@ -163,7 +163,7 @@ async def foreign_data(subject: Subject) -> None:
 
 @scenario("text")
 async def foreign_words(subject: Subject) -> None:
-    """What another provider's model said, called and was told is sent."""
+    """Texts, calls and results of another provider's turn are sent."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     words = ["words of another", *(["lookup_elsewhere", "Lyon", RESULT] if tape else [])]
     for method in subject.answer_methods:
@@ -176,7 +176,7 @@ async def foreign_words(subject: Subject) -> None:
 
 @scenario("reasoning_replay")
 async def reasoning_replay(subject: Subject) -> None:
-    """What was thought goes back with the next request, also from a conversation that was stored."""
+    """Reasoning is sent back with the next request, also after the conversation was stored."""
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         messages = conversation_after(outcome.result, None if tape.calls else "Go on.")
@@ -188,7 +188,7 @@ async def reasoning_replay(subject: Subject) -> None:
 
 @scenario("reasoning_replay")
 async def reasoning_elsewhere(subject: Subject) -> None:
-    """What was thought by a provider of another name does not go back."""
+    """Reasoning of a provider with another name is not sent."""
     provider, _ = subject.serve()
     name = provider.metadata.name
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
@@ -202,7 +202,7 @@ async def reasoning_elsewhere(subject: Subject) -> None:
 
 
 def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
-    """The turn, as if another provider had said it."""
+    """Return a copy of the turn that is attributed to another provider."""
 
     def own(opaque: Opaque | None) -> Opaque | None:
         return replace(opaque, provider=ANOTHER) if opaque is not None and opaque.provider == name else opaque
@@ -220,12 +220,12 @@ def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
     return Turn(parts, finish_reason=turn.finish_reason, metadata=Metadata(ANOTHER))
 
 
-# --- Files, and what cannot be sent ---------------------------------------------------------------------------------
+# --- Files and unsupported parts ------------------------------------------------------------------------------------
 
 
 @scenario("files")
 async def files(subject: Subject) -> None:
-    """A file of a user is sent, between the words around it."""
+    """A file of a user is sent between the texts around it."""
     for method in subject.answer_methods:
         for file in subject.tapes.files:
             sent = await subject.capture_request(
@@ -240,7 +240,7 @@ async def files(subject: Subject) -> None:
 
 @scenario("text")
 async def unsupported_parts(subject: Subject) -> None:
-    """What cannot be sent is refused by `UnsupportedPartError` before anything is sent, never dropped."""
+    """A part that cannot be sent raises `UnsupportedPartError` before a request is sent. No part is ignored."""
     odd = File("application/x-conformance", data=b"\x00conformance\xff" * 3)
     unknown = File("image/png", opaque=Opaque(ANOTHER, {"id": PRIVATE}))
     for method in subject.answer_methods:
@@ -256,7 +256,7 @@ async def unsupported_parts(subject: Subject) -> None:
 
 @scenario("files", "tools")
 async def result_files(subject: Subject) -> None:
-    """A file that a tool returned beside its result is sent, or refused by `UnsupportedPartError`."""
+    """A file in a tool result is sent or raises `UnsupportedPartError`."""
     file = next((file for file in subject.tapes.files if file.data is not None), File("image/png", data=b"\x89PNG"))
     tape = subject.tapes.call or Tape()
 
@@ -276,7 +276,7 @@ async def result_files(subject: Subject) -> None:
 
 @scenario("text")
 async def untouched(subject: Subject) -> None:
-    """A provider changes nothing in the conversation that it is given."""
+    """A provider does not modify the conversation."""
     for method in subject.answer_methods:
         provider, _ = subject.serve()
         messages = conversation_after(

@@ -1,4 +1,4 @@
-"""Scenarios of options: what a caller sets is sent, or refused by name."""
+"""Scenarios for options: each option is sent, or raises an error that names it."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ VALUES: Final = (
     (ChatOptions(stop=("END-OF-IT",)), "END-OF-IT"),
     (ChatOptions(seed=76543), "76543"),
 )
-"""Options, and the words by which each of them is found in a request."""
+"""Options whose value is the same text in every API, with that text."""
 
 CHOICES: Final = (ChatOptions(reasoning="low"), ChatOptions(reasoning=2345))
-"""Options that each wire says in words of its own."""
+"""Options whose encoding differs between APIs."""
 
 
 async def _capture_request(
     subject: Subject, method: Method, options: ChatOptions, tools: ToolDeclarations = NO_TOOLS
 ) -> RecordedRequest | None:
-    """What is sent with these options; `None` where they are refused by name."""
+    """Return the request that is sent with these options, or `None` if they raise `UnsupportedOptionError`."""
     provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
     outcome = await call_provider(provider, method, ProviderInput(options=options, tools=tools))
     if isinstance(outcome.error, UnsupportedOptionError) and not transport.requests:
@@ -61,7 +61,7 @@ def _format_options(options: ChatOptions) -> str:
 
 @scenario("text")
 async def options(subject: Subject) -> None:
-    """An option is sent, or refused by `UnsupportedOptionError`; none is dropped."""
+    """An option is sent or raises `UnsupportedOptionError`. No option is ignored."""
     for method in subject.answer_methods:
         plain = await _capture_request(subject, method, ChatOptions())
         for given, words in VALUES:
@@ -76,7 +76,7 @@ async def options(subject: Subject) -> None:
 
 @scenario("tools")
 async def tool_choice(subject: Subject) -> None:
-    """Whether a tool must be called, and whether several may be, is sent or refused by `UnsupportedOptionError`."""
+    """`tool_choice` and `parallel_tool_calls` are sent or raise `UnsupportedOptionError`."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments)
     choices = (
         ChatOptions(tool_choice="none"),
@@ -94,7 +94,7 @@ async def tool_choice(subject: Subject) -> None:
 
 @scenario("text")
 async def timeout(subject: Subject) -> None:
-    """The longest silence that a caller bears is told to the transport."""
+    """The timeout of the options is passed to the transport."""
     for method in subject.answer_methods:
         sent = await _capture_request(subject, method, ChatOptions(timeout=7.5))
         if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
@@ -111,7 +111,7 @@ class _ForeignOptions:
 
 @scenario("text")
 async def foreign_options(subject: Subject) -> None:
-    """Options of another provider are refused before anything is sent."""
+    """Options of another provider raise `UnsupportedOptionError` before a request is sent."""
     for method in subject.answer_methods:
         if await _capture_request(subject, method, ChatOptions(extras=(_ForeignOptions(),))) is not None:
             fail(f"{method}() was given options of another provider, and did not refuse them by UnsupportedOptionError")

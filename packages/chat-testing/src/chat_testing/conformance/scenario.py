@@ -1,4 +1,4 @@
-"""A scenario: one promise of a provider, and how it is looked at."""
+"""Scenario that checks one rule for providers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Run: TypeAlias = Callable[[Subject], Awaitable[None]]
 @final
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One promise of a provider. `await scenario(subject)` looks whether it is kept; no test framework is needed.
+    """Check of one rule for providers. Call `await scenario(subject)`; no test framework is needed.
 
     Attributes:
-        name: short.
-        promise: what a right provider does, in a sentence.
-        needs: the claims without which it is not looked at.
+        name: short name.
+        promise: the rule, in a sentence.
+        needs: the capabilities that must be claimed.
+        run: the function that checks the rule.
     """
 
     name: str
@@ -32,14 +33,14 @@ class Scenario:
     run: Run = field(repr=False)
 
     def is_claimed(self, capabilities: Capabilities) -> bool:
-        """Whether a provider with these capabilities claims to keep the promise."""
+        """Return whether a provider with these capabilities must follow the rule."""
         return self.needs <= capabilities.claimed
 
     async def __call__(self, subject: Subject) -> None:
-        """Look whether the promise is kept.
+        """Check the rule.
 
         Raises:
-            NonconformingError: it is not; the message says in a sentence what is wrong.
+            NonconformingError: the provider violates the rule. The message states the observed behavior.
         """
         __tracebackhide__ = True
         try:
@@ -53,7 +54,7 @@ class Scenario:
 
 
 def scenario(*needs: str) -> Callable[[Run], Scenario]:
-    """Make a scenario of a function: its name, and its docstring as the promise."""
+    """Return a decorator that makes a scenario of a function, with its name, and its docstring as the rule."""
     if unknown := set(needs) - set(CLAIMS):
         msg = f"there is no claim {', '.join(sorted(unknown))}; there are {', '.join(CLAIMS)}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Scenarios of streams that do not end as they should, and of requests that fail."""
+"""Scenarios for truncated, broken and canceled streams, and for failed requests."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ from chat_testing.conformance.tapes import Refusal, Reply, Tape
 from chat_testing.errors import fail
 
 TRUNCATION_ERRORS = (StreamTruncatedError, NetworkError)
-"""What a cut may become: the second, where the framing itself shows it."""
+"""Errors for a truncated stream. `NetworkError` is raised if the transport detects the truncation."""
 
 
 def truncated_streams(tape: Tape) -> list[tuple[int, list[Step]]]:
-    """A stream, cut behind each event before its answer is over, and within each of them."""
+    """Return the truncated versions of a stream: after each event before its end, and within each event."""
     chunks = tape.stream.chunks if tape.stream is not None else ()
     last = len(chunks) - tape.tail
     found: list[tuple[int, list[Step]]] = []
-    for place in range(last):
-        found.append((place, [*chunks[:place]]))
-        found.append((place, [*chunks[:place], chunks[place][: len(chunks[place]) // 2]]))
+    for index in range(last):
+        found.append((index, [*chunks[:index]]))
+        found.append((index, [*chunks[:index], chunks[index][: len(chunks[index]) // 2]]))
     return found
 
 
 @scenario("stream")
 async def truncation(subject: Subject) -> None:
-    """A stream that is cut is never an answer, but `StreamTruncatedError`."""
+    """A truncated stream raises `StreamTruncatedError` and never returns a turn."""
     for tape in representative_tapes(subject):
-        for place, steps in truncated_streams(tape):
+        for index, steps in truncated_streams(tape):
             outcome = await subject.run_steps("stream", steps, input_for(tape))
-            where = f"a stream that was cut behind {place} of {len(tape.stream.chunks if tape.stream else ())} events"
+            where = f"a stream that was cut behind {index} of {len(tape.stream.chunks if tape.stream else ())} events"
             if outcome.error is None:
                 fail(f"{where} was taken for an answer: {outcome.result!r}")
             if not isinstance(outcome.error, TRUNCATION_ERRORS):
@@ -66,7 +66,7 @@ async def truncation(subject: Subject) -> None:
 
 @scenario("text")
 async def truncated_body(subject: Subject) -> None:
-    """A whole answer whose body is cut is never an answer."""
+    """A truncated body never returns a turn."""
     for tape in answer_tapes(subject):
         if tape.whole is None:
             continue
@@ -82,7 +82,7 @@ async def truncated_body(subject: Subject) -> None:
 
 @scenario("text")
 async def nonsense_body(subject: Subject) -> None:
-    """A whole answer that makes no sense is `InvalidResponseError`, and nothing worse."""
+    """A body that is not a response raises `InvalidResponseError`, and no other error."""
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
         outcome = await subject.run("complete", Reply(body=body))
         if outcome.error is None:
@@ -93,7 +93,7 @@ async def nonsense_body(subject: Subject) -> None:
 
 @scenario("stream")
 async def nonsense_events(subject: Subject) -> None:
-    """An event that makes no sense is passed over or `InvalidResponseError`, and nothing worse."""
+    """An event that is not valid is ignored or raises `InvalidResponseError`, and no other error."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve(subject.text.stream or Reply())
     known = (await call_provider(provider, "stream")).result
@@ -112,37 +112,37 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
     "json-lines": (b"", b"\n"),
     "json-array": (b",", b""),
 }
-"""What stands before and behind the data of an event."""
+"""Bytes before and after the data of an event."""
 
 
 @scenario("stream")
 async def partial(subject: Subject) -> None:
-    """What has come of a stream is at hand, at any moment and after a failure."""
-    for place, steps in truncated_streams(subject.text):
+    """`partial()` returns the text received so far, at any time and after a failure."""
+    for index, steps in truncated_streams(subject.text):
         provider, transport = subject.serve()
         transport.answer(200, {}, steps)
-        said: list[str] = []
+        texts: list[str] = []
         async with open_stream(provider, ProviderInput()) as (stream, batches):
             try:
                 async for batch in batches:
-                    said += [delta.text for delta in batch if isinstance(delta, TextDelta)]
-                    _require_partial_text(stream.partial(), said, place)
+                    texts += [delta.text for delta in batch if isinstance(delta, TextDelta)]
+                    _require_partial_text(stream.partial(), texts, index)
                 stream.close()
             except ChatError:
-                _require_partial_text(stream.partial(), said, place)
+                _require_partial_text(stream.partial(), texts, index)
 
 
-def _require_partial_text(turn: Turn, said: list[str], place: int) -> None:
-    if turn.text != "".join(said):
-        fail(f"behind {place} events {''.join(said)!r} had been told, and partial() has {turn.text!r}")
+def _require_partial_text(turn: Turn, texts: list[str], index: int) -> None:
+    if turn.text != "".join(texts):
+        fail(f"behind {index} events {''.join(texts)!r} had been told, and partial() has {turn.text!r}")
 
 
 @scenario("stream")
 async def malformed_frame(subject: Subject) -> None:
-    """A frame that is not what the protocol promises is `InvalidResponseError`, never passed over."""
+    """A frame that violates the protocol raises `InvalidResponseError` and is never ignored."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
-    for place in range(1, len(chunks) - subject.text.tail):
-        outcome = await subject.run_steps("stream", [*chunks[:place], subject.tapes.malformed, *chunks[place:]])
+    for index in range(1, len(chunks) - subject.text.tail):
+        outcome = await subject.run_steps("stream", [*chunks[:index], subject.tapes.malformed, *chunks[index:]])
         if outcome.error is None:
             fail(f"a malformed frame was passed over, and the answer taken for whole: {outcome.result.text!r}")
         if not isinstance(outcome.error, InvalidResponseError):
@@ -151,14 +151,14 @@ async def malformed_frame(subject: Subject) -> None:
 
 @scenario("stream_errors")
 async def failure_in_stream(subject: Subject) -> None:
-    """An error that the server tells in mid-stream is raised as what it is."""
+    """An error that the server reports inside a stream raises the matching error."""
     failure = subject.tapes.failure
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     if failure is None:
         return
-    for place in range(1, len(chunks) - subject.text.tail):
-        for rest in ((), chunks[place:]):
-            outcome = await subject.run_steps("stream", [*chunks[:place], failure.frame, *rest])
+    for index in range(1, len(chunks) - subject.text.tail):
+        for rest in ((), chunks[index:]):
+            outcome = await subject.run_steps("stream", [*chunks[:index], failure.frame, *rest])
             if outcome.error is None:
                 fail(f"the server failed in mid-stream, and what came was taken for an answer: {outcome.result.text!r}")
             if type(outcome.error) is not failure.error:
@@ -185,11 +185,11 @@ async def connection(subject: Subject) -> None:
 
 @scenario("stream")
 async def broken_connection(subject: Subject) -> None:
-    """A connection that breaks in mid-stream is `NetworkError`, and may be tried again."""
+    """A connection that breaks during a stream raises a retryable `NetworkError`."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
-    for place in range(len(chunks) - subject.text.tail):
-        outcome = await subject.run_steps("stream", [*chunks[:place], TransportError("stream", "reset by peer")])
-        _require_network_error(outcome.error, NetworkError, f"a connection that broke behind {place} events")
+    for index in range(len(chunks) - subject.text.tail):
+        outcome = await subject.run_steps("stream", [*chunks[:index], TransportError("stream", "reset by peer")])
+        _require_network_error(outcome.error, NetworkError, f"a connection that broke behind {index} events")
 
 
 def _require_network_error(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
@@ -201,15 +201,15 @@ def _require_network_error(error: ChatError | None, wanted: type[ChatError], wha
         fail(f"{what} may be tried again, and the error says that it may not")
 
 
-# --- Left early -----------------------------------------------------------------------------------------------------
+# --- Early exit -----------------------------------------------------------------------------------------------------
 
 
 @scenario("stream")
 async def left_early(subject: Subject) -> None:
-    """A stream that is left before its end, by any way, leaves nothing open."""
+    """A stream that is closed early leaves no connection open."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for batches in range(len(chunks)):
-        for leave in (_by_break, _by_error):
+        for leave in (_leave_by_break, _leave_by_error):
             provider, transport = subject.serve()
             transport.answer(200, {}, chunks)
             await leave(provider, batches)
@@ -217,13 +217,13 @@ async def left_early(subject: Subject) -> None:
                 fail(f"a stream that was left behind {batches} batches ({leave.__name__[1:]}) is still open")
 
 
-async def _by_break(provider: AnyProvider, count: int) -> None:
+async def _leave_by_break(provider: AnyProvider, count: int) -> None:
     async with open_stream(provider, ProviderInput()) as (_, batches):
         for _ in range(count):
             await anext(batches, None)
 
 
-async def _by_error(provider: AnyProvider, count: int) -> None:
+async def _leave_by_error(provider: AnyProvider, count: int) -> None:
     with suppress(_LeftError):
         async with open_stream(provider, ProviderInput()) as (_, batches):
             for _ in range(count):
@@ -232,26 +232,26 @@ async def _by_error(provider: AnyProvider, count: int) -> None:
 
 
 class _LeftError(Exception):
-    """What a reader raises on leaving."""
+    """Error that a reader raises to leave the stream."""
 
 
 @scenario("stream")
 async def cancelled(subject: Subject) -> None:
-    """A stream that is cancelled while it waits leaves nothing open, and hides no cancellation."""
+    """A stream that is canceled while it waits leaves no connection open and does not suppress the cancellation."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
-    for place in range(len(chunks)):
+    for index in range(len(chunks)):
         transport = MockTransport()
         waits = anyio.Event()
-        transport.answer(200, {}, [*chunks[:place], _wait_forever(waits), *chunks[place:]])
+        transport.answer(200, {}, [*chunks[:index], _wait_forever(waits), *chunks[index:]])
         ended: list[str] = []
         async with anyio.create_task_group() as group:
             group.start_soon(_read_stream, subject.make_provider(transport), ended)
             await waits.wait()
             group.cancel_scope.cancel()
         if transport.open_streams:
-            fail(f"a stream that was cancelled behind {place} events is still open")
+            fail(f"a stream that was cancelled behind {index} events is still open")
         if ended:
-            fail(f"a stream that was cancelled behind {place} events went on: {ended[0]}")
+            fail(f"a stream that was cancelled behind {index} events went on: {ended[0]}")
 
 
 def _wait_forever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
@@ -267,7 +267,7 @@ async def _read_stream(provider: AnyProvider, ended: list[str]) -> None:
     ended.append(repr(outcome.error or outcome.turn))
 
 
-# --- Refusals -------------------------------------------------------------------------------------------------------
+# --- Error responses ------------------------------------------------------------------------------------------------
 
 
 async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method, ProviderError]]:
@@ -285,7 +285,7 @@ async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method,
 
 @scenario()
 async def error_class(subject: Subject) -> None:
-    """A refusal becomes the error that says what is wrong."""
+    """An error response raises the expected error class."""
     for refusal, method, error in await _collect_refusals(subject):
         if type(error) is not refusal.error:
             fail(f"a refusal of {method}() should be {refusal.error.__name__}, and is {error!r}")
@@ -293,7 +293,7 @@ async def error_class(subject: Subject) -> None:
 
 @scenario()
 async def error_retryable(subject: Subject) -> None:
-    """A refusal says whether the same call may succeed later."""
+    """The error of an error response has the expected `retryable`."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.retryable is not refusal.retryable:
             fail(
@@ -304,7 +304,7 @@ async def error_retryable(subject: Subject) -> None:
 
 @scenario("waits")
 async def error_wait(subject: Subject) -> None:
-    """A refusal says how long the server asks to wait."""
+    """The error of an error response has the wait time that the server requested."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.retry_after != refusal.wait:
             fail(f"the server asks {method}() to wait {refusal.wait} seconds, and the error says {error.retry_after}")
@@ -312,7 +312,7 @@ async def error_wait(subject: Subject) -> None:
 
 @scenario("request_ids")
 async def error_request_id(subject: Subject) -> None:
-    """A refusal has the id by which the provider's support finds the request."""
+    """The error of an error response has the request id."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.request_id != refusal.request_id:
             fail(f"the id of a request of {method}() is {refusal.request_id!r}, and the error has {error.request_id!r}")
@@ -320,7 +320,7 @@ async def error_request_id(subject: Subject) -> None:
 
 @scenario()
 async def error_of_a_gateway(subject: Subject) -> None:
-    """A refusal in words that are not the vendor's, a page of a gateway, is told by its status."""
+    """An error response of a gateway, in an unknown format, is classified by its status."""
     for method in subject.methods:
         for body in PAGES:
             for status, retryable in ((502, True), (503, True), (404, False)):
@@ -343,12 +343,12 @@ PAGES: Final = (
     b'{"error": [1]}',
     b"\xff\xfe",
 )
-"""What stands in refusals that no vendor wrote."""
+"""Bodies of error responses that do not follow the format of the API."""
 
 
 @scenario()
 async def secrets(subject: Subject) -> None:
-    """What only headers carry, a key, stands in no `repr` and in no error."""
+    """Secret values of headers do not appear in `repr()` or in errors."""
     for method in subject.methods:
         for refusal in subject.tapes.refusals:
             provider, transport = subject.serve(refusal.reply)

@@ -1,4 +1,4 @@
-"""A provider on the bench: asked over a transport that plays tapes, and looked at from outside."""
+"""Provider under test: it is called over a transport that plays tapes, and its requests and results are inspected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RESULT: Final = "a result of 17 degrees"
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderInput:
-    """What a provider is asked."""
+    """Arguments of a provider call."""
 
     messages: Messages = field(default_factory=lambda: Messages.from_user(QUESTION))
     tools: ToolDeclarations = NO_TOOLS
@@ -52,7 +52,7 @@ class ProviderInput:
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a provider said: deltas, and the turn, or the error that came in its place."""
+    """Result of a provider call: the deltas, and the turn or the error."""
 
     deltas: list[Delta]
     turn: Turn | None = None
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def result(self) -> Turn:
-        """The turn; the error is raised."""
+        """The turn. Raises the error if there is none."""
         if self.turn is None:
             raise self.error or AssertionError
         return self.turn
@@ -69,7 +69,7 @@ class Outcome:
 @final
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A provider under test: how it is made, what it claims, and its tapes."""
+    """Provider under test: its factory, its claims and its tapes."""
 
     make_provider: Callable[[Transport], AnyProvider]
     capabilities: Capabilities
@@ -77,17 +77,17 @@ class Subject:
 
     @property
     def answer_methods(self) -> tuple[Method, ...]:
-        """How it can be asked for an answer."""
+        """Names of the methods that return a model response."""
         return ("complete", "stream") if self.capabilities.stream else ("complete",)
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """How it can be asked for anything."""
+        """Names of all supported methods."""
         methods = self.answer_methods if self.capabilities.text else ()
         return (*methods, "embed") if self.capabilities.embeddings else methods
 
     def replies_of(self, *tapes: Tape | None) -> list[tuple[Method, Tape, Reply]]:
-        """Each of the tapes that there are, for each method of the provider."""
+        """Return method, tape and reply for each given tape and each method that the tape has a reply for."""
         return [
             (method, tape, reply)
             for tape in tapes
@@ -98,23 +98,35 @@ class Subject:
 
     @property
     def text(self) -> Tape:
-        """The tape of a text."""
+        """The tape of a text response, or an empty tape."""
         return self.tapes.text or Tape()
 
     def serve(self, *replies: Reply) -> tuple[AnyProvider, MockTransport]:
-        """A new provider, and the transport under it, which gives these replies."""
+        """Return a new provider and its transport, which returns these replies."""
         transport = MockTransport()
         for reply in replies:
             transport.answer(reply.status, reply.headers, reply.chunks)
         return self.make_provider(transport), transport
 
     async def run(self, method: Method, reply: Reply, question: ProviderInput | None = None) -> Outcome:
-        """Ask a new provider once; an error is kept."""
+        """Call a new provider once. A `ChatError` is returned in the outcome.
+
+        Args:
+            method: the method to call.
+            reply: the response of the server.
+            question: the arguments of the call.
+        """
         provider, _ = self.serve(reply)
         return await call_provider(provider, method, question)
 
     async def run_steps(self, method: Method, steps: Sequence[Step], question: ProviderInput | None = None) -> Outcome:
-        """Ask a new provider once, which is answered step by step; an error is kept."""
+        """Call a new provider once over a stream of steps. A `ChatError` is returned in the outcome.
+
+        Args:
+            method: the method to call.
+            steps: chunks, errors and functions, as in `MockTransport.answer()`.
+            question: the arguments of the call.
+        """
         transport = MockTransport()
         transport.answer(200, self.text.stream.headers if self.text.stream else (), steps)
         return await call_provider(self.make_provider(transport), method, question)
@@ -122,7 +134,13 @@ class Subject:
     async def capture_request(
         self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, method: Method = "complete"
     ) -> SentBody:
-        """What a new provider sends for a conversation."""
+        """Return the body that a new provider sends for a conversation.
+
+        Args:
+            messages: the conversation.
+            tools: the declared tools.
+            method: the method to call.
+        """
         reply = reply_of(self.text, method) or Reply()
         provider, transport = self.serve(reply)
         (await call_provider(provider, method, ProviderInput(messages, tools))).result  # noqa: B018 - an error is raised
@@ -130,22 +148,30 @@ class Subject:
 
 
 def reply_of(tape: Tape, method: Method) -> Reply | None:
-    """The reply of a tape to one method."""
+    """Return the reply of `tape` for `method`, if any."""
     return tape.whole if method == "complete" else tape.stream
 
 
 async def call_provider(provider: AnyProvider, method: Method, question: ProviderInput | None = None) -> Outcome:
-    """Ask a provider; an error is kept, what came before it too."""
-    asked = question or ProviderInput()
+    """Call a provider. A `ChatError` is returned in the outcome, with the deltas before it.
+
+    Args:
+        provider: the provider.
+        method: the method to call.
+        question: the arguments of the call.
+    """
+    arguments = question or ProviderInput()
     deltas: list[Delta] = []
     try:
         if method == "embed":
-            response = await require_embeddings(provider).embed([QUESTION], asked.options)
+            response = await require_embeddings(provider).embed([QUESTION], arguments.options)
             return Outcome(deltas, Turn([Embedding(vector) for vector in response.vectors]))
         if method == "complete":
             model = require_completion(provider)
-            return Outcome(deltas, await model.complete(asked.messages, asked.tools, asked.options, asked.output))
-        async with open_stream(provider, asked) as (stream, batches):
+            return Outcome(
+                deltas, await model.complete(arguments.messages, arguments.tools, arguments.options, arguments.output)
+            )
+        async with open_stream(provider, arguments) as (stream, batches):
             async for batch in batches:
                 deltas += batch
             turn = stream.close()
@@ -156,10 +182,17 @@ async def call_provider(provider: AnyProvider, method: Method, question: Provide
 
 @asynccontextmanager
 async def open_stream(
-    provider: AnyProvider, asked: ProviderInput
+    provider: AnyProvider, arguments: ProviderInput
 ) -> AsyncGenerator[tuple[ProviderStream, AsyncIterator[Sequence[Delta]]]]:
-    """A stream and its batches, which are closed on leaving, as the engine does it."""
-    source = require_streaming(provider).stream(asked.messages, asked.tools, asked.options, asked.output)
+    """Open a stream as the engine does. Leaving the block closes the iterator, then the stream.
+
+    Args:
+        provider: the provider.
+        arguments: the arguments of the call.
+    """
+    source = require_streaming(provider).stream(
+        arguments.messages, arguments.tools, arguments.options, arguments.output
+    )
     async with source as stream:
         batches = aiter(stream)
         try:
@@ -171,32 +204,32 @@ async def open_stream(
 
 
 def require_completion(provider: AnyProvider) -> CompletionProvider:
-    """The provider, as one that completes."""
+    """Return the provider if it has `complete()`."""
     if not isinstance(provider, CompletionProvider):
         fail(f"it claims to answer, and {type(provider).__name__} has no complete()")
     return provider
 
 
 def require_streaming(provider: AnyProvider) -> StreamProvider:
-    """The provider, as one that streams."""
+    """Return the provider if it has `stream()`."""
     if not isinstance(provider, StreamProvider):
         fail(f"it claims to stream, and {type(provider).__name__} has no stream()")
     return provider
 
 
 def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
-    """The provider, as one that makes vectors."""
+    """Return the provider if it has `embed()`."""
     if not isinstance(provider, EmbeddingsProvider):
         fail(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
     return provider
 
 
-# --- What was sent --------------------------------------------------------------------------------------------------
+# --- Sent requests --------------------------------------------------------------------------------------------------
 
 
 @final
 class SentBody:
-    """The body of a request, searched without knowing its wire: names, texts and numbers, wherever they stand."""
+    """Body of a request as a list of texts: names, strings and numbers, independent of the API."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -206,23 +239,23 @@ class SentBody:
             self._texts = [body.decode(errors="replace")]
 
     def index_of(self, words: str) -> int:
-        """Where words stand first, counted in texts; -1 where they do not."""
+        """Return the index of the first text that contains `words`, or -1."""
         return next((place for place, text in enumerate(self._texts) if words in text), -1)
 
     def contains(self, words: str) -> bool:
-        """Whether the body has these words."""
+        """Return whether a text contains `words`."""
         return self.index_of(words) >= 0
 
     def count(self, words: str) -> int:
-        """In how many texts the words stand."""
+        """Return the number of texts that contain `words`."""
         return sum(words in text for text in self._texts)
 
     def contains_file(self, file: File) -> bool:
-        """Whether the body has a file: its URL, its bytes in base64, or its text."""
+        """Return whether the body has a file: its URL, its bytes in base64, or its text."""
         return self.index_of_file(file) >= 0
 
     def index_of_file(self, file: File) -> int:
-        """Where a file stands first; -1 where it does not."""
+        """Return the index of the first text that contains a file, or -1."""
         if file.data is None:
             return self.index_of(file.url or "\0")
         place = self.index_of(base64.b64encode(file.data).decode())
@@ -230,6 +263,7 @@ class SentBody:
 
 
 def _list_texts(value: object) -> list[str]:
+    """Return all names, strings and numbers of a JSON value in order."""
     if isinstance(value, (str, int, float)):
         return [str(value)]
     if isinstance(value, dict):
@@ -240,11 +274,11 @@ def _list_texts(value: object) -> list[str]:
     return []
 
 
-# --- What is asked ----------------------------------------------------------------------------------------------------
+# --- Inputs -----------------------------------------------------------------------------------------------------------
 
 
 def schema_of(value: object) -> dict[str, object]:
-    """A JSON Schema that a value satisfies."""
+    """Return a JSON Schema that a value satisfies."""
     match value:
         case bool():
             return {"type": "boolean"}
@@ -268,12 +302,12 @@ def schema_of(value: object) -> dict[str, object]:
 
 
 def tool_description(name: str) -> str:
-    """What a model is told of a tool."""
+    """Return the description of a declared tool."""
     return f"What {name} does, described."
 
 
 def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
-    """The tools that tapes call."""
+    """Return declarations of the tools that the tapes call."""
     calls = {call.name: call for tape in tapes if tape is not None for call in tape.calls}
     return ToolDeclarations(
         [ToolDeclaration(name, tool_description(name), schema_of(dict(call.arguments))) for name, call in calls.items()]
@@ -283,7 +317,14 @@ def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
 def make_turn_with_calls(
     name: str, calls: Sequence[FunctionCall], resolve: Callable[[Tool], object] | None = None, id_: str = "answer_1"
 ) -> Turn:
-    """A turn of the provider `name` that makes calls, each of them resolved."""
+    """Return a turn of the provider `name` with resolved calls.
+
+    Args:
+        name: name of the provider.
+        calls: the calls.
+        resolve: resolves each call. Default: complete it with a numbered result.
+        id_: id of the response.
+    """
     tools = [Tool(FunctionCall(call.name, call.arguments), call_id=call.id or None) for call in calls]
     for place, tool in enumerate(tools):
         if resolve is not None:
@@ -295,7 +336,12 @@ def make_turn_with_calls(
 
 
 def conversation_after(turn: Turn, words: str | None = None) -> Messages:
-    """A conversation that goes on behind a turn; its calls are resolved."""
+    """Return a conversation that continues after a turn. Its calls are resolved.
+
+    Args:
+        turn: the turn of the model.
+        words: text of the next user message. Default: no message.
+    """
     messages = Messages.from_user(QUESTION)
     for tool in turn.tools:
         if not tool.resolved:

@@ -1,4 +1,4 @@
-"""The kit: every scenario, a report of what a provider keeps, and a class of tests to inherit."""
+"""Conformance suite for providers: all scenarios, a report, and a base class for pytest."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ SCENARIOS: Final[tuple[Scenario, ...]] = tuple(
         if isinstance(value, Scenario)
     ]
 )
-"""Every promise of a provider that the kit looks at."""
+"""All scenarios for providers."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ConformanceReport:
-    """What became of each promise. `str()` of it is a table for people.
+    """Results of all scenarios. `str()` returns a table.
 
     Attributes:
-        kept: the scenarios that passed.
-        broken: those that failed, each with a sentence that says why.
-        not_claimed: those that were not looked at, since the provider does not claim what they are about, each with the
-            claims that it lacks. They have not passed.
+        kept: names of the scenarios that passed.
+        broken: failed scenarios, each with its error message.
+        not_claimed: scenarios that were not run, each with the claims that it needs and the provider lacks.
     """
 
     kept: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class ConformanceReport:
 
 
 def not_claimed(capabilities: Capabilities) -> dict[str, tuple[str, ...]]:
-    """The scenarios that are not looked at, each with the claims that it lacks."""
+    """Return the scenarios that are not run, each with the claims that are missing."""
     return {
         scenario.name: tuple(sorted(scenario.needs - capabilities.claimed))
         for scenario in SCENARIOS
@@ -62,13 +61,13 @@ def not_claimed(capabilities: Capabilities) -> dict[str, tuple[str, ...]]:
 
 
 async def conformance_report(subject: Subject) -> ConformanceReport:
-    """Look at every promise that a provider claims to keep. No test framework is needed.
+    """Run all scenarios that a provider claims. No test framework is needed.
 
     Raises:
         UsageError: a claim has no tape, or a tape no claim.
     """
-    if wrong := list_inconsistencies(subject.capabilities, subject.tapes):
-        raise UsageError("; ".join(wrong))
+    if problems := list_inconsistencies(subject.capabilities, subject.tapes):
+        raise UsageError("; ".join(problems))
     kept: list[str] = []
     broken: dict[str, str] = {}
     for scenario in SCENARIOS:
@@ -84,16 +83,16 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
 
 
 class ProviderConformance:
-    """A class of tests for pytest to inherit: it passes where a provider keeps every promise that it claims to keep.
+    """Base class for pytest that checks a provider.
 
-    A subclass whose name begins with `Test` says what the provider claims, gives the tapes of its wire, and makes the
-    provider over the transport that plays them. It gets one test for each scenario and event loop. What is not claimed
-    has no test: it is listed at the end of pytest's summary, and in `report()`.
+    A subclass whose name begins with `Test` defines the claims, the tapes and `make_provider()`. It gets one test for
+    each claimed scenario and event loop. Unclaimed scenarios are listed at the end of pytest's summary and in
+    `report()`.
 
     Attributes:
-        capabilities: what the provider claims.
-        tapes: what its server says.
-        backends: the event loops to run on. trio must be installed to be one of them.
+        capabilities: capabilities that the provider claims.
+        tapes: responses of its server.
+        backends: event loops to run on. For trio, trio must be installed.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -101,35 +100,35 @@ class ProviderConformance:
     backends: ClassVar[tuple[str, ...]] = ("asyncio", "trio")
 
     def make_provider(self, transport: Transport, /) -> AnyProvider:
-        """The provider under test, over `transport`."""
+        """Return a new provider under test that uses `transport`."""
         del transport
         msg = f"{type(self).__name__} needs a method make_provider(self, transport) that makes the provider under test"
         raise UsageError(msg)
 
     def subject(self) -> Subject:
-        """The provider on the bench: what a scenario takes."""
+        """Return the subject that scenarios are called with."""
         return Subject(self.make_provider, self.capabilities, self.tapes)
 
     @classmethod
     def report(cls) -> str:
-        """What is claimed, and what is not: for each claim that is not made, the scenarios that were not looked at."""
+        """Return the number of claimed scenarios, and the unclaimed ones by missing claim."""
         missing = not_claimed(cls.capabilities)
         lines = [f"{cls.__name__}: {len(SCENARIOS) - len(missing)} of {len(SCENARIOS)} scenarios are claimed"]
-        for lacks in dict.fromkeys(missing.values()):
-            names = ", ".join([name for name, claims in missing.items() if claims == lacks])
-            lines.append(f"not claimed: {' and '.join(lacks)} ({names})")
+        for missing_claims in dict.fromkeys(missing.values()):
+            names = ", ".join([name for name, claims in missing.items() if claims == missing_claims])
+            lines.append(f"not claimed: {' and '.join(missing_claims)} ({names})")
         return "\n".join(lines)
 
     def test_claims(self, request: Any, record_property: Callable[[str, object], None]) -> None:  # noqa: ANN401 - pytest's
-        """Every claim has its tape, and what is not claimed is reported."""
+        """Check that claims and tapes match, and report what is not claimed."""
         for name in ("capabilities", "tapes"):
             if not hasattr(self, name):
                 msg = f"{type(self).__name__} needs a class attribute {name!r}"
                 raise UsageError(msg)
         _unclaimed_summary.register(request.config)
         record_property(_unclaimed_summary.UNCLAIMED, self.report())
-        if wrong := list_inconsistencies(self.capabilities, self.tapes):
-            raise NonconformingError("; ".join(wrong))
+        if problems := list_inconsistencies(self.capabilities, self.tapes):
+            raise NonconformingError("; ".join(problems))
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -138,9 +137,9 @@ class ProviderConformance:
         for scenario in SCENARIOS:
             for backend in ("asyncio", "trio"):
                 name = f"test_{scenario.name}_on_{backend}"
-                wanted = backend in cls.backends and scenario.is_claimed(cls.capabilities)
+                enabled = backend in cls.backends and scenario.is_claimed(cls.capabilities)
                 if name not in vars(cls):
-                    setattr(cls, name, _make_test(scenario, backend) if wanted else None)
+                    setattr(cls, name, _make_test(scenario, backend) if enabled else None)
 
 
 def _make_test(scenario: Scenario, backend: str) -> Callable[[ProviderConformance], None]:

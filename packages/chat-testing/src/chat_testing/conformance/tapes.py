@@ -1,4 +1,4 @@
-"""Tapes: what a server answers, byte by byte, and what that says. They are all that the kit knows of a wire."""
+"""Tapes for the conformance suite: responses of a server, and the result that a provider must return for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from chat_core.messages import File, FinishReason, FunctionCall, Part
 from chat_core.usage import NO_USAGE, Usage
 
 Data: TypeAlias = str | Mapping[str, object]
-"""The data of an event: text, or a mapping to be written as JSON."""
+"""Data of an event: text, or a mapping that is encoded as JSON."""
 
 
 def sse_event(data: Data, event: str = "") -> bytes:
-    """One server-sent event."""
+    """Return one encoded server-sent event.
+
+    Args:
+        data: the data.
+        event: the event type. Default: none is sent.
+    """
     text = data if isinstance(data, str) else dumps(dict(data))
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {text}\n\n".encode()
@@ -25,12 +30,12 @@ def sse_event(data: Data, event: str = "") -> bytes:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer of a server.
+    """Response of a server.
 
     Attributes:
-        body: its bytes; of a stream, a chunk for each event, so that the kit can cut between them.
-        status: its status.
-        headers: its headers.
+        body: the body. A stream has one chunk per event, so that the suite can truncate it between events.
+        status: the status code.
+        headers: the headers.
     """
 
     body: bytes | tuple[bytes, ...] = field(default=b"", repr=False)
@@ -39,37 +44,48 @@ class Reply:
 
     @classmethod
     def json(cls, value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Self:
-        """A whole answer, written as JSON."""
+        """Return a response with a JSON body.
+
+        Args:
+            value: the body.
+            status: the status code.
+            headers: additional headers.
+        """
         fields = {"content-type": "application/json", **(headers or {})}
         return cls(body=dump_bytes(value), status=status, headers=fields)
 
     @classmethod
     def sse(cls, *events: Data, named: bool = False) -> Self:
-        """A stream of server-sent events; `named` calls each by the `type` in its data."""
+        """Return a stream of server-sent events.
+
+        Args:
+            *events: data of the events.
+            named: whether the `type` in the data is also sent as the event type.
+        """
         chunks = [sse_event(data, _event_type(data) if named else "") for data in events]
         return cls(body=tuple(chunks), headers={"content-type": "text/event-stream"})
 
     @classmethod
     def json_lines(cls, *values: Mapping[str, object]) -> Self:
-        """A stream of lines of JSON."""
+        """Return a stream of JSON lines."""
         chunks = [dump_bytes(dict(value)) + b"\n" for value in values]
         return cls(body=tuple(chunks), headers={"content-type": "application/x-ndjson"})
 
     @classmethod
     def json_array(cls, *values: Mapping[str, object]) -> Self:
-        """A stream of the items of a JSON array; its end is a chunk of its own."""
+        """Return a stream of the items of a JSON array. The closing bracket is a chunk of its own."""
         pieces = [dump_bytes(dict(value)) for value in values]
-        chunks = [(b"," if place else b"[") + piece for place, piece in enumerate(pieces)]
+        chunks = [(b"," if index else b"[") + piece for index, piece in enumerate(pieces)]
         return cls(body=(*chunks, b"]"), headers={"content-type": "application/json"})
 
     @property
     def chunks(self) -> tuple[bytes, ...]:
-        """The body, chunk by chunk."""
+        """Chunks of the body."""
         return (self.body,) if isinstance(self.body, bytes) else self.body
 
     @property
     def data(self) -> bytes:
-        """The body, whole."""
+        """The whole body."""
         return b"".join(self.chunks)
 
 
@@ -80,19 +96,19 @@ def _event_type(data: Data) -> str:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tape:
-    """One answer of a model in the words of its wire, and what it says.
+    """Response of a model in the format of its API, and its content.
 
     Attributes:
         whole: the reply to `complete()`.
-        stream: the reply to `stream()`; it says the same.
-        tail: how many chunks at the end of `stream` may be missing without the answer being cut.
-        text: its words, in at least two events of the stream where it is the tape of a text.
-        reasoning: what the model thought.
-        calls: its calls, with the provider's id of each in `id`, where the wire has ids.
-        finish_reason: why the model stopped.
-        usage: what it cost, as the server counts.
-        order: the kinds of its parts, in order: `(Text, Tool)`.
-        echo: words that must come back in the next request of the same conversation: a signature, a thought.
+        stream: the reply to `stream()`, with the same content.
+        tail: number of chunks at the end of `stream` that may be missing without truncating the response.
+        text: the text. In the tape `text`, the stream sends it in at least two events.
+        reasoning: the reasoning of the model.
+        calls: the calls, with the id of the API in `id` if it has ids.
+        finish_reason: the finish reason.
+        usage: the usage that the server reports.
+        order: the types of the parts in order, such as `(Text, Tool)`.
+        echo: texts that the next request of the conversation must contain, such as a signature.
     """
 
     whole: Reply | None = None
@@ -110,14 +126,14 @@ class Tape:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A refusal of a server, and what it must become.
+    """Error response of a server, and the expected error.
 
     Attributes:
-        reply: the server's answer, not 2xx.
-        error: its class.
-        retryable: whether the same call may succeed later.
-        wait: the seconds that the server asks to wait.
-        request_id: the id by which the provider's support finds the request.
+        reply: the response, whose status is not 2xx.
+        error: the expected class.
+        retryable: the expected value of `retryable`.
+        wait: seconds that the server asks to wait.
+        request_id: the request id.
     """
 
     reply: Reply
@@ -130,7 +146,7 @@ class Refusal:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFailure:
-    """An event by which a server says in mid-stream that it failed, and the error that it must become."""
+    """Event that reports an error inside a stream, and the expected error."""
 
     frame: bytes
     error: type[ProviderError]
@@ -140,10 +156,14 @@ class StreamFailure:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingsTape:
-    """Texts, and the reply that holds their vectors.
+    """Texts and the response with their vectors.
 
     Attributes:
-        short: a reply that lacks one of the vectors.
+        texts: the texts to embed.
+        reply: the response.
+        vectors: the expected vectors.
+        short: a response in which one vector is missing.
+        usage: the usage that the server reports.
     """
 
     texts: Sequence[str]
@@ -156,22 +176,22 @@ class EmbeddingsTape:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTapes:
-    """The tapes of a provider: those of what it claims.
+    """Tapes of a provider for the capabilities that it claims.
 
     Attributes:
-        text: an answer of words alone, some of them not ASCII.
-        finishes: answers that end for other reasons.
-        refusals: refusals of the server; one that it asks to wait for, and one that waiting does not help, at least.
-        noise: frames that stand for events and fields that nobody knows; the kit puts each between any two others.
-        malformed: a frame that is not what the protocol promises.
-        failure: how the server fails in mid-stream.
+        text: a response of text only, with some non-ASCII characters.
+        finishes: responses with other finish reasons.
+        refusals: error responses, with at least one retryable and one non-retryable error.
+        noise: encoded unknown events, or events with unknown fields. The suite inserts each between any two events.
+        malformed: an encoded event that violates the protocol.
+        failure: an error event inside a stream.
         call: one call with arguments.
-        mixed: words, and a call behind them.
-        parallel: two calls or more of one tool, with other arguments each.
-        no_arguments: a call of a tool that takes none.
-        broken_arguments: a call whose arguments are not JSON, in an answer that ends as it should.
-        structured: an answer whose `text` is a JSON object, asked for by a schema.
-        reasoning: thoughts, and an answer or a call; `echo` is what must go back.
+        mixed: text followed by a call.
+        parallel: at least two calls of one tool with different arguments.
+        no_arguments: a call of a tool without parameters.
+        broken_arguments: a call whose arguments are not JSON, in a response that is not truncated.
+        structured: a response whose `text` is a JSON object, for structured output.
+        reasoning: reasoning followed by text or a call. `echo` has the texts that are sent back.
         files: files that a user may send.
         embeddings: vectors.
     """

@@ -1,4 +1,4 @@
-"""Scenarios of tools: calls that are read, results that are sent, and the life between them."""
+"""Scenarios for tools: received calls, sent results, and unresolved calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
-    """Every tool is declared, with its description and its parameters."""
+    """Every tool is declared with its description and parameters."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
     for method in subject.answer_methods:
         sent = await subject.capture_request(Messages.from_user(QUESTION), tools, method)
@@ -50,7 +50,7 @@ async def declarations(subject: Subject) -> None:
 
 @scenario("tools")
 async def call(subject: Subject) -> None:
-    """A call arrives once, with its name and its arguments, and waits."""
+    """A call is returned once, with its name and arguments, and is pending."""
     for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.mixed):
         outcome = await subject.run(method, reply, input_for(tape))
         if _received_calls(outcome) != _expected_calls(tape):
@@ -61,7 +61,7 @@ async def call(subject: Subject) -> None:
 
 @scenario("tools", "stream")
 async def call_deltas(subject: Subject) -> None:
-    """Every call is told while it comes; its deltas, joined, are the text of its arguments."""
+    """Every call is delivered as deltas; the joined deltas are the text of its arguments."""
     tapes = subject.tapes
     for tape in (tapes.call, tapes.mixed, tapes.parallel):
         if tape is None or tape.stream is None:
@@ -81,7 +81,7 @@ async def call_deltas(subject: Subject) -> None:
 
 @scenario("tools")
 async def no_arguments(subject: Subject) -> None:
-    """A call of a tool that takes no arguments has none, and nothing is wrong with it."""
+    """A call of a tool without parameters has no arguments and no problem."""
     for method, tape, reply in subject.replies_of(subject.tapes.no_arguments):
         outcome = await subject.run(method, reply, input_for(tape))
         found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in outcome.result.tools]
@@ -91,11 +91,11 @@ async def no_arguments(subject: Subject) -> None:
 
 @scenario("argument_text")
 async def broken_arguments(subject: Subject) -> None:
-    """Arguments that are not JSON are told as a problem of the call: none are invented."""
+    """Arguments that are not JSON are reported as a problem of the call. None are made up."""
     for method, tape, reply in subject.replies_of(subject.tapes.broken_arguments):
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.error is not None:
-            continue  # no call, no harm
+            continue  # an error returns no call
         for tool in outcome.result.tools:
             if tool.call.problem is None:
                 fail(
@@ -106,7 +106,7 @@ async def broken_arguments(subject: Subject) -> None:
 
 @scenario("parallel_tools")
 async def parallel_calls(subject: Subject) -> None:
-    """Calls of one answer stay apart and in order, also those of the same tool."""
+    """Calls of one response are separate and in order, also calls of the same tool."""
     for method, tape, reply in subject.replies_of(subject.tapes.parallel):
         outcome = await subject.run(method, reply, input_for(tape))
         if _received_calls(outcome) != _expected_calls(tape):
@@ -118,7 +118,7 @@ async def parallel_calls(subject: Subject) -> None:
 
 @scenario("call_ids")
 async def call_ids(subject: Subject) -> None:
-    """The id of a call is kept as the provider gave it."""
+    """The id of a call is the id that the provider returned."""
     for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.parallel):
         outcome = await subject.run(method, reply, input_for(tape))
         ids = [tool.call_id for tool in outcome.result.tools]
@@ -127,7 +127,7 @@ async def call_ids(subject: Subject) -> None:
             fail(f"the ids of the calls are {given}, and {method}() has {ids}")
 
 
-# --- What is sent ---------------------------------------------------------------------------------------------------
+# --- Sent calls and results -----------------------------------------------------------------------------------------
 
 
 async def _capture_next_request(
@@ -141,7 +141,7 @@ async def _capture_next_request(
 
 @scenario("tools")
 async def results(subject: Subject) -> None:
-    """A call is sent back with its result behind it."""
+    """A call is sent back followed by its result."""
     sent, tape = await _capture_next_request(subject, subject.tapes.call)
     for call_ in tape.calls:
         for value in call_.arguments.values():
@@ -155,7 +155,7 @@ async def results(subject: Subject) -> None:
 
 @scenario("tools")
 async def failures(subject: Subject) -> None:
-    """A call that failed, or that a person rejected, is sent back with the words that say so."""
+    """A failed or rejected call is sent back with its error message."""
     words = "no, not this month"
 
     def reject_call(tool: Tool) -> None:
@@ -173,7 +173,7 @@ async def failures(subject: Subject) -> None:
 
 @scenario("tools")
 async def json_results(subject: Subject) -> None:
-    """A result that is not text is sent as JSON, whatever it is."""
+    """A result that is not text is sent as JSON."""
     results: tuple[object, ...] = ({"degrees-there": 17.25}, ["one-of-it", 17.25], 17.25, {"deep": {"down": [17.25]}})
     for result in results:
 
@@ -189,7 +189,7 @@ async def json_results(subject: Subject) -> None:
 
 @scenario("tools")
 async def edited_calls(subject: Subject) -> None:
-    """A call that its approver changed is sent as the model made it, with a result that says what ran."""
+    """A call with edited arguments is sent with the model's arguments, and a result that has the edited ones."""
     value = "what-was-approved"
 
     def resolve(tool: Tool) -> None:
@@ -208,7 +208,7 @@ async def edited_calls(subject: Subject) -> None:
 
 @scenario("tools")
 async def calls_in_turn(subject: Subject) -> None:
-    """Calls of two answers, one behind the other, stay so: the second call stands behind the first result."""
+    """Calls and results of consecutive turns are sent in order."""
     tape = subject.tapes.call or Tape()
     provider, _ = subject.serve()
     name = provider.metadata.name
@@ -235,7 +235,7 @@ def _resolver(result: str) -> Callable[[Tool], None]:
 
 @scenario("call_ids")
 async def result_ids(subject: Subject) -> None:
-    """A result names the call that it is of: the id stands with both."""
+    """A result has the id of its call."""
     for tape in (subject.tapes.call, subject.tapes.parallel):
         if tape is None:
             continue
@@ -247,7 +247,7 @@ async def result_ids(subject: Subject) -> None:
 
 @scenario("parallel_tools")
 async def parallel_results(subject: Subject) -> None:
-    """Each call of an answer is sent back with its own result, in the order of the calls."""
+    """Each call of a response is sent back with its own result, in the order of the calls."""
     sent, tape = await _capture_next_request(subject, subject.tapes.parallel)
     places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
     if -1 in places:
@@ -260,7 +260,7 @@ async def parallel_results(subject: Subject) -> None:
 
 @scenario("tools")
 async def pending(subject: Subject) -> None:
-    """Nothing is sent while a call is unresolved."""
+    """No request is sent while a call is unresolved."""
     tape = subject.tapes.call or Tape()
     for method in subject.answer_methods:
         provider, transport = subject.serve(reply_of(subject.text, method) or Reply())

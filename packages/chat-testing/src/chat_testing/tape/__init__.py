@@ -1,4 +1,4 @@
-"""Exchanges that are recorded once, with a real service, and replayed anywhere, without one."""
+"""Recording of exchanges with a real service, and their replay without a network."""
 
 from __future__ import annotations
 

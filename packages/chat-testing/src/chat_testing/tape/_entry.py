@@ -1,4 +1,4 @@
-"""An exchange as it stands on a tape."""
+"""Recorded exchange and its JSON form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGITS = 4
 @final
 @dataclass(frozen=True, slots=True)
 class TapedRequest:
-    """A request without its secrets, in a form that can be compared."""
+    """Request without its secrets, in a form that can be compared."""
 
     method: str
     url: str
@@ -30,14 +30,20 @@ class TapedRequest:
 
     @classmethod
     def redacted(cls, request: Request, redactor: Redactor, *, streamed: bool) -> TapedRequest:
-        """What of a request is compared, and written."""
+        """Return the request without its secrets.
+
+        Args:
+            request: the request.
+            redactor: hides the secrets.
+            streamed: whether the request was made with `stream()`.
+        """
         body = encode_comparable(redactor.redact_data(request.body))
         framing = request.framing if streamed else ""
         headers = redactor.redact_headers(Headers(request.headers))
         return cls(request.method, redactor.redact_url(request), streamed, framing, headers, body)
 
     def to_json(self) -> Json:
-        """How it is written."""
+        """Return the JSON form."""
         return {
             "method": self.method,
             "url": self.url,
@@ -48,7 +54,7 @@ class TapedRequest:
 
     @classmethod
     def from_json(cls, value: Json) -> TapedRequest:
-        """Read again."""
+        """Return the request of a JSON form."""
         framing = value.get("stream", "")
         return cls(value["method"], value["url"], "stream" in value, framing, value["headers"], body_fields(value))
 
@@ -56,18 +62,18 @@ class TapedRequest:
 @final
 @dataclass(slots=True)
 class Entry:
-    """One exchange.
+    """One recorded exchange.
 
     Attributes:
-        recorded: when, by ISO 8601.
+        recorded: time of the request, in ISO 8601.
         request: the redacted request.
-        status, headers: the head of the answer; no status where there was none.
-        after: seconds until the whole answer, or the first events, had come.
-        body: of a whole answer, or of a refusal.
-        batches: of a stream: the seconds until they came, and the events that came together.
-        error: kind and message of what the transport raised.
-        failed: seconds until it raised that.
-        ended: how it ended, as a middleware calls it.
+        status, headers: status and headers of the response. `status` is `None` if there was no response.
+        after: seconds until the complete response or the first events arrived.
+        body: body of a complete response, or of an error response.
+        batches: batches of a stream: seconds until the batch arrived, and its events.
+        error: kind and message of the error that the transport raised.
+        failed: seconds until the transport raised the error.
+        ended: outcome of the exchange, as in `TransportExchange.outcome`.
     """
 
     recorded: str
@@ -82,7 +88,7 @@ class Entry:
     failed: float = 0.0
 
     def transport_error(self) -> TransportError | None:
-        """What the transport raised, to be raised again."""
+        """Return the recorded error of the transport, if any."""
         if self.error is None:
             return None
         kind, message = self.error
@@ -91,38 +97,38 @@ class Entry:
         return TransportError(kind, message, status=self.status, headers=self.visible_headers(), body=self.body)
 
     def visible_headers(self) -> Headers:
-        """The headers of the answer whose values were written."""
+        """Return the headers of the response whose values were recorded."""
         return Headers([(name, value) for name, value in self.headers.items() if value != HIDDEN])
 
     def to_json(self) -> Json:
-        """How it is written."""
-        answer: Json = {}
+        """Return the JSON form."""
+        response: Json = {}
         if self.status is not None:
-            answer = {"status": self.status, "after": round(self.after, _DIGITS), "headers": self.headers}
-            answer |= encode_exact(self.body)
+            response = {"status": self.status, "after": round(self.after, _DIGITS), "headers": self.headers}
+            response |= encode_exact(self.body)
         if self.request.streamed and self.batches:
-            answer["batches"] = [
+            response["batches"] = [
                 {"at": round(at, _DIGITS), "events": [_encode_event(event) for event in batch]}
                 for at, batch in self.batches
             ]
         if self.error is not None:
             kind, message = self.error
-            answer["error"] = {"kind": kind, "message": message, "after": round(self.failed, _DIGITS)}
-        return {"recorded": self.recorded, "request": self.request.to_json(), "answer": answer, "ended": self.ended}
+            response["error"] = {"kind": kind, "message": message, "after": round(self.failed, _DIGITS)}
+        return {"recorded": self.recorded, "request": self.request.to_json(), "answer": response, "ended": self.ended}
 
     @classmethod
     def from_json(cls, value: Json) -> Entry:
-        """Read again."""
-        answer = value["answer"]
+        """Return the entry of a JSON form."""
+        response = value["answer"]
         entry = cls(value["recorded"], TapedRequest.from_json(value["request"]), value["ended"])
-        entry.status = answer.get("status")
-        entry.after = answer.get("after", 0.0)
-        entry.headers = answer.get("headers", {})
-        entry.body = decode_body(answer)
+        entry.status = response.get("status")
+        entry.after = response.get("after", 0.0)
+        entry.headers = response.get("headers", {})
+        entry.body = decode_body(response)
         entry.batches = [
-            (batch["at"], [_decode_event(event) for event in batch["events"]]) for batch in answer.get("batches", ())
+            (batch["at"], [_decode_event(event) for event in batch["events"]]) for batch in response.get("batches", ())
         ]
-        if (error := answer.get("error")) is not None:
+        if (error := response.get("error")) is not None:
             entry.error = (error["kind"], error["message"])
             entry.failed = error.get("after", 0.0)
         return entry
@@ -141,7 +147,7 @@ def _decode_event(value: Json) -> Event:
 
 
 def encode_comparable(data: bytes) -> Json:
-    """A body by its meaning: JSON whatever its spaces, else text, else bytes; nothing where it is empty."""
+    """Encode a body for comparison: parsed JSON if possible, so that whitespace is ignored."""
     if not data:
         return {}
     try:
@@ -151,7 +157,7 @@ def encode_comparable(data: bytes) -> Json:
 
 
 def encode_exact(data: bytes) -> Json:
-    """A body to the byte, in a form in which two of them can be compared line by line."""
+    """Encode a body without loss, in a form that shows useful differences between versions of a file."""
     if not data:
         return {}
     try:
@@ -168,12 +174,12 @@ def encode_exact(data: bytes) -> Json:
 
 
 def body_fields(value: Json) -> Json:
-    """The members of an object that are a body."""
+    """Return the members of a JSON object that encode a body."""
     return {name: value[name] for name in ("json", "text", "lines", "base64") if name in value}
 
 
 def decode_body(value: Json) -> bytes:
-    """The bytes of a body that was written."""
+    """Return the bytes of an encoded body."""
     found: dict[str, Any] = body_fields(value)
     if "json" in found:
         return dump_bytes(found["json"])

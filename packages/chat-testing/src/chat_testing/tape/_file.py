@@ -1,7 +1,6 @@
-"""The file: what was recorded, when and with what; then the exchanges, in the order in which they began.
+"""File of a tape: a header, then the exchanges in the order in which they started.
 
-It is written anew, as a whole, behind each exchange: whatever happens to the one that is recorded next, the file has
-those before it.
+The whole file is written again after each exchange. If a later exchange crashes, the file has all exchanges before it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from chat_core.wire.shapes import Json, is_object
 from chat_testing.tape._entry import Entry
 
 VERSION: Final = 1
-_HALVES: Final = "surrogatepass"  # a server may cut a stream within a character, and JSON can say that
+_ENCODING_ERRORS: Final = "surrogatepass"  # a server may split a surrogate pair between two events
 
 
 def make_header(transport: str, note: str, now: str) -> Json:
-    """What a file says of itself."""
+    """Return the header of a tape: versions, transport, time and note."""
     return {"tape": VERSION, "recorded": now, "transport": transport, "chat-core": _installed_version(), "note": note}
 
 
@@ -36,30 +35,31 @@ def _installed_version() -> str:
 
 
 def write(path: Path, head: Json, entries: Sequence[Entry]) -> None:
-    """Put a whole tape in the place of the one that is there. Who reads it meanwhile gets the one or the other."""
+    """Replace the tape at `path` atomically. A concurrent reader gets the old or the new tape."""
     document = {**head, "exchanges": [entry.to_json() for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with beside.open("w", encoding="utf-8", errors=_HALVES) as file:
+        with temporary.open("w", encoding="utf-8", errors=_ENCODING_ERRORS) as file:
             json.dump(document, file, ensure_ascii=False, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def read(path: Path) -> list[Entry]:
-    """The exchanges of a tape.
+    """Return the exchanges of a tape.
 
     Raises:
-        FileNotFoundError: there is none.
-        InvalidDocumentError: it is no tape; `NewerVersionError`, it was written by a later version of this library.
+        FileNotFoundError: the file does not exist.
+        InvalidDocumentError: the file is not a tape.
+        NewerVersionError: the tape was written by a later version of this library.
     """
     try:
-        document: object = json.loads(path.read_text(encoding="utf-8", errors=_HALVES))
+        document: object = json.loads(path.read_text(encoding="utf-8", errors=_ENCODING_ERRORS))
     except ValueError as error:
         msg = f"this is no tape, nor any other JSON: {error}"
         raise InvalidDocumentError(msg, path=str(path)) from error

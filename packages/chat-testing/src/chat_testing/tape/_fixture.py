@@ -1,4 +1,4 @@
-"""The value of the pytest fixture `tape`."""
+"""Value of the pytest fixture `tape`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OPTION: Final = "--record-tapes"
 
 @final
 class TapeFixture:
-    """The value of the fixture `tape`: call it with a function that makes the real transport, and use its result.
+    """Factory of transports that replay or record the tapes of one test.
 
     Args:
-        folder: the folder of the tapes.
-        name: the name of the test, from which the file is named.
-        record: when to record: `none`, `once` (where there is no tape) or `all`.
-        test: the id of the test on pytest's command line.
+        folder: directory of the tapes.
+        name: name of the test, from which the file name is built.
+        record: when to record: `none`, `once` (if the tape does not exist) or `all`.
+        test: id of the test on pytest's command line.
     """
 
     def __init__(self, folder: Path, name: str, record: str, test: str) -> None:
@@ -48,14 +48,14 @@ class TapeFixture:
         """Return a transport that replays the test's tape, or one that records it over the transport from `make`.
 
         Args:
-            make: makes the real transport. It is not called where a tape is replayed.
-            name: tells one tape from another one where a test has several.
-            note: what a reader of the file should know.
-            match: how a request finds its recorded answer.
-            secrets: what is removed.
+            make: creates the real transport. It is not called if a tape is replayed.
+            name: name of this tape, if a test has several.
+            note: note for readers of the file.
+            match: how a request finds its recorded response.
+            secrets: rules for what is hidden.
 
         Raises:
-            UsageError: there is no tape and none may be recorded, or the test has asked for this one already.
+            UsageError: the tape does not exist and recording is off, or the test already uses it.
         """
         path = self._folder / f"{self._name}{f'.{name}' if name else ''}.json"
         if path in self._transports:
@@ -79,6 +79,6 @@ class TapeFixture:
         """
         for path, transport in self._transports.items():
             if transport is not None and transport.unplayed:
-                what = "\n".join([f"    {text}" for text in transport.unplayed])
-                msg = f"{path}: nobody asked for {len(transport.unplayed)} recorded exchange(s):\n{what}"
+                names = "\n".join([f"    {text}" for text in transport.unplayed])
+                msg = f"{path}: nobody asked for {len(transport.unplayed)} recorded exchange(s):\n{names}"
                 raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""A middleware that writes down what passes."""
+"""Transport that records exchanges."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def _now() -> datetime:
 
 @final
 class RecordingTransport(TransportMiddleware):
-    """Passes every request on, and writes what became of it to a tape, from which `TapeTransport` replays it.
+    """Transport middleware that records every exchange on a tape for `TapeTransport`.
 
-    Whole answers and streams, refusals and errors of the transport are recorded, in the order in which they began. Of a
-    stream a middleware sees the events that came together, and when: that is what is written; where the bytes were cut
-    within an event it does not see. The file is written anew behind each exchange, and in one step, so a crash loses
-    the exchange under way and none before it. A request that was cancelled before its answer is not written.
+    It records complete responses, streams, error responses and transport errors, in the order in which the requests
+    started. A stream is recorded as the batches that the middleware receives, with their times; how the bytes of one
+    event were split is not recorded. The file is replaced atomically after each exchange, so that a crash loses only
+    exchanges in progress. A request that is canceled before its response is not recorded.
 
     Args:
-        inner: the transport that does the work.
-        path: the file.
-        note: what a reader of the file should know.
-        secrets: what is removed. By default that is everything that is not known to be harmless; see `Secrets`.
-        overwrite: whether a tape that is there may be replaced.
-        clock: tells seconds.
-        now: tells the time.
+        inner: the transport that sends the requests. Closing this transport closes it.
+        path: path of the tape.
+        note: note for readers of the file.
+        secrets: rules for what is hidden. By default everything that is not known to be harmless; see `Secrets`.
+        overwrite: whether an existing tape may be replaced.
+        clock: returns monotonic seconds.
+        now: returns the current time.
 
     Raises:
-        UsageError: there is a tape at this path.
+        UsageError: a tape exists at this path, and `overwrite` is `False`.
     """
 
     def __init__(
@@ -70,30 +70,30 @@ class RecordingTransport(TransportMiddleware):
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
-        """Write the exchange down when it is over."""
+        """Implement `TransportMiddleware.around`: write the exchange to the tape when it ends."""
         redactor = self._secrets.redactor(exchange.request)
         entry = Entry(
             _format_time(self._time()), TapedRequest.redacted(exchange.request, redactor, streamed=exchange.streamed)
         )
-        begun = self._clock()
+        started = self._clock()
         place = len(self._entries)
         self._entries.append(None)
-        self._open[exchange] = (entry, redactor, begun)
+        self._open[exchange] = (entry, redactor, started)
         try:
             yield
         finally:
             del self._open[exchange]
-            if _complete_entry(entry, exchange, redactor, self._clock() - begun):
+            if _complete_entry(entry, exchange, redactor, self._clock() - started):
                 self._entries[place] = entry
                 _file.write(self._path, self._head, [entry for entry in self._entries if entry is not None])
 
     def received(self, exchange: TransportExchange, batch: Sequence[Event], /) -> None:
-        """Keep the events of a batch, and when they came."""
-        entry, redactor, begun = self._open[exchange]
+        """Implement `TransportMiddleware.received`: store the events of a batch with their time."""
+        entry, redactor, started = self._open[exchange]
         events = [
             Event(event.type, redactor.redact_data(event.data), redactor.redact_text(event.id)) for event in batch
         ]
-        entry.batches.append((self._clock() - begun, events))
+        entry.batches.append((self._clock() - started, events))
 
 
 def _format_time(moment: datetime) -> str:
@@ -101,10 +101,10 @@ def _format_time(moment: datetime) -> str:
 
 
 def _complete_entry(entry: Entry, exchange: TransportExchange, redactor: Redactor, seconds: float) -> bool:
-    """Write the end into an entry, and tell whether there is anything to replay."""
+    """Store the result of an exchange in its entry. Return whether the entry can be replayed."""
     error = exchange.error
     if error is not None and not isinstance(error, TransportError):
-        return False  # a bug, and no exchange
+        return False  # a bug in the transport or the caller
     entry.ended = exchange.outcome
     entry.status = exchange.status
     entry.headers = redactor.redact_headers(exchange.headers)

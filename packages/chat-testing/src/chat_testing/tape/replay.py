@@ -1,4 +1,4 @@
-"""A transport without a network: it says what was said once."""
+"""Transport that replays recorded exchanges without a network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from chat_core.transport import Transport
 
 Match: TypeAlias = Literal["strict", "lenient", "order"]
-"""How a request finds its recorded answer.
+"""Rule that selects the recorded response for a request.
 
-`strict`: it is the next one on the tape, by method, URL, body (as JSON, whatever its spaces and the order of its keys)
-and the headers that were chosen. `lenient`: it is the first that was not played, has the same method and path, and
-whose body says nothing that this one does not say; other members may have come. `order`: it is the next one on the
-tape, whatever was asked.
+`strict`: the next exchange, which must have the same method, URL, body (as parsed JSON) and chosen headers. `lenient`:
+the first unplayed exchange with the same method and path whose body has no value that the request lacks. `order`: the
+next exchange, whatever the request is.
 """
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
@@ -33,21 +32,22 @@ _MATCHES: Final = ("strict", "lenient", "order")
 
 @final
 class TapeTransport:
-    """Replays a tape that `RecordingTransport` wrote, without a network, on asyncio and trio.
+    """Transport that replays a tape written by `RecordingTransport`, without a network, on asyncio and trio.
 
-    Each exchange is played once. The events of a stream come in the batches in which they were recorded; refusals and
-    errors of the transport are raised again. Of the answer's headers there are those whose values were written.
+    Each exchange is played once. A stream delivers the recorded batches. Error responses and transport errors are
+    raised again. A response only has the headers whose values were recorded.
 
     Args:
-        path: the file.
-        match: how a request finds its recorded answer; see `Match`.
-        headers: headers that must be alike as well, where the match is strict.
-        secrets: what was removed when it was recorded, so that a request is compared without its secrets.
-        sleep: waits as long as it took when it was recorded: `anyio.sleep`. By default nothing is waited for.
+        path: path of the tape.
+        match: rule that selects the recorded response; see `Match`.
+        headers: headers that must be equal as well if `match` is `strict`.
+        secrets: the rules used for recording, so that requests are compared without secrets.
+        sleep: function that waits as long as the recorded exchange took, such as `anyio.sleep`. Default: no waiting.
 
     Raises:
-        UsageError: there is no tape at this path.
-        InvalidDocumentError: it is no tape; `NewerVersionError`, it was written by a later version of this library.
+        UsageError: the tape does not exist, or `match` is unknown.
+        InvalidDocumentError: the file is not a tape.
+        NewerVersionError: the tape was written by a later version of this library.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class TapeTransport:
         except FileNotFoundError:
             msg = f"there is no tape at {self._path}: record it, with RecordingTransport(inner, path)"
             raise UsageError(msg) from None
-        # The places on the tape that nobody has asked for, in their order.
-        self._left = list(range(len(self._entries)))
+        # Indexes of the exchanges that were not requested yet.
+        self._remaining = list(range(len(self._entries)))
         self._count = 0
         self._match = match
         self._headers = headers
@@ -81,16 +81,16 @@ class TapeTransport:
 
     @property
     def unplayed(self) -> list[str]:
-        """The exchanges that nobody has asked for yet, in a few words each."""
-        questions = [self._entries[place].request for place in self._left]
-        return [f"{question.method} {question.url}" for question in questions]
+        """Method and URL of each exchange that was not requested yet."""
+        requests = [self._entries[index].request for index in self._remaining]
+        return [f"{request.method} {request.url}" for request in requests]
 
     async def send(self, request: Request, /) -> Response:
-        """Give the answer that was recorded.
+        """Return the recorded response.
 
         Raises:
-            TransportError: as recorded.
-            UsageError: no exchange on the tape fits; the message says which is nearest, and where it differs.
+            TransportError: the recorded error.
+            UsageError: no exchange matches. The message shows the nearest one and the differences.
         """
         entry = await self._take_entry(request, streamed=False)
         if (error := entry.transport_error()) is not None:
@@ -99,11 +99,11 @@ class TapeTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Give the stream that was recorded.
+        """Yield the recorded stream.
 
         Raises:
-            TransportError: as recorded, on entering or while iterating.
-            UsageError: no exchange on the tape fits; or, while iterating, the reader wants more than was recorded.
+            TransportError: the recorded error, raised on entering or while iterating.
+            UsageError: no exchange matches, or the reader reads past the end of an incomplete recording.
         """
         entry = await self._take_entry(request, streamed=True)
         error = entry.transport_error()
@@ -112,67 +112,68 @@ class TapeTransport:
         yield EventStream(entry.status or 0, entry.visible_headers(), _RecordedBatches(entry, self._sleep))
 
     async def aclose(self) -> None:
-        """Look whether the whole tape was played.
+        """Check that the whole tape was played.
 
         Raises:
-            UsageError: it was not; the message names the exchanges. Only the first call raises.
+            UsageError: exchanges were not requested; the message lists them. Only the first call raises.
         """
-        unplayed, self._left = self.unplayed, []
+        unplayed, self._remaining = self.unplayed, []
         if unplayed:
-            what = "\n".join([f"    {text}" for text in unplayed])
-            msg = f"{self._path}: nobody asked for {len(unplayed)} recorded exchange(s):\n{what}"
+            names = "\n".join([f"    {text}" for text in unplayed])
+            msg = f"{self._path}: nobody asked for {len(unplayed)} recorded exchange(s):\n{names}"
             raise UsageError(msg)
 
     async def _take_entry(self, request: Request, *, streamed: bool) -> Entry:
+        """Return the entry for a request and mark it as played."""
         await checkpoint()
         self._count += 1
-        came = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
-        place = next((place for place in self._candidates() if not self._differences(place, came)), None)
-        if place is None:
-            raise UsageError(self._describe_mismatch(came))
-        self._left.remove(place)
-        entry = self._entries[place]
+        actual = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
+        index = next((index for index in self._candidates() if not self._differences(index, actual)), None)
+        if index is None:
+            raise UsageError(self._describe_mismatch(actual))
+        self._remaining.remove(index)
+        entry = self._entries[index]
         if self._sleep is not None and not entry.batches:
             await self._sleep(entry.after or entry.failed)
         return entry
 
     def _candidates(self) -> list[int]:
-        """The places on the tape that may be played now."""
-        return self._left if self._match == "lenient" else self._left[:1]
+        """Return the indexes of the exchanges that may be played now."""
+        return self._remaining if self._match == "lenient" else self._remaining[:1]
 
-    def _differences(self, place: int, came: TapedRequest) -> list[str]:
-        recorded = self._entries[place].request
+    def _differences(self, index: int, actual: TapedRequest) -> list[str]:
+        """Return the differences between a request and an exchange that the match rule does not allow."""
+        recorded = self._entries[index].request
         if self._match == "strict":
-            return _differences.list_differences(recorded, came, self._headers)
+            return _differences.list_differences(recorded, actual, self._headers)
         if self._match == "lenient":
-            return _differences.list_missing(recorded, came)
-        return _differences.list_streaming_difference(recorded, came)
+            return _differences.list_missing(recorded, actual)
+        return _differences.list_streaming_difference(recorded, actual)
 
-    def _describe_mismatch(self, came: TapedRequest) -> str:
-        """What came, which exchange is nearest, and where it differs."""
-        asked = f"{'stream()' if came.streamed else 'send()'} of {came.method} {came.url}"
-        head = f"{self._path}: request {self._count} is not on the tape: {asked}"
+    def _describe_mismatch(self, actual: TapedRequest) -> str:
+        """Return the error message for a request without a matching exchange."""
+        description = f"{'stream()' if actual.streamed else 'send()'} of {actual.method} {actual.url}"
+        head = f"{self._path}: request {self._count} is not on the tape: {description}"
         count = len(self._entries)
         if not count:
             return f"{head}\n  the tape is empty"
-        found = [self._differences(place, came) for place in range(count)]
-        # Of two that are as near, the one that may be played.
-        place = min(range(count), key=lambda at: (len(found[at]), at not in self._left, at))
-        name = f"exchange {place + 1} of {count}"
-        if found[place]:
-            played = "" if place in self._left else " (it was played before)"
-            return (
-                f"{head}\n  nearest is {name}{played}; it differs in\n{_differences.format_differences(found[place])}"
-            )
-        if place not in self._left:
+        differences = [self._differences(index, actual) for index in range(count)]
+        # Among equally near exchanges, prefer one that was not played.
+        index = min(range(count), key=lambda at: (len(differences[at]), at not in self._remaining, at))
+        name = f"exchange {index + 1} of {count}"
+        if differences[index]:
+            played = "" if index in self._remaining else " (it was played before)"
+            lines = _differences.format_differences(differences[index])
+            return f"{head}\n  nearest is {name}{played}; it differs in\n{lines}"
+        if index not in self._remaining:
             return f"{head}\n  {name} is the same, and was played before: each is played once"
-        turn = f"exchange {self._left[0] + 1}"
+        turn = f"exchange {self._remaining[0] + 1}"
         return f"{head}\n  {name} is the same, and it is the turn of {turn}: keep the order, or use match='lenient'"
 
 
 @final
 class _RecordedBatches:
-    """The batches of a stream, as recorded. An object, not a generator: left early, it leaves nothing to be closed."""
+    """Async iterator over the recorded batches. Not a generator, so that leaving it early needs no cleanup."""
 
     __slots__ = ("_at", "_entry", "_place", "_sleep")
 
@@ -203,7 +204,7 @@ class _RecordedBatches:
         raise StopAsyncIteration
 
     async def _wait_until(self, at: float) -> None:
-        """Wait until so many seconds have passed, if that is wanted."""
+        """Wait until the recorded time `at`, in seconds since the request, if waiting is enabled."""
         if self._sleep is not None and at > self._at:
             await self._sleep(at - self._at)
         self._at = max(at, self._at)
