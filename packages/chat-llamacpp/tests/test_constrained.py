@@ -127,14 +127,14 @@ def test_schemas_with_references_stand_aside_each_in_a_place_of_its_own() -> Non
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"tools": [{"type": "web_search"}]}, "functions only, not a tool of type 'web_search'"),
-        ({"tool_choice": "required"}, "tool_choice is 'required', and there are no tools"),
+        ({"tools": [{"type": "web_search"}]}, "a tool has the type 'web_search'; llama.cpp supports only tools of type 'function'"),
+        ({"tool_choice": "required"}, "tool_choice is 'required', but the request has no tools"),
         (
             {"tools": [tool("pay")], "tool_choice": {"function": {"name": "ask"}}},
-            r"names 'ask', and the tools are \['pay'\]",
+            r"names the unknown tool 'ask'; the tools are \['pay'\]",
         ),
         ({"tools": [tool("pay", {"$ref": "#/x"})]}, "the schema of the tool 'pay' .* '#/x'"),
-        ({"response_format": wire({"type": "frob"})}, "the schema of the structured answer .* 'frob'"),
+        ({"response_format": wire({"type": "frob"})}, "the schema of the structured output .* 'frob'"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part of type 'image_url'"),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_may_still_become_an_answer_has_not_failed(begun: str) -> None:
     ("text", "saying"), [('{"say": "a', True), ('{"say": [1', True), ('{"call": "a"', False), ('{"say": ', False)]
 )
 def test_it_is_known_whether_something_is_being_said(text: str, saying: bool) -> None:
-    assert Heard(text).decoder.saying is saying
+    assert Heard(text).decoder.is_text is saying
 
 
 def test_what_follows_the_answer_is_not_told() -> None:

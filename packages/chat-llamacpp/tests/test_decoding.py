@@ -133,7 +133,7 @@ async def test_a_reader_that_is_cancelled_while_it_waits_for_its_turn_leaves_at_
 async def test_a_silence_that_is_too_long_is_a_timeout() -> None:
     begun = threading.Event()
     async with aclosing(Decoding(Worker(), silent(begun), idle=0.01)) as decoding:
-        with pytest.raises(TransportError, match=r"said nothing for 0.01 s") as caught:
+        with pytest.raises(TransportError, match=r"generated nothing for 0.01 s") as caught:
             await anext(decoding)
 
     assert caught.value.kind == "timeout"

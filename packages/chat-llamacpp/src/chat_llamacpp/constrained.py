@@ -1,9 +1,10 @@
-"""Tool calls for models that were never taught any: a grammar that leaves only calls and sayings to be said.
+"""Tool calls by constrained decoding, for models without support for tools.
 
-A request of the Completions wire with `tools` becomes one without. The tools become a JSON Schema, a union of
-`{"call": <name>, "arguments": {…}}` for each tool and `{"say": <text>}`, which llama.cpp enforces token by token, so
-that even a small model's call is always valid. `prompt.py` tells the model of them. The calls and results of the
-history become the same JSON, and words. `decoder.py` turns what comes back into ordinary calls.
+A Chat Completions request with `tools` is rewritten to a request without. The tools become a JSON Schema: a union of
+`{"call": <name>, "arguments": {…}}` for each tool and `{"say": <text>}` for a text response. llama.cpp enforces the
+schema token by token, so even a small model generates valid calls. `prompt.py` describes the tools to the model. Tool
+calls of the history become the same JSON and their results become text. `decoder.py` converts the generated JSON to
+ordinary tool calls.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, final
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 from chat_llamacpp.prompt import TEXT, with_prompt
-from chat_llamacpp.schema import UnconstrainableError, enforceable, refers
+from chat_llamacpp.schema import UnconstrainableError, enforceable, has_references
 
 
 @final
@@ -25,9 +26,9 @@ class Constrained:
     """A request for llama.cpp's server.
 
     Attributes:
-        body: the request, without tools.
-        schema: of the whole answer; `None` where it is free.
-        calls: whether what comes back is a call or a saying, and not the answer as it is.
+        body: request without tools.
+        schema: JSON Schema of the complete output. None: the output is not constrained.
+        calls: whether the output is an object with a call or a text response, for `TurnDecoder`.
     """
 
     body: Json
@@ -36,62 +37,61 @@ class Constrained:
 
 
 def constrain(body: Mapping[str, Any]) -> Constrained:
-    """Rewrite a request of the Completions wire.
+    """Rewrite a Chat Completions request so that a grammar enforces its tools and structured output.
 
     Raises:
-        UnconstrainableError: a schema cannot be enforced, a tool is not a function, the tool choice names no tool, or
-            the conversation holds what the model cannot read.
+        UnconstrainableError: a schema cannot be enforced, a tool is not a function, the tool choice names an unknown
+            tool, or a message has a part that is not text.
     """
     rewritten: Json = {**body}
     tools: list[Json] = rewritten.pop("tools", None) or []
     functions = [_function(tool) for tool in tools]
     choice = rewritten.pop("tool_choice", None) or "auto"
-    rewritten.pop("parallel_tool_calls", None)  # one answer holds one call
-    asked = _asked(rewritten)
+    rewritten.pop("parallel_tool_calls", None)  # a response contains at most one call
+    output_schema = _pop_output_schema(rewritten)
     conversation: list[Json] = body.get("messages") or []
-    messages = [_message(message) for message in conversation]
-    offered = _offered(functions, choice)
-    if not offered:
+    messages = [_convert_message(message) for message in conversation]
+    callable_functions = _select_functions(functions, choice)
+    if not callable_functions:
         rewritten["messages"] = messages
-        return Constrained(
-            rewritten, None if asked is None else enforceable(asked, "the structured answer"), calls=False
-        )
-    saying = (asked or TEXT) if choice == "auto" else None
-    rewritten["messages"] = with_prompt(messages, offered, saying)
-    return Constrained(rewritten, _turn(offered, saying), calls=True)
+        schema = None if output_schema is None else enforceable(output_schema, "the structured output")
+        return Constrained(rewritten, schema, calls=False)
+    text_schema = (output_schema or TEXT) if choice == "auto" else None
+    rewritten["messages"] = with_prompt(messages, callable_functions, text_schema)
+    return Constrained(rewritten, _turn_schema(callable_functions, text_schema), calls=True)
 
 
 def _function(tool: Mapping[str, Any]) -> Json:
     function = tool.get("function")
     if tool.get("type") != "function" or not is_mapping(function):
-        msg = f"llama.cpp knows functions only, not a tool of type {tool.get('type')!r}"
+        msg = f"a tool has the type {tool.get('type')!r}; llama.cpp supports only tools of type 'function'"
         raise UnconstrainableError(msg)
     return dict(function)
 
 
-def _asked(rewritten: Json) -> Json | None:
-    """The schema of the structured answer that is asked for; taken out, since a grammar takes its place."""
-    wanted = mapping(rewritten.get("response_format"))
-    if wanted.get("type") not in {"json_schema", "json_object"}:
+def _pop_output_schema(rewritten: Json) -> Json | None:
+    """Remove `response_format` from the request and return its schema, which becomes part of the grammar."""
+    response_format = mapping(rewritten.get("response_format"))
+    if response_format.get("type") not in {"json_schema", "json_object"}:
         return None
     del rewritten["response_format"]
-    schema = mapping(wanted.get("json_schema")).get("schema")
+    schema = mapping(response_format.get("json_schema")).get("schema")
     return dict(schema) if is_mapping(schema) else {"type": "object"}
 
 
-def _offered(functions: Sequence[Json], choice: object) -> list[Json]:
-    """The functions that this answer may call."""
+def _select_functions(functions: Sequence[Json], choice: object) -> list[Json]:
+    """Return the functions that the tool choice allows."""
     if choice == "none":
         return []
     names = [function["name"] for function in functions]
     if is_mapping(choice):
         name = mapping(choice.get("function")).get("name")
         if name not in names:
-            msg = f"tool_choice names {name!r}, and the tools are {names!r}"
+            msg = f"tool_choice names the unknown tool {name!r}; the tools are {names!r}"
             raise UnconstrainableError(msg)
         return [functions[names.index(name)]]
     if choice == "required" and not functions:
-        msg = "tool_choice is 'required', and there are no tools"
+        msg = "tool_choice is 'required', but the request has no tools"
         raise UnconstrainableError(msg)
     return list(functions)
 
@@ -99,35 +99,38 @@ def _offered(functions: Sequence[Json], choice: object) -> list[Json]:
 # --- The grammar ----------------------------------------------------------------------------------------------------
 
 
-def _turn(functions: Sequence[Json], saying: Json | None) -> Json:
-    """The schema of a turn: a call of one of the functions, or a saying."""
-    places: Json = {}
+def _turn_schema(functions: Sequence[Json], text_schema: Json | None) -> Json:
+    """Return the schema of a turn: a call of one of the functions, or a text response unless `text_schema` is None."""
+    definitions: Json = {}
     variants: list[Json] = []
     for function in functions:
         parameters: Json = function.get("parameters") or {"type": "object", "properties": {}}
-        arguments = _placed(parameters, f"the tool {function['name']!r}", places)
-        variants.append(_closed({"call": {"const": function["name"]}, "arguments": arguments}))
-    if saying is not None:
-        variants.append(_closed({"say": _placed(saying, "the structured answer", places)}))
+        arguments = _embed_schema(parameters, f"the tool {function['name']!r}", definitions)
+        variants.append(_closed_object({"call": {"const": function["name"]}, "arguments": arguments}))
+    if text_schema is not None:
+        variants.append(_closed_object({"say": _embed_schema(text_schema, "the structured output", definitions)}))
     turn: Json = variants[0] if len(variants) == 1 else {"anyOf": variants}
-    return {**turn, "$defs": places} if places else turn
+    return {**turn, "$defs": definitions} if definitions else turn
 
 
-def _placed(schema: Mapping[str, Any], owner: str, places: Json) -> Json:
-    """A schema within that of the turn. One with references stands aside, where they can be told from the root."""
-    if not refers(schema):
-        return _object_of_none(enforceable(schema, owner))
-    name = f"place-{len(places)}"
-    places[name] = enforceable(schema, owner, f"#/$defs/{name}")
+def _embed_schema(schema: Mapping[str, Any], owner: str, definitions: Json) -> Json:
+    """Return a schema for use inside the schema of the turn.
+
+    A schema with references is added to `definitions` and referenced from there, so that its references stay valid.
+    """
+    if not has_references(schema):
+        return _close_empty_object(enforceable(schema, owner))
+    name = f"place-{len(definitions)}"
+    definitions[name] = enforceable(schema, owner, f"#/$defs/{name}")
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _object_of_none(schema: Json) -> Json:
-    """The same, closed, where it is an object of which nothing is said: a function without parameters has none."""
+def _close_empty_object(schema: Json) -> Json:
+    """Forbid properties if an object schema declares none. Return other schemas unchanged."""
     return {**schema, "additionalProperties": False} if schema == {"type": "object", "properties": {}} else schema
 
 
-def _closed(properties: Json) -> Json:
+def _closed_object(properties: Json) -> Json:
     return {
         "type": "object",
         "properties": properties,
@@ -139,21 +142,21 @@ def _closed(properties: Json) -> Json:
 # --- The history --------------------------------------------------------------------------------------------------
 
 
-def _message(message: Mapping[str, Any]) -> Json:
-    """A message for a chat template that knows three roles and words."""
+def _convert_message(message: Mapping[str, Any]) -> Json:
+    """Convert a message for chat templates that support only text and the roles system, user and assistant."""
     role = message.get("role")
-    content = _text(message.get("content"))
+    content = _join_text(message.get("content"))
     if role == "tool":
         return {"role": "user", "content": f"The result is: {content}"}
     if role == "developer":
         role = "system"
     if message.get("tool_calls"):
-        # What the model said beside its call is left out: it is to answer with one object, and does as it sees.
-        return {"role": "assistant", "content": "\n".join([_call(call) for call in message["tool_calls"]])}
+        # Text next to a call is dropped: the model must generate one object, and imitates the history.
+        return {"role": "assistant", "content": "\n".join([_dump_call(call) for call in message["tool_calls"]])}
     return {"role": role, "content": content}
 
 
-def _call(call: Mapping[str, Any]) -> str:
+def _dump_call(call: Mapping[str, Any]) -> str:
     function = call["function"]
     try:
         arguments: object = json.loads(function.get("arguments") or "{}")
@@ -162,13 +165,13 @@ def _call(call: Mapping[str, Any]) -> str:
     return json.dumps({"call": function["name"], "arguments": arguments})
 
 
-def _text(content: object) -> str:
+def _join_text(content: object) -> str:
     if isinstance(content, str):
         return content
     pieces: list[str] = []
     for part in content if is_list(content) else []:
         if part.get("type") != "text":
-            msg = f"this model reads text, and the conversation has a part of type {part.get('type')!r}"
+            msg = f"a message has a part of type {part.get('type')!r}; this model supports only text"
             raise UnconstrainableError(msg)
         pieces.append(part["text"])
     return "\n".join(pieces)

@@ -1,7 +1,7 @@
-"""From the JSON that the grammar leaves a model to say, as it grows, to text and calls.
+"""Incremental decoder of the JSON that the grammar allows into text and tool call deltas.
 
-What comes is one object, `{"say": "…"}`, `{"say": {…}}` or `{"call": "name", "arguments": {…}}`, with blanks where JSON
-allows them, cut anywhere. The text of a saying and the arguments of a call are told as they arrive.
+The input is one object, `{"say": "…"}`, `{"say": {…}}` or `{"call": "name", "arguments": {…}}`, split at arbitrary
+positions. Whitespace may appear wherever JSON allows it. The decoder emits text and arguments as they arrive.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Delta: TypeAlias = dict[str, Any]
 _HEAD = re.compile(r'\s*\{\s*"(say|call)"\s*:\s*')
 _HEADS = ('{"say":', '{"call":')
 _NAME = re.compile(r'("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*')
-_LONE = "\ufffd"
-"""For half of a surrogate pair, which UTF-8 cannot carry."""
-# RFC 8259, section 7: twelve letters for what is beyond the basic plane, as two code units of UTF-16.
+_REPLACEMENT = "\ufffd"
+"""Replacement for a lone surrogate, which UTF-8 cannot encode."""
+# RFC 8259, section 7: characters outside the basic plane are escaped as two UTF-16 code units, twelve characters.
 _HIGH, _LOW, _END = 0xD800, 0xDC00, 0xE000
 _UNIT = 6
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
@@ -27,12 +27,12 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\
 
 @final
 class TurnDecoder:
-    """Feed it the model's text; it gives the deltas of the Completions wire.
+    """Decoder from the generated text of a turn to Chat Completions deltas.
 
     Attributes:
-        called: whether there was a whole call.
-        ended: whether the object's value has ended: nothing is told of what follows.
-        failed: whether the text does not begin as such an object does: the grammar did not hold.
+        called: whether a tool call is complete.
+        ended: whether the value of the object is complete. Later text is ignored.
+        failed: whether the text does not match the grammar.
     """
 
     __slots__ = ("_kind", "_rest", "_string", "_value", "called", "ended", "failed")
@@ -40,73 +40,73 @@ class TurnDecoder:
     def __init__(self) -> None:
         self._kind = ""
         self._rest = ""
-        self._value: _Value | None = None
-        self._string: _String | None = None
+        self._value: _ValueScanner | None = None
+        self._string: _StringDecoder | None = None
         self.called = False
         self.ended = False
         self.failed = False
 
     @property
-    def saying(self) -> bool:
-        """Whether what came, or comes, is a saying."""
+    def is_text(self) -> bool:
+        """Whether the turn is a text response, not a tool call."""
         return self._kind in {"say", "string", "raw"}
 
     def feed(self, text: str) -> list[Delta]:
-        """What this piece of text completes."""
+        """Return the deltas that become available with `text`."""
         self._rest += text
         deltas: list[Delta] = []
         while self._rest and not self.ended:
             before = len(self._rest), self._kind
-            delta = self._step()
+            delta = self._parse_next()
             if delta is not None:
                 deltas.append(delta)
             if (len(self._rest), self._kind) == before:
                 break
         return deltas
 
-    def _step(self) -> Delta | None:
+    def _parse_next(self) -> Delta | None:
         if not self._kind:
-            self._begin()
+            self._parse_kind()
             return None
         if self._kind == "call":
-            return self._name()
+            return self._parse_call_name()
         if self._kind == "say":
             self._kind = "string" if self._rest[0] == '"' else "raw"
             if self._kind == "string":
-                self._string = _String()
+                self._string = _StringDecoder()
                 self._rest = self._rest[1:]
             else:
-                self._value = _Value()
+                self._value = _ValueScanner()
             return None
-        return self._more()
+        return self._parse_value()
 
-    def _begin(self) -> None:
+    def _parse_kind(self) -> None:
         head = _HEAD.match(self._rest)
         if head is None:
-            begun = "".join(self._rest.split())
-            self.failed = self.ended = not any(whole.startswith(begun) for whole in _HEADS)
-        # The last blank may be followed by another one; what follows the blanks begins the value.
+            start = "".join(self._rest.split())
+            self.failed = self.ended = not any(expected.startswith(start) for expected in _HEADS)
+        # More whitespace may follow. Wait for the first character of the value.
         if head is not None and head.end() < len(self._rest):
             self._kind = head[1]
             self._rest = self._rest[head.end() :]
 
-    def _name(self) -> Delta | None:
-        named = _NAME.match(self._rest)
-        if named is None or named.end() == len(self._rest):
+    def _parse_call_name(self) -> Delta | None:
+        match = _NAME.match(self._rest)
+        if match is None or match.end() == len(self._rest):
             return None
         self._kind = "arguments"
-        self._value = _Value()
-        self._rest = self._rest[named.end() :]
-        function = {"name": json.loads(named[1]), "arguments": ""}
+        self._value = _ValueScanner()
+        self._rest = self._rest[match.end() :]
+        function = {"name": json.loads(match[1]), "arguments": ""}
         return {
             "tool_calls": [{"index": 0, "id": f"call_{uuid4().hex[:24]}", "type": "function", "function": function}]
         }
 
-    def _more(self) -> Delta | None:
+    def _parse_value(self) -> Delta | None:
         if self._string is not None:
             text, self._rest, self.ended = self._string.feed(self._rest)
             return {"content": text} if text else None
-        assert self._value is not None  # noqa: S101 - every other kind has one
+        assert self._value is not None  # noqa: S101 - set for every other kind
         text, self._rest, self.ended = self._value.feed(self._rest)
         if not text:
             return None
@@ -117,8 +117,8 @@ class TurnDecoder:
 
 
 @final
-class _Value:
-    """A JSON object or array, passed on as it is written, up to its end. Anything else ends at a comma or a brace."""
+class _ValueScanner:
+    """Scanner that finds the end of a JSON value. A number or literal ends at a comma or closing bracket."""
 
     __slots__ = ("_depth", "_escaped", "_quoted", "_scalar", "_seen")
 
@@ -130,40 +130,40 @@ class _Value:
         self._scalar = False
 
     def feed(self, text: str) -> tuple[str, str, bool]:
-        """What belongs to the value, what is behind it, and whether it has ended."""
-        for place, letter in enumerate(text):
+        """Return the text of the value, the text after it, and whether the value is complete."""
+        for position, character in enumerate(text):
             if not self._seen:
                 self._seen = True
-                self._scalar = letter not in '{["'
-            if self._scalar and letter in ",}]" and not self._depth:
-                return text[:place].rstrip(), text[place:], True
-            if self._ends(letter):
-                return text[: place + 1], text[place + 1 :], True
+                self._scalar = character not in '{["'
+            if self._scalar and character in ",}]" and not self._depth:
+                return text[:position].rstrip(), text[position:], True
+            if self._ends_value(character):
+                return text[: position + 1], text[position + 1 :], True
         return text, "", False
 
-    def _ends(self, letter: str) -> bool:
+    def _ends_value(self, character: str) -> bool:
         if self._quoted:
             if self._escaped:
                 self._escaped = False
-            elif letter == "\\":
+            elif character == "\\":
                 self._escaped = True
-            elif letter == '"':
+            elif character == '"':
                 self._quoted = False
                 return self._depth == 0
             return False
-        if letter == '"':
+        if character == '"':
             self._quoted = True
-        elif letter in "{[":
+        elif character in "{[":
             self._depth += 1
-        elif letter in "}]":
+        elif character in "}]":
             self._depth -= 1
             return self._depth == 0
         return False
 
 
 @final
-class _String:
-    """A JSON string, unescaped as far as it has come. An escape, or half of a surrogate pair, waits for the rest."""
+class _StringDecoder:
+    """Incremental unescaper of a JSON string. It buffers incomplete escapes and surrogate pairs."""
 
     __slots__ = ("_held",)
 
@@ -171,48 +171,48 @@ class _String:
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, str, bool]:
-        """The text so far, what is behind the closing quote, and whether that has come."""
+        """Return the unescaped text, the text after the closing quote, and whether the quote was found."""
         text = self._held + text
         self._held = ""
         out: list[str] = []
-        place = 0
-        while place < len(text):
-            letter = text[place]
-            if letter == '"':
-                return "".join(out), text[place + 1 :], True
-            if letter != "\\":
-                out.append(letter)
-                place += 1
+        position = 0
+        while position < len(text):
+            character = text[position]
+            if character == '"':
+                return "".join(out), text[position + 1 :], True
+            if character != "\\":
+                out.append(character)
+                position += 1
                 continue
-            taken = _escape(text, place)
-            if taken is None:
-                self._held = text[place:]
+            escape = _decode_escape(text, position)
+            if escape is None:
+                self._held = text[position:]
                 break
-            out.append(taken[0])
-            place = taken[1]
+            out.append(escape[0])
+            position = escape[1]
         return "".join(out), "", False
 
 
-def _escape(text: str, place: int) -> tuple[str, int] | None:
-    """The escape at `place` and where it ends; `None` where it is not whole yet."""
-    kind = text[place + 1 : place + 2]
+def _decode_escape(text: str, position: int) -> tuple[str, int] | None:
+    """Return the character of the escape at `position` and the end of the escape, or None if it is incomplete."""
+    kind = text[position + 1 : position + 2]
     if kind != "u":
-        return (_ESCAPES.get(kind, kind), place + 2) if kind else None
-    first = _unit(text, place)
+        return (_ESCAPES.get(kind, kind), position + 2) if kind else None
+    first = _decode_code_unit(text, position)
     if first is None or not _HIGH <= first < _END:
-        return None if first is None else (chr(first), place + _UNIT)
-    behind = text[place + _UNIT : place + _UNIT + 2]
-    if first >= _LOW or not "\\u".startswith(behind):
-        return _LONE, place + _UNIT
-    second = _unit(text, place + _UNIT)
+        return None if first is None else (chr(first), position + _UNIT)
+    following = text[position + _UNIT : position + _UNIT + 2]
+    if first >= _LOW or not "\\u".startswith(following):
+        return _REPLACEMENT, position + _UNIT
+    second = _decode_code_unit(text, position + _UNIT)
     if second is None:
         return None
     if not _LOW <= second < _END:
-        return _LONE, place + _UNIT
-    return chr(0x10000 + ((first - _HIGH) << 10) + second - _LOW), place + 2 * _UNIT
+        return _REPLACEMENT, position + _UNIT
+    return chr(0x10000 + ((first - _HIGH) << 10) + second - _LOW), position + 2 * _UNIT
 
 
-def _unit(text: str, place: int) -> int | None:
-    r"""The code unit of the `\uXXXX` at `place`; `None` where it is not whole yet."""
-    digits = text[place + 2 : place + _UNIT]
+def _decode_code_unit(text: str, position: int) -> int | None:
+    r"""Return the UTF-16 code unit of the `\uXXXX` at `position`, or None if it is incomplete."""
+    digits = text[position + 2 : position + _UNIT]
     return int(digits, 16) if len(digits) == _UNIT - 2 else None

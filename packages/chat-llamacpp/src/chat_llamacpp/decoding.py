@@ -1,7 +1,7 @@
-"""One request under way: a job of the model's thread, and the event loop that listens to it.
+"""Delivery of the chunks of one request from the model's thread to an event loop.
 
-There is no task here and no cancel scope that stays open, so that a stream may be left in any task and in any way. The
-thread never waits for the loop: one that was stopped, or is gone, holds up neither the model nor those who ask it next.
+This module starts no task and keeps no cancel scope open, so a stream may be closed from any task. The thread never
+waits for the event loop: a stopped or closed loop delays neither the model nor later requests.
 """
 
 from __future__ import annotations
@@ -19,31 +19,41 @@ from chat_llamacpp.worker import Worker
 
 Chunk: TypeAlias = dict[str, Any]
 Take: TypeAlias = Callable[[Chunk], bool]
-"""Takes a chunk of an answer. Whether to stop is what it returns."""
+"""Callback that receives a chunk of the response and returns whether to stop."""
 Stopped: TypeAlias = Callable[[], bool]
-"""Whether to stop, for whoever has no chunk yet."""
+"""Function that returns whether to stop. It is checked before the first chunk exists."""
 Work: TypeAlias = Callable[[Take, Stopped], None]
+"""Function that runs in the model's thread: it sends chunks to `Take` and checks `Stopped`."""
 
 
 @final
 class Decoding:
-    """The chunks of an answer, as an iterator of batches. `aclose()` stops the decoding and waits until it has."""
+    """Asynchronous iterator over the chunks of one response, in batches.
+
+    Iterate and close it in the event loop that created it. `aclose()` stops the decoding and waits for its end.
+    """
 
     __slots__ = (
         "_begun",
+        "_call_in_loop",
         "_chunks",
         "_ended",
         "_failure",
         "_idle",
         "_ready",
-        "_soon",
         "_stopped",
         "_work",
         "_worker",
     )
 
     def __init__(self, worker: Worker, work: Work, *, idle: float | None = None) -> None:
-        """Have `work` done when its turn has come. `idle` is the longest silence in seconds, from then on."""
+        """Submit `work` to `worker`.
+
+        Args:
+            worker: thread of the model. It runs jobs in the order of submission.
+            work: blocking function that produces the chunks.
+            idle: maximum time between two chunks, in seconds, counted from the start of `work`. None: no limit.
+        """
         self._worker = worker
         self._work = work
         self._idle = idle
@@ -53,7 +63,7 @@ class Decoding:
         self._failure: BaseException | None = None
         self._stopped = False
         self._ready = anyio.Event()
-        self._soon = _soon()
+        self._call_in_loop = _loop_scheduler()
         worker.submit(self)
 
     def __aiter__(self) -> Decoding:
@@ -61,17 +71,20 @@ class Decoding:
 
     async def __anext__(self) -> list[Chunk]:
         while True:
-            ended = self._ended  # before the chunks: none comes behind the end
+            ended = self._ended  # read before the chunks: no chunk is added after it is set
             if self._chunks:
                 return [self._chunks.popleft() for _ in range(len(self._chunks))]
             if ended:
                 if self._failure is not None:
                     raise self._failure
                 raise StopAsyncIteration
-            await self._news()
+            await self._wait_for_change()
 
     async def aclose(self) -> None:
-        """Stop, and wait: for the end of the token at hand, or of the piece of the prompt that is being read."""
+        """Stop the decoding and wait until it ended, even if the calling task is canceled.
+
+        The decoding ends after the current token or, while the prompt is processed, after the current batch of it.
+        """
         self.stop()
         self._chunks.clear()
         if self._worker.withdraw(self):
@@ -81,13 +94,13 @@ class Decoding:
                 await self._ready.wait()
                 self._ready = anyio.Event()
 
-    async def _news(self) -> None:
+    async def _wait_for_change(self) -> None:
         begun = self._begun
         with anyio.move_on_after(self._idle if begun else None) as scope:
             await self._ready.wait()
             self._ready = anyio.Event()
         if scope.cancelled_caught:
-            msg = f"the model said nothing for {self._idle} s"
+            msg = f"the model generated nothing for {self._idle} s; use a longer idle timeout or a smaller prompt batch"
             raise TransportError("timeout", msg)
 
     def _wake(self) -> None:
@@ -96,30 +109,30 @@ class Decoding:
     # --- In the thread --------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Decode."""
+        """Run the work and record its end or its exception. Called once by the worker's thread."""
         self._begun = True
-        self._tell()
+        self._notify()
         try:
-            self._work(self._take, lambda: self._stopped)
+            self._work(self._add_chunk, lambda: self._stopped)
         except BaseException as error:  # noqa: BLE001 - raised where the chunks are read
             self._failure = error
         self._ended = True
-        self._tell()
+        self._notify()
 
     def stop(self) -> None:
-        """Decode no further."""
+        """Ask the work to stop. Returns at once; may be called from any thread."""
         self._stopped = True
 
-    def _take(self, chunk: Chunk) -> bool:
+    def _add_chunk(self, chunk: Chunk) -> bool:
         if not self._stopped:
             self._chunks.append(chunk)
-            self._tell()
+            self._notify()
         return self._stopped
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
-            self._soon(self._wake)
-        except RuntimeError:  # both kinds of loop say so when they are over
+            self._call_in_loop(self._wake)
+        except RuntimeError:  # asyncio and trio raise it when the loop is closed
             self._stopped = True
 
 
@@ -131,10 +144,10 @@ class _TrioToken(Protocol):
     def run_sync_soon(self, callback: Callable[[], object], /) -> object: ...
 
 
-def _soon() -> Callable[[Callable[[], object]], object]:
-    """Has something called in this event loop, from any thread, without waiting for it."""
+def _loop_scheduler() -> Callable[[Callable[[], object]], object]:
+    """Return a function that schedules a callback in the current event loop, from any thread, without waiting."""
     token: object = current_token()
-    native = getattr(token, "native_token", token)  # before anyio 4.11 the one was the other
+    native = getattr(token, "native_token", token)  # before anyio 4.11, the token was the native token
     if hasattr(native, "run_sync_soon"):
         return cast("_TrioToken", native).run_sync_soon
     return cast("_AsyncioLoop", native).call_soon_threadsafe

@@ -1,6 +1,6 @@
-"""llama.cpp's own server inside this process.
+"""llama.cpp's server, running inside this process.
 
-Everything here blocks: it runs in the thread of a `Worker`, and `transport.py` brings it to the event loop.
+All functions here block. They run in the thread of a `Worker`; `transport.py` calls them from an event loop.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from chat_llamacpp.worker import Worker
 Pooling: TypeAlias = Literal["mean", "cls", "last"]
 
 JSON: Final = Headers({"content-type": "application/json"})
-_PIECE = 16 * 1024 * 1024
-_LONE = re.compile("[\ud800-\udfff]")
-# As `json.dumps` writes by default: calls look like the examples in the prompt, and no tokens are spent on blanks.
+_READ_SIZE = 16 * 1024 * 1024
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# The layout of `json.dumps` by default: calls look like the examples in the prompt and need few whitespace tokens.
 _LAYOUT: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a model is loaded.
+    """Settings for loading a model.
 
     Attributes:
-        path: of the weights, a GGUF file.
-        alias: what answers call the model.
-        context: tokens of prompt and answer together.
-        threads: for decoding. On a machine with few cores one is fastest: more of them wait for each other.
-        batch: tokens of a prompt that are read at once. A request cannot be stopped in the middle of one.
-        pooling: how the vectors of a text's tokens become one; `None` where the weights say it.
+        path: GGUF file of the weights.
+        alias: model name in responses.
+        context: maximum number of tokens of prompt and response together.
+        threads: number of decoding threads. One is fastest on machines with few cores.
+        batch: number of prompt tokens that are processed at once. A request cannot be stopped within a batch.
+        pooling: method that combines the vectors of tokens into one. None: the method declared by the weights.
     """
 
     path: Path
@@ -53,24 +53,29 @@ class Settings:
 
 
 class Engine(Protocol):
-    """What is used of `xllamacpp.Server`. Bodies and answers are JSON."""
+    """The methods of `xllamacpp.Server` that are used here."""
 
     def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool], /) -> object:
-        """Decode; a callback that returns `True` stops it."""
+        """Generate a chat response.
+
+        Args:
+            body: request as JSON.
+            callback: receives each chunk as JSON. Generation stops when the callback returns True.
+        """
         ...
 
     def handle_embeddings(self, body: bytes, /) -> bytes:
-        """Embed one text."""
+        """Return the embedding response for one text. Request and response are JSON."""
         ...
 
 
 Load: TypeAlias = Callable[[Settings, bool, Stopped], Engine | None]
-"""Loads a model, for embeddings or for answers; nothing where it was stopped."""
+"""Function that loads a model, for embeddings if the second argument is True. Returns None if it was stopped."""
 
 
 @final
 class Server:
-    """One model, loaded when it is first needed. Its methods are for jobs of its `worker`, which take turns."""
+    """One model, loaded by the first request. Call its methods only from jobs of its `worker`."""
 
     __slots__ = ("_embedding", "_engine", "_load", "_settings", "worker")
 
@@ -83,26 +88,36 @@ class Server:
 
     @property
     def loaded(self) -> bool:
-        """Whether there is something to be freed."""
+        """Whether the model is in memory."""
         return self._engine is not None
 
     def chat(self, request: Constrained, take: Take, stopped: Stopped) -> None:
-        """Decode an answer. Each chunk goes to `take`; a refusal is a chunk too, `{"error": …}`.
+        """Generate a chat response.
+
+        Args:
+            request: request and the schema of the response.
+            take: receives each chunk. An error of llama.cpp is passed as the chunk `{"error": …}`.
+            stopped: checked after loading the model.
 
         Raises:
             TransportError: the model cannot be loaded.
         """
-        engine = self._loaded(stopped)
+        engine = self._load_engine(stopped)
         if engine is None or stopped():
             return
         try:
-            body = _body({**request.body, **_grammar(request.schema)})
+            body = _dump_body({**request.body, **_grammar_fields(request.schema)})
             engine.handle_chat_completions(body, lambda chunk: take(cast("Json", loads(chunk))))
-        except (ValueError, RuntimeError) as error:  # what llama.cpp finds wrong before it begins
+        except (ValueError, RuntimeError) as error:  # llama.cpp rejects the request before generating
             take({"error": {"code": 400, "message": str(error), "type": "invalid_request_error"}})
 
     def embed(self, body: Json, take: Take, stopped: Stopped) -> None:
-        """Embed texts, one by one, since nothing stops llama.cpp within one. One chunk: the answer, or a refusal.
+        """Embed the texts of a request one by one, because llama.cpp cannot be stopped within one text.
+
+        Args:
+            body: embedding request. `input` is a string or a list of strings.
+            take: receives one chunk: the response, or `{"error": …}`.
+            stopped: checked before each text. A stopped request produces no chunk.
 
         Raises:
             TransportError: the model cannot be loaded.
@@ -111,15 +126,15 @@ class Server:
         data: list[Json] = []
         tokens = 0
         for index, text in enumerate(texts):
-            engine = self._loaded(stopped)
+            engine = self._load_engine(stopped)
             if engine is None or stopped():
                 return
-            answer = cast("Json", loads(engine.handle_embeddings(_body({**body, "input": [text]}))))
-            if "error" in answer:
-                take({"error": _told(answer["error"])})
+            response = cast("Json", loads(engine.handle_embeddings(_dump_body({**body, "input": [text]}))))
+            if "error" in response:
+                take({"error": _explain_embedding_error(response["error"])})
                 return
-            data.append({**answer["data"][0], "index": index})
-            tokens += answer["usage"]["prompt_tokens"]
+            data.append({**response["data"][0], "index": index})
+            tokens += response["usage"]["prompt_tokens"]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         take({"object": "list", "model": self._settings.alias, "data": data, "usage": usage})
 
@@ -127,77 +142,91 @@ class Server:
         """Free the model. The next request loads it again."""
         self._engine = None
 
-    def _loaded(self, stopped: Stopped) -> Engine | None:
+    def _load_engine(self, stopped: Stopped) -> Engine | None:
         if self._engine is None:
             self._engine = self._load(self._settings, self._embedding, stopped)
         return self._engine
 
 
-def refused(status: int, error: Json) -> TransportError:
-    """A refusal, in the shape of the Completions wire."""
-    msg = f"llama.cpp refused the request: {error.get('message')}"
+def status_error(status: int, error: Json) -> TransportError:
+    """Return a transport error whose body is an error response of the Chat Completions API.
+
+    Args:
+        status: HTTP status code.
+        error: error object of the API, with `message` and `type`.
+    """
+    msg = f"llama.cpp rejected the request: {error.get('message')}"
     return TransportError("status", msg, status=status, headers=JSON, body=dumps({"error": error}).encode())
 
 
-def _body(body: Json) -> bytes:
-    """A request as JSON. Half of a surrogate pair, which a broken stream leaves behind, is read as U+FFFD."""
-    return _LONE.sub("\ufffd", dumps(body)).encode()
+def _dump_body(body: Json) -> bytes:
+    """Serialize a request as JSON. Replace lone surrogates, which a broken stream may contain, with U+FFFD."""
+    return _LONE_SURROGATE.sub("\ufffd", dumps(body)).encode()
 
 
-def _grammar(schema: Json | None) -> Json:
+def _grammar_fields(schema: Json | None) -> Json:
     if schema is None:
         return {}
     return {"grammar": _native().json_schema_to_grammar({**schema, "x-guidance": _LAYOUT})}
 
 
-def _told(error: Json) -> Json:
-    """A refusal to embed, in words that say what to do."""
+def _explain_embedding_error(error: Json) -> Json:
+    """Add a remedy to the message of a known embedding error. Return other errors unchanged."""
     message = str(error.get("message"))
     if "too large to process" in message:
-        message = f"{message.partition('.')[0]}: raise .with_context() on the builder, or cut the text"
+        message = f"{message.partition('.')[0]}: raise .with_context() on the builder, or shorten the text"
         return {**error, "code": 400, "type": "exceed_context_size_error", "message": message}
     if "Pooling type" in message:
         return {
             **error,
-            "message": f"{message}: call .with_pooling('mean') on the builder, or whatever suits the weights",
+            "message": f"{message}: call .with_pooling('mean') on the builder, or the method in the model card",
         }
     return error
 
 
-def _read(path: Path, stopped: Stopped) -> bool:
-    """Read a file, for the memory of the operating system. Whether it was read to its end."""
+def _cache_file(path: Path, stopped: Stopped) -> bool:
+    """Read a file into the page cache of the operating system. Return False if stopped before its end."""
     with path.open("rb", buffering=0) as file:
         while not stopped():
-            if not file.read(_PIECE):
+            if not file.read(_READ_SIZE):
                 return True
     return False
 
 
-def _native() -> Any:  # noqa: ANN401 - it has no types
-    # 100 MB that only a request needs, and without types.
+def _native() -> Any:  # noqa: ANN401 - the module has no type annotations
+    # Imported late: the module takes 100 MB and only requests need it.
     import xllamacpp  # type: ignore[import-untyped] # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
 
     return xllamacpp
 
 
-def load(settings: Settings, embedding: bool, stopped: Stopped) -> Engine | None:  # noqa: FBT001 - of the type `Load`
+def load(settings: Settings, embedding: bool, stopped: Stopped) -> Engine | None:  # noqa: FBT001 - signature of `Load`
     """Load a model with llama.cpp.
 
+    Args:
+        settings: file and options of the model.
+        embedding: whether the model is used for embeddings instead of chat.
+        stopped: checked while the file is read.
+
+    Returns:
+        The loaded model, or None if stopped.
+
     Raises:
-        TransportError: there is no file, or it holds no weights that llama.cpp can load.
+        TransportError: the file does not exist, or llama.cpp cannot load it.
     """
     path = settings.path
     if not path.is_file():
-        raise refused(404, {"message": f"there are no weights at {str(path)!r}", "type": "model_not_found"})
-    # llama.cpp holds the interpreter while it loads, and with it the event loop: let it find the file in memory.
-    if not _read(path, stopped):
+        message = f"the file of the weights does not exist: {str(path)!r}"
+        raise status_error(404, {"message": message, "type": "model_not_found"})
+    # llama.cpp holds the GIL, which blocks the event loop, while it reads the file: cache the file first.
+    if not _cache_file(path, stopped):
         return None
     params = _params(settings, embedding=embedding)
     try:
         engine: Engine = _native().Server(params)
     except Exception as error:
-        message = f"could not load {path.name!r}; is it a whole GGUF file, and is there memory for it? ({error})"
-        raise refused(400, {"message": message, "type": "model_not_loaded"}) from error
+        message = f"could not load {path.name!r} ({error}); check that it is a complete GGUF file and fits into memory"
+        raise status_error(400, {"message": message, "type": "model_not_loaded"}) from error
     return engine
 
 
@@ -210,15 +239,15 @@ def _params(settings: Settings, *, embedding: bool) -> object:
     params.n_parallel = 1
     params.cpuparams.n_threads = settings.threads
     params.cpuparams_batch.n_threads = settings.threads
-    # A text is embedded in one piece, whatever its length.
+    # An embedding needs the complete text in one batch.
     params.n_batch = params.n_ubatch = settings.context if embedding else settings.batch
     params.embedding = embedding
     if embedding and settings.pooling is not None:
         params.pooling_type = getattr(native.llama_pooling_type, f"LLAMA_POOLING_TYPE_{settings.pooling.upper()}")
-    # Both double the time of loading. The one fits a model to the memory of graphics cards, the other spares the first
-    # request a little of the time that it costs here.
+    # Each doubles the loading time. `fit_params` fits a model to GPU memory; `warmup` only saves the first request a
+    # part of that time.
     params.fit_params = params.warmup = False
-    # The server inside opens a port, on loopback, that nothing here uses: any free one, under a key that nobody has.
+    # The embedded server listens on a loopback port that is not used here: bind any free port and set a random key.
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [secrets.token_hex(32)]

@@ -1,4 +1,4 @@
-"""llama.cpp in this process, as a transport under the Completions wire: no socket, no second codec."""
+"""Transport that answers Chat Completions requests with llama.cpp in this process, without a socket."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from chat_core.json import dump_bytes, loads
 from chat_core.transport import Event, EventStream, Headers, Request, Response
 from chat_core.wire.shapes import Json, is_object
 
-from chat_llamacpp.answer import Translator, Whole, refusal
+from chat_llamacpp.answer import ResponseAssembler, Translator, error_from_chunk
 from chat_llamacpp.constrained import Constrained, constrain
 from chat_llamacpp.decoding import Chunk, Decoding
 from chat_llamacpp.schema import UnconstrainableError
-from chat_llamacpp.server import JSON, Load, Server, Settings, load, refused
+from chat_llamacpp.server import JSON, Load, Server, Settings, load, status_error
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
 
 _DONE: Final = Event("message", b"[DONE]")
 _SSE: Final = Headers({"content-type": "text/event-stream"})
-_NONE: Final[list[Chunk]] = []
+_NO_CHUNKS: Final[list[Chunk]] = []
 _CHAT, _EMBEDDINGS = "/chat/completions", "/embeddings"
 
 
 @final
 class LlamaCppTransport:
-    """Carries requests of the Completions wire to a model in this process. Made by `LlamaCppBuilder`.
+    """Transport for Chat Completions and embedding requests to a model in this process. Create it by `LlamaCppBuilder`.
 
-    The model is loaded by the first request, one copy for answers and one for embeddings. Requests take turns; one that
-    is given up while it waits is never decoded. One that is left stops at the next token, or, while its prompt is read,
-    at the end of the piece at hand. Several event loops may use one transport, also at the same time.
+    The first request loads the model. Chat and embedding requests use separate copies of it, and each copy handles one
+    request at a time. A request that is canceled while it waits is never started. A canceled running request stops
+    after the current token or, while its prompt is processed, after the current batch. Several event loops may use one
+    transport at the same time.
     """
 
     __slots__ = ("_chat", "_embeddings", "_settings")
@@ -46,59 +47,59 @@ class LlamaCppTransport:
         return f"LlamaCppTransport({self._settings.path.name!r})"
 
     async def send(self, request: Request, /) -> Response:
-        """Deliver a request and return the whole answer. It is streamed underneath, since only that can be stopped.
+        """Implement `Transport.send`. Streams internally, because llama.cpp can stop only a streamed response.
 
         Raises:
-            TransportError: the decoding broke off, or was silent for too long.
+            TransportError: the decoding failed, or produced nothing within the idle timeout.
         """
         try:
-            answer = await (self._embedded if request.path.endswith(_EMBEDDINGS) else self._answered)(request)
+            body = await (self._embed if request.path.endswith(_EMBEDDINGS) else self._complete)(request)
         except TransportError as error:
             if error.status is None:
                 raise
             return Response(error.status, JSON, error.body)
-        return Response(200, JSON, dump_bytes(answer))
+        return Response(200, JSON, dump_bytes(body))
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Deliver a request and listen to the answer. Leaving the block stops the decoding, and waits until it has.
+        """Implement `Transport.stream`. Exiting the block stops the decoding and waits for its end.
 
         Raises:
-            TransportError: the model cannot be loaded, or llama.cpp refuses the request.
+            TransportError: the model cannot be loaded, or llama.cpp rejects the request.
         """
-        constrained = _constrained(request)
-        async with aclosing(self._decoding(constrained, request)) as decoding:
-            chunks = await anext(decoding, _NONE)
+        constrained = _parse_chat_request(request)
+        async with aclosing(self._start_decoding(constrained, request)) as decoding:
+            chunks = await anext(decoding, _NO_CHUNKS)
             if chunks and "error" in chunks[0]:
-                raise refusal(chunks[0])
+                raise error_from_chunk(chunks[0])
             yield EventStream(200, _SSE, _Events(chunks, decoding, constrained))
 
     async def aclose(self) -> None:
-        """Free the models, behind the requests that are under way. A request after this loads them again."""
+        """Free the models after the requests that were already sent. A later request loads the model again."""
         for server in (self._chat, self._embeddings):
             if server.loaded:
                 async with aclosing(Decoding(server.worker, server.free)) as freeing:
-                    await anext(freeing, _NONE)
+                    await anext(freeing, _NO_CHUNKS)
 
-    def _decoding(self, constrained: Constrained, request: Request) -> Decoding:
+    def _start_decoding(self, constrained: Constrained, request: Request) -> Decoding:
         return Decoding(
             self._chat.worker,
             lambda take, stopped: self._chat.chat(constrained, take, stopped),
             idle=request.timeouts.idle,
         )
 
-    async def _answered(self, request: Request) -> Json:
-        constrained = _constrained(request)
-        translator, answer = Translator(calls=constrained.calls), Whole()
-        async with aclosing(self._decoding(constrained, request)) as decoding:
+    async def _complete(self, request: Request) -> Json:
+        constrained = _parse_chat_request(request)
+        translator, assembler = Translator(calls=constrained.calls), ResponseAssembler()
+        async with aclosing(self._start_decoding(constrained, request)) as decoding:
             async for batch in decoding:
                 for chunk in batch:
                     for translated in translator.translate(chunk):
-                        answer.add(translated)
-        return answer.body()
+                        assembler.add(translated)
+        return assembler.body()
 
-    async def _embedded(self, request: Request) -> Json:
-        body = _read(request)
+    async def _embed(self, request: Request) -> Json:
+        body = _parse_body(request)
         work = Decoding(
             self._embeddings.worker,
             lambda take, stopped: self._embeddings.embed(body, take, stopped),
@@ -107,15 +108,15 @@ class LlamaCppTransport:
         async with aclosing(work) as embedding:
             async for batch in embedding:
                 if "error" in batch[0]:
-                    raise refusal(batch[0])
+                    raise error_from_chunk(batch[0])
                 return batch[0]
-        msg = "the embedding was broken off"
+        msg = "the embedding ended without a result"
         raise TransportError("stream", msg)
 
 
 @final
 class _Events:
-    """The events of an answer. An object, not a generator: left early, it leaves nothing to be closed."""
+    """Iterator over the events of a response. Unlike a generator, it needs no cleanup when iteration ends early."""
 
     __slots__ = ("_chunks", "_decoding", "_ended", "_translator")
 
@@ -131,8 +132,8 @@ class _Events:
     async def __anext__(self) -> Sequence[Event]:
         translate = self._translator.translate
         while not self._ended:
-            chunks = self._chunks or await anext(self._decoding, _NONE)
-            self._chunks = _NONE
+            chunks = self._chunks or await anext(self._decoding, _NO_CHUNKS)
+            self._chunks = _NO_CHUNKS
             if not chunks:
                 self._ended = True
                 if self._translator.finished:
@@ -142,23 +143,24 @@ class _Events:
         raise StopAsyncIteration
 
 
-def _constrained(request: Request) -> Constrained:
+def _parse_chat_request(request: Request) -> Constrained:
     if not request.path.endswith(_CHAT):
-        raise refused(404, {"message": f"there is nothing at {request.path!r}", "type": "not_found_error"})
-    body = {**_read(request), "stream": True, "stream_options": {"include_usage": True}}
+        message = f"unknown path {request.path!r}; this transport serves {_CHAT!r} and {_EMBEDDINGS!r}"
+        raise status_error(404, {"message": message, "type": "not_found_error"})
+    body = {**_parse_body(request), "stream": True, "stream_options": {"include_usage": True}}
     try:
         return constrain(body)
     except UnconstrainableError as error:
-        raise refused(400, {"message": str(error), "type": "invalid_request_error"}) from error
+        raise status_error(400, {"message": str(error), "type": "invalid_request_error"}) from error
 
 
-def _read(request: Request) -> Json:
+def _parse_body(request: Request) -> Json:
     try:
         body = loads(request.body)
     except ValueError:
         body = None
     if not is_object(body):
-        raise refused(400, {"message": "the body is not a JSON object", "type": "invalid_request_error"})
+        raise status_error(400, {"message": "the request body is not a JSON object", "type": "invalid_request_error"})
     return body
 
 

@@ -1,8 +1,8 @@
-"""The thread of one model: it does one job after another, and is gone when none is left.
+"""Worker thread of one model. It runs one job after another and ends when no job is left.
 
-The thread is a daemon, since a program must be able to end while a model talks. It must not end under the thread's feet
-though: llama.cpp would call back into an interpreter that is going, and take the process down. So whatever runs is told
-to stop when the program ends, and waited for.
+The thread is a daemon, so that a program can exit while a model generates text. If the interpreter shut down under a
+running job, a callback from llama.cpp would crash the process. An exit handler therefore stops the running job and
+waits for the thread.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from collections import deque
 from typing import Final, Protocol, final
 
 _busy: Final[set[Worker]] = set()
-"""The workers that have a thread."""
+"""Workers with a running thread."""
 
 
 class Job(Protocol):
-    """Something to be done in the thread."""
+    """Job for the thread of a `Worker`."""
 
     def run(self) -> None:
-        """Do it. Called once, in the thread; it must not raise."""
+        """Do the work. Called once, in the thread. It must not raise."""
         ...
 
     def stop(self) -> None:
-        """Make `run()` return soon. Called from any thread, at any time, and any number of times."""
+        """Make `run()` return soon. May be called from any thread, at any time and repeatedly."""
         ...
 
 
 @final
 class Worker:
-    """Does jobs in the order in which they are submitted, one at a time."""
+    """Runner of jobs, one at a time, in the order of submission. All methods may be called from any thread."""
 
     __slots__ = ("_current", "_jobs", "_lock", "_thread")
 
@@ -41,17 +41,17 @@ class Worker:
         self._lock = threading.Lock()
 
     def submit(self, job: Job) -> None:
-        """Have a job done, behind those that wait. Never blocks."""
+        """Append a job to the queue. Start the thread if none is running. Does not wait for the job."""
         with self._lock:
             self._jobs.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="llama.cpp", daemon=True)
+                self._thread = threading.Thread(target=self._run_jobs, name="llama.cpp", daemon=True)
                 _busy.add(self)
-                atexit.register(_leave)  # the same function again: it finds nothing left to do
+                atexit.register(_close_busy_workers)  # repeated registration is harmless: later calls find no worker
                 self._thread.start()
 
     def withdraw(self, job: Job) -> bool:
-        """Take back a job that waits. `False` where it has begun, or is over."""
+        """Remove a job from the queue. Return False if it has started or ended."""
         with self._lock:
             if job not in self._jobs:
                 return False
@@ -59,7 +59,7 @@ class Worker:
         return True
 
     def close(self) -> None:
-        """Forget what waits, stop what runs, and wait for the end of the thread."""
+        """Clear the queue, stop the running job and wait for the end of the thread."""
         with self._lock:
             self._jobs.clear()
             current, thread = self._current, self._thread
@@ -68,11 +68,11 @@ class Worker:
         if thread is not None:
             thread.join()
 
-    def _work(self) -> None:
-        while (job := self._next()) is not None:
+    def _run_jobs(self) -> None:
+        while (job := self._next_job()) is not None:
             job.run()
 
-    def _next(self) -> Job | None:
+    def _next_job(self) -> Job | None:
         with self._lock:
             self._current = self._jobs.popleft() if self._jobs else None
             if self._current is None:
@@ -81,7 +81,7 @@ class Worker:
             return self._current
 
 
-def _leave() -> None:
-    """The program ends."""
+def _close_busy_workers() -> None:
+    """Close all workers with a running thread. Called when the interpreter exits."""
     for worker in list(_busy):
         worker.close()
