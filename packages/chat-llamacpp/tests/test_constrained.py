@@ -127,7 +127,7 @@ def test_schemas_with_references_stand_aside_each_in_a_place_of_its_own() -> Non
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"tools": [{"type": "web_search"}]}, "a tool has the type 'web_search'; llama.cpp supports only tools of type 'function'"),
+        ({"tools": [{"type": "web_search"}]}, "type 'web_search'; llama.cpp supports only tools of type 'function'"),
         ({"tool_choice": "required"}, "tool_choice is 'required', but the request has no tools"),
         (
             {"tools": [tool("pay")], "tool_choice": {"function": {"name": "ask"}}},
