@@ -1,4 +1,4 @@
-"""What every wire needs: shapes of JSON, where requests go, words of errors, schemas that servers enforce.
+"""Tools for authors of providers: JSON checks, endpoints, error translation, strict schemas and stream decoding.
 
-For authors of providers. Nothing here knows a wire.
+Nothing here is specific to one API.
 """

@@ -1,4 +1,4 @@
-"""One streamed answer of a wire: what its transport brings, through its decoder, with nothing in between."""
+"""A streamed response: the events of a transport, decoded into deltas and a turn."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from chat_core.transport.values import Event, EventStream
 
 
 class Decoder(Protocol):
-    """Reads one answer, event by event. What came before a failure is delivered before the failure is."""
+    """Decoder of one streamed response. Deltas received before a failure are delivered before the failure is raised."""
 
     @property
     def failure(self) -> ChatError | None:
-        """What `feed()` has found and could not raise yet, since there were deltas to be returned."""
+        """The error that `feed()` found but has not raised yet, because it returned deltas. None: no such error."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether the answer has ended, whatever the body still says."""
+        """Whether the response has ended. Later data of the body is ignored."""
         ...
 
     def feed(self, events: Sequence[Event], /) -> Sequence[Delta]:
-        """What events that came together say to a listener.
+        """Decode events that arrived together and return their deltas.
 
         Raises:
-            ChatError: the server says that it failed, or an event is not what its protocol promises.
+            ChatError: the server reports a failure, or an event violates the protocol.
         """
         ...
 
     def close(self) -> Turn:
-        """The whole turn.
+        """Return the complete turn.
 
         Raises:
-            StreamTruncatedError: the stream ended before its protocol says that it may.
-            InvalidResponseError: what came makes no answer.
+            StreamTruncatedError: the stream ended before the response was complete.
+            InvalidResponseError: the events do not form a response.
         """
         ...
 
     def partial(self) -> Turn:
-        """The turn as far as it has come."""
+        """Return the turn received so far."""
         ...
 
 
 @final
 class DecodedStream:
-    """A `ProviderStream`: the batches of a transport, decoded.
+    """Implementation of `ProviderStream` that decodes the events of a transport.
 
     Args:
-        events: what the transport delivers.
-        decoder: reads it.
-        translate: the error of a run for what the transport met.
-        seal: what is done to the whole turn at the end.
+        events: the event stream of the transport.
+        decoder: the decoder of this response alone.
+        translate: converts an error of the transport to the error of a run.
+        seal: applied to the complete turn at the end.
     """
 
     __slots__ = ("_batches", "_decoder", "_first_batch", "_seal", "_translate")
@@ -74,10 +74,10 @@ class DecodedStream:
         self._first_batch: Sequence[Delta] | None = None
 
     async def begin(self) -> None:
-        """Read what comes first, ahead of the iteration, where that says whether the request was accepted.
+        """Read the first batch before the iteration, for servers whose first event reports a rejected request.
 
         Raises:
-            ChatError: as the iteration does.
+            ChatError: the connection failed, or the server reports a failure.
         """
         with suppress(StopAsyncIteration):
             self._first_batch = await anext(self)
@@ -87,10 +87,10 @@ class DecodedStream:
         return self
 
     async def __anext__(self) -> Sequence[Delta]:
-        """What the next read brought.
+        """Return the deltas of the next batch of events.
 
         Raises:
-            ChatError: the connection broke, or the server said that it failed.
+            ChatError: the connection failed, or the server reports a failure.
         """
         decoder = self._decoder
         if self._first_batch is not None:
@@ -114,15 +114,15 @@ class DecodedStream:
         return failure
 
     def close(self) -> Turn:
-        """The whole turn, once the iteration has ended.
+        """Return the complete turn. Call it after the iteration has ended.
 
         Raises:
-            StreamTruncatedError: the stream ended before its protocol says that it may.
-            InvalidResponseError: what came makes no answer.
+            StreamTruncatedError: the stream ended before the response was complete.
+            InvalidResponseError: the events do not form a response.
         """
         turn = self._decoder.close()
         return turn if self._seal is None else self._seal(turn)
 
     def partial(self) -> Turn:
-        """The turn as far as it has come."""
+        """Return the turn received so far."""
         return self._decoder.partial()

@@ -1,4 +1,4 @@
-"""Where a provider's requests go."""
+"""Base URL, headers and timeouts of the requests of a provider."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
 MAX_CONNECT_TIMEOUT: Final = 10.0
 
 FORBIDDEN_CHARACTERS: Final = re.compile(r"[\0-\x20\x7f]")
-"""Characters that no URL has, and that some URL parsers remove silently."""
+"""Characters that are invalid in URLs and that some URL parsers remove silently."""
 
 
 @final
 class Endpoint:
-    """A base URL, and the headers that go with every request to it. `repr` hides their values.
+    """Base URL and headers of all requests of a provider. Its `repr` omits the headers.
 
     Raises:
-        UsageError: the base URL is none, or it has a user in it.
+        UsageError: the base URL is not an HTTP URL, or contains a user.
     """
 
     __slots__ = ("headers", "host", "path", "query", "scheme")
@@ -37,7 +37,7 @@ class Endpoint:
         base_url = base_url.strip()
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
-            shown = base_url.rpartition("@")[2]  # what stands before it is a secret
+            shown = base_url.rpartition("@")[2]  # the part before it may contain a password
             msg = f"a base URL is like 'https://host/v1', without a user in it, not {shown!r}"
             raise UsageError(msg)
         self.scheme: Scheme = "https" if url.scheme == "https" else "http"
@@ -61,17 +61,17 @@ class Endpoint:
         method: Literal["GET", "POST"] = "POST",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Request:
-        """A request to `path` below the base URL.
+        """Return a request to `path` below the base URL.
 
         Args:
-            path: it may have a query, that joins the one of the base URL.
-            body: JSON.
-            timeout: seconds that each step may take; `None` for the defaults.
-            stream: whether the answer is a stream, of the kind that `framing` says.
-            is_last: whether an event ends the answer.
-            framing: how the body of the answer is cut into events.
-            method: of HTTP.
-            headers: of this request alone, lowercase; they go before those of the endpoint.
+            path: path with an optional query. The query of the base URL is appended to it.
+            body: request body as JSON.
+            timeout: maximum duration of each step in seconds. None: the defaults of `Timeouts`.
+            stream: whether the response is a stream in the format `framing`.
+            is_last: returns whether an event ends the response.
+            framing: format that separates the events of the response.
+            method: HTTP method.
+            headers: headers of this request only, with lowercase names. They precede the headers of the endpoint.
         """
         query = f"&{self.query[1:]}" if self.query and "?" in path else self.query
         return Request(
@@ -88,7 +88,7 @@ class Endpoint:
 
 
 def _parse_web_url(text: str) -> SplitResult | None:
-    """The parts of a URL; `None` where it is not one of a web server, or has a user in it."""
+    """Parse an HTTP URL. Return None if the URL is invalid, has another scheme or contains a user."""
     try:
         url = urlsplit(text)
         port = url.port

@@ -1,7 +1,7 @@
-"""What servers of this wire call what goes wrong: their names for an error, and the words of their messages.
+"""Tables that map error names and messages of servers to error classes.
 
-Names are compared without case, without what joins their words, and without `error` at the end: `RateLimitError`,
-`rate_limit_error` and `rate-limit` are one name.
+Names are compared without case, without separators and without a final `error`: `RateLimitError`,
+`rate_limit_error` and `rate-limit` are equal.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _NAMES: Final[Mapping[type[ProviderError], str]] = {
 
 
 def normalize_name(name: str) -> str:
-    """A name as it is compared."""
+    """Return the form of an error name that is used for comparison."""
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("error")
 
 
 MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
     normalize_name(name): kind for kind, names in _NAMES.items() for name in names.split()
 }
-"""What a server's name for an error means."""
+"""Error classes by normalized error name."""
 
 _CONTEXT: Final = re.compile(
     r"\A(?!.*\bper (?:minute|hour|day)\b).*?(?:"
@@ -84,7 +84,7 @@ _CONTEXT: Final = re.compile(
     r"|`?inputs`? (?:must have less than|tokens \+)|token limit (?:reached|exceeded))",
     re.IGNORECASE,
 )
-"""A limit per minute is none of the model's window, though it may be told in the same words."""
+"""Messages about the context window. Limits per minute, hour or day are excluded: they use similar words."""
 
 _QUOTA: Final = re.compile(
     r"insufficient (?:\w+ )?(?:balance|credits?|funds|quota)|exceeded your (?:current|monthly) (?:quota|spend)"
@@ -113,10 +113,10 @@ WORDS: Final[tuple[tuple[re.Pattern[str], type[ProviderError], tuple[type[Provid
     (_BUSY, OverloadedError, (None,)),
     (_BAD, InvalidRequestError, (None,)),
 )
-"""What the words of a message mean, and in the place of which classes: what many servers tell in no other way.
+"""Patterns of messages, the class that each pattern indicates, and the less specific classes that it replaces.
 
-`None` stands for an error of which nothing else is known, neither a status nor a name.
+Many servers distinguish these errors only by the message. None means an error without a known status or name.
 """
 
 ELSEWHERE: Final = re.compile(r"Invalid '(?!messages\[\d+\]\.content|input|prompt)")
-"""A complaint about another field than those that hold what was said: shortening the conversation is no help."""
+"""Messages about a field other than the conversation. Shortening the conversation does not help."""

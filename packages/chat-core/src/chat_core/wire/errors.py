@@ -1,9 +1,9 @@
-"""From the words of servers to the errors of a run.
+"""Translation of error responses to exceptions.
 
-The body of a refusal comes in a handful of shapes: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
-`{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or no JSON at all. Of an
-error, the code tells most, then the type, then the status; words of the message are looked at for the few cases that
-many servers tell in no other way. The tables are in `error_names.py`.
+Error bodies have one of these formats: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
+`{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or text that is not JSON.
+The code of an error determines the class first, then its type, then the status. The message decides only for errors
+that many servers report in no other way. The tables are in `error_names.py`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
     )
 
 
-# --- Which error ---------------------------------------------------------------------------------------
+# --- Selecting the error class ---------------------------------------------------------------------------------------
 
 
 def _error_class(reported: ErrorBody, status: int | None) -> type[ProviderError]:
@@ -132,18 +132,18 @@ def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
     if status in SPECIFIC_STATUSES:
         return kind in SPECIFIC_STATUSES[status]
     if kind in (ServerError, InvalidRequestError):
-        return False  # whose fault it is a status says better
-    # What is too large today is too large tomorrow, whichever limit it is that says so.
+        return False  # the status distinguishes client and server errors more reliably
+    # A request that is too large stays too large, so an error that allows retries must not replace the status.
     return not (status == 413 and kind in (RateLimitedError, OverloadedError))  # noqa: PLR2004 - RFC 9110, section 15.5.14
 
 
-# --- What it says --------------------------------------------------------------------------------------
+# --- Parsing error bodies --------------------------------------------------------------------------------------
 
 CODES: Final = ("code", "type", "status", "error_code", "error_type", "errorCode", "status_code", "reason")
-"""Where servers name an error."""
+"""Fields with the name of an error."""
 
 STATUSES: Final = ("status_code", "statusCode", "status", "code")
-"""Where they repeat the status."""
+"""Fields that may repeat the HTTP status."""
 
 REFUSED: Final = re.compile(r"[45][0-9]{2}")
 
@@ -151,10 +151,10 @@ MESSAGES: Final = (
     "message", "detail", "error", "errors", "msg", "status_msg", "error_message", "errorMessage", "error_description",
     "title", "description",
 )  # fmt: skip
-"""Where the words stand, the best place first."""
+"""Fields with the message, in order of preference."""
 
 WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
-"""What an error may be wrapped in."""
+"""Fields that may contain the error object."""
 
 MAX_DEPTH: Final = 4
 
@@ -174,7 +174,7 @@ def read_error(error: object) -> ErrorBody:
     if not is_object(fields):
         return ErrorBody(_redact(fields if isinstance(fields, str) else dumps(fields)))
     names = list(dict.fromkeys([error_name(fields[name]) for name in CODES if fields.get(name)]))
-    names.sort(key=str.isdigit)  # a number is the status again, or means something to its vendor alone
+    names.sort(key=str.isdigit)  # a number repeats the status or is specific to a vendor
     if inner := mapping(fields.get("innererror")).get("code"):
         names.append(error_name(inner))
     statuses = [error_name(fields[name]) for name in STATUSES if fields.get(name)]

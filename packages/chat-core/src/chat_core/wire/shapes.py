@@ -1,4 +1,4 @@
-"""What JSON is, for the type checkers."""
+"""Type guards and checks for parsed JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Final, TypeAlias
 from typing_extensions import TypeIs
 
 Json: TypeAlias = dict[str, Any]
-"""An object that was read, or is to be written."""
+"""A JSON object."""
 
 
 COUNT_LIMIT: Final = 1 << 53
-"""The smallest number that is too large for a count. It excludes infinity."""
+"""Exclusive upper limit of counts. It excludes infinity."""
 
 
 class WrongShapeError(Exception):
-    """A known field has a wrong shape."""
+    """Error for a known field with an unexpected type."""
 
     def __init__(self, path: str, expected: str) -> None:
         super().__init__(f"{path} is not {expected}")
@@ -25,22 +25,22 @@ class WrongShapeError(Exception):
 
 
 def is_object(value: object) -> TypeIs[dict[str, Any]]:
-    """Whether it is an object."""
+    """Return whether the value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_mapping(value: object) -> TypeIs[Mapping[str, Any]]:
-    """Whether it is an object, or a mapping that a caller gave for one."""
-    return isinstance(value, (dict, Mapping))  # what JSON has first: asking the other one is slow
+    """Return whether the value is a JSON object or another mapping."""
+    return isinstance(value, (dict, Mapping))  # `dict` first: the check for `Mapping` is slow
 
 
 def is_list(value: object) -> TypeIs[list[Any]]:
-    """Whether it is a list."""
+    """Return whether the value is a list."""
     return isinstance(value, list)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The mapping, or an empty one in the place of anything else."""
+    """Return the value if it is a mapping, else an empty mapping."""
     return value if is_mapping(value) else {}
 
 
@@ -52,10 +52,14 @@ def whole_numbers(value: object) -> dict[str, int]:
 
 
 def require_text(value: object, path: str) -> str:
-    """The text at `path`.
+    """Return `value` if it is a string.
+
+    Args:
+        value: parsed JSON value.
+        path: path of the value in the response, for the error message.
 
     Raises:
-        WrongShapeError: it is none.
+        WrongShapeError: the value is not a string.
     """
     if isinstance(value, str):
         return value
@@ -63,10 +67,14 @@ def require_text(value: object, path: str) -> str:
 
 
 def require_list(value: object, path: str) -> list[Any]:
-    """The list at `path`.
+    """Return `value` if it is a list.
+
+    Args:
+        value: parsed JSON value.
+        path: path of the value in the response, for the error message.
 
     Raises:
-        WrongShapeError: it is none.
+        WrongShapeError: the value is not a list.
     """
     if is_list(value):
         return value
@@ -74,10 +82,14 @@ def require_list(value: object, path: str) -> list[Any]:
 
 
 def require_object(value: object, path: str) -> Json:
-    """The object at `path`.
+    """Return `value` if it is an object.
+
+    Args:
+        value: parsed JSON value.
+        path: path of the value in the response, for the error message.
 
     Raises:
-        WrongShapeError: it is none.
+        WrongShapeError: the value is not an object.
     """
     if is_object(value):
         return value

@@ -1,10 +1,9 @@
-"""Schemas that a server can enforce while it writes.
+"""Rewriting of JSON Schemas to the strict form that servers can enforce during generation.
 
-With `strict`, servers demand a part of JSON Schema: a root that is an object, objects that are closed and whose
-properties are all required, and few keywords. A schema is rewritten to that form where every value of the new schema is
-a value of the old one, or would be but for a bound that the server cannot enforce; such a bound moves to the
-description, where the model reads it, and the answer is validated anyway. Where that cannot be done there is no strict
-form, and the original is sent without `strict`.
+With `strict`, servers accept a subset of JSON Schema: the root is an object, objects are closed, all properties are
+required, and few keywords are allowed. The rewritten schema allows no values beyond the original ones, except for
+constraints that servers cannot enforce. Such a constraint moves to the description, where the model reads it, and the
+response is validated later. If a schema has no strict form, the original is sent without `strict`.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ SUPPORTED: Final = frozenset(
         "maxItems",
     }
 )
-"""What goes over as it is, or is handled below."""
+"""Keywords that are copied or rewritten."""
 
 FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
-"""The formats that servers enforce; they refuse any other one."""
+"""Formats that servers enforce. Servers reject other formats."""
 
 LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
-"""What servers cannot compile in a pattern."""
+"""Lookaround in a pattern, which servers reject."""
 
 DESCRIBED: Final = frozenset(
     {
@@ -61,25 +60,25 @@ DESCRIBED: Final = frozenset(
         "contentMediaType",
     }
 )
-"""What some server refuses and the model can read: said in the description."""
+"""Keywords that some servers reject. They are moved to the description for the model."""
 
 ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
-"""What does not bound the values."""
+"""Keywords that describe values without constraining them."""
 
 IGNORED: Final = frozenset({"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""What says nothing about the values."""
+"""Keywords that are removed because they do not concern the values."""
 
 
 MAX_DEPTH: Final = 64
-"""No server that enforces schemas takes deeper ones."""
+"""Maximum nesting depth of a schema with a strict form."""
 
 
 class _InexpressibleError(Exception):
-    """The schema has no strict form."""
+    """Error for a schema without a strict form."""
 
 
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
-    """The strict form of a schema; `None` where it has none."""
+    """Return the strict form of a schema, or None if it has none."""
     try:
         strict = _rewrite(_resolve_root(schema), depth=0)
     except _InexpressibleError:
@@ -88,7 +87,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
 
 
 def requires_all(schema: Mapping[str, object]) -> bool:
-    """Whether every object in a schema says that it requires all its properties: its strict form asks for no more."""
+    """Return whether every object in a schema requires all its properties, as the strict form demands."""
     properties, required = schema.get("properties"), schema.get("required")
     inner: list[object] = [schema.get("items")]
     if is_mapping(properties):
@@ -105,7 +104,7 @@ def requires_all(schema: Mapping[str, object]) -> bool:
 
 
 def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """The schema with a reference at its root resolved: a recursive model is written so, and servers want an object."""
+    """Resolve a `$ref` at the root, as in schemas of recursive models: servers require an object there."""
     name = schema.get("$ref")
     if not isinstance(name, str):
         return schema
@@ -125,23 +124,23 @@ def _rewrite(schema: object, depth: int) -> Json:
         if place in strict:
             strict[place] = {name: _rewrite(item, depth + 1) for name, item in _require_schema(strict[place]).items()}
     if "$ref" in strict:
-        # A reference stands alone: servers refuse any keyword beside it.
+        # Servers reject other keywords next to a reference.
         return {key: strict[key] for key in ("$ref", "$defs", "definitions") if key in strict}
     if "anyOf" in strict:
         strict["anyOf"] = [_rewrite(item, depth + 1) for item in _require_list(strict["anyOf"])]
     if "items" in strict:
         strict["items"] = _rewrite(strict["items"], depth + 1)
     elif _allows_type("array", strict):
-        raise _InexpressibleError  # of anything at all
+        raise _InexpressibleError  # the items are unconstrained
     if _describes_object(strict):
         _close_object(strict, depth)
     if not strict.keys() & {"type", "enum", "const", "anyOf"}:
-        raise _InexpressibleError  # anything at all
+        raise _InexpressibleError  # the value is unconstrained
     return _append_to_description(strict, described)
 
 
 def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
-    """What goes over, and what is said of the rest."""
+    """Return the keywords to send and descriptions of the others."""
     strict: Json = {}
     described: list[str] = []
     for key, value in source.items():
@@ -155,14 +154,14 @@ def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
 
 
 def _is_enforced(key: str, value: object) -> bool:
-    """Whether servers enforce a bound on texts, which depends on what it says."""
+    """Return whether servers enforce this `format` or `pattern`."""
     if key == "format":
         return isinstance(value, str) and value in FORMATS
     return key == "pattern" and isinstance(value, str) and LOOKAROUND.search(value) is None
 
 
 def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
-    """`allOf` of one schema is that schema; `oneOf` is taken as `anyOf`, since the answer is validated anyway."""
+    """Merge an `allOf` of one schema. Replace `oneOf` by `anyOf`, because the response is validated later."""
     if "allOf" in source:
         items = _require_list(source["allOf"])
         if len(items) != 1:
@@ -178,7 +177,7 @@ def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _merge_schemas(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
-    """Two schemas as one, the words of the second one; where both bound the same, neither may be left out."""
+    """Merge two schemas. Annotations of the second win; other keywords of both must be equal."""
     if any(first[key] != second[key] for key in first.keys() & second.keys() - ANNOTATIONS):
         raise _InexpressibleError
     return {**first, **second}
@@ -194,7 +193,7 @@ def _allows_type(kind: str, schema: Json) -> bool:
 
 
 def _close_object(schema: Json, depth: int) -> None:
-    """Close an object and require all its properties. One whose names the schema does not say has no strict form."""
+    """Close an object and require all its properties. Objects with arbitrary property names have no strict form."""
     properties = _require_schema(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):

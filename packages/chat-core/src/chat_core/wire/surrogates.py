@@ -1,8 +1,7 @@
-"""Characters that a server cut in two.
+"""Joining of surrogate pairs that a server split between two events.
 
-Servers that count in UTF-16 end a piece of text where it suits them, and that may be between the two halves of a
-surrogate pair. JSON can say half a pair, as an escape, but nothing can print or send it. The first half is held back
-here until the second one comes, so that each piece, and all of them together, are text.
+Servers that count in UTF-16 may end a piece of text between the two halves of a surrogate pair. JSON can escape a lone
+surrogate, but UTF-8 cannot encode it. This module buffers the first half until the second one arrives.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from chat_core.wire.shapes import is_list, is_object
 Path = tuple[int | str, ...]
 
 MAX_DEPTH: Final = 32
-"""No text of this wire is deeper in an event."""
+"""Maximum depth at which texts in an event are processed."""
 
 
 @final
 class SurrogateBuffer:
-    """The first halves of one stream that wait for their second ones, by where in an event they stood."""
+    """Buffer of high surrogates of one stream that wait for their low surrogates, by path in the event."""
 
     __slots__ = ("held",)
 
@@ -27,7 +26,7 @@ class SurrogateBuffer:
         self.held: dict[Path, str] = {}
 
     def feed(self, event: object) -> object:
-        """An event whose texts begin with what was held back, and end in front of half a character."""
+        """Prepend buffered surrogates to the texts of an event, and buffer high surrogates at their ends."""
         return self._join_halves(event, (), hold=True)
 
     def _join_halves(self, value: object, path: Path, *, hold: bool) -> object:
@@ -36,7 +35,7 @@ class SurrogateBuffer:
         if len(path) > MAX_DEPTH:
             return value
         if is_object(value):
-            # Behind the end of an answer, however the wire calls it, no second half comes.
+            # No second half follows after the finish reason.
             hold = hold and not (value.get("finish_reason") or value.get("finishReason"))
             return {key: self._join_halves(item, (*path, key), hold=hold) for key, item in value.items()}
         if is_list(value):
@@ -48,5 +47,5 @@ class SurrogateBuffer:
         if hold and "\ud800" <= text[-1:] <= "\udbff":
             self.held[path] = text[-1]
             text = text[:-1]
-        # A pair becomes its character; a half whose other one never came stays what it is.
+        # Join pairs to characters. A lone surrogate stays unchanged.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
