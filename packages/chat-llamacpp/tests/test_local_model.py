@@ -139,7 +139,7 @@ async def test_a_call_that_is_cut_is_never_run(model: CompletionsProvider) -> No
     options = ChatOptions(temperature=0, max_tokens=10, tool_choice="required")
     chat = ChatBuilder().with_model(model).with_options(options).with_tools(payments()).with_max_steps(1).build()
     messages = Messages.from_user("Pay 500 cents to Bo.")
-    with pytest.raises(Exception, match="after 1 provider call"):
+    with pytest.raises(Exception, match="after 1 model call"):
         await chat.complete(messages)
 
     (tool,) = messages[1].tools

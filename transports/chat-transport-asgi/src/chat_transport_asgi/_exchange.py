@@ -60,18 +60,18 @@ class Exchange:
         self._request = request
         self._scope = _scope(request, state)
         self._asked = False
-        self._whole = False
-        self._left = False
+        self._is_complete = False
+        self._reader_closed = False
         self._bodiless = False
         self._length: int | None = None
-        self._fault: TransportError | None = None
+        self._failure: TransportError | None = None
         # The number of pending `receive` and `send` calls, which report the exit of the reader to the application.
         self._listening = 0
-        self._headed = anyio.Event()
+        self._has_headers = anyio.Event()
         self._over = anyio.Event()
         self._ended = anyio.Event()
         self._running = anyio.CancelScope()
-        self._chunks, self._taken = anyio.create_memory_object_stream[bytes](0)
+        self._chunks, self._chunk_receiver = anyio.create_memory_object_stream[bytes](0)
         self._decoder: Decoder | None = None
 
     # --- Called in the task of the application
@@ -85,20 +85,20 @@ class Exchange:
             self._failed(error)
         finally:
             self._ended.set()
-            self._headed.set()
+            self._has_headers.set()
             self._chunks.close()
 
     def _failed(self, error: BaseException) -> None:
-        if self._left:
+        if self._reader_closed:
             _LOGGER.debug("the application raised after its reader had exited", exc_info=error)
-        elif self._whole:
+        elif self._is_complete:
             _LOGGER.error("the application raised after its response to %s", describe(self._request), exc_info=error)
-        elif self._fault is None:
-            self._fault = self._error("stream", f"the application raised {type(error).__name__}")
-            self._fault.__cause__ = error
+        elif self._failure is None:
+            self._failure = self._error("stream", f"the application raised {type(error).__name__}")
+            self._failure.__cause__ = error
 
     async def _receive(self) -> Message:
-        with self._hearing():
+        with self._count_pending_call():
             await checkpoint()
             if not self._asked:
                 self._asked = True
@@ -107,26 +107,32 @@ class Exchange:
             return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
-        with self._hearing():
-            if self._left:
+        with self._count_pending_call():
+            if self._reader_closed:
                 raise ClientDisconnectedError(_GONE)
             kind = message["type"]
-            if kind == "http.response.start" and not self._headed.is_set():
+            if kind == "http.response.start" and not self._has_headers.is_set():
                 self._start(message)
                 await checkpoint()
-            elif kind == "http.response.body" and self._headed.is_set() and not self._whole:
-                await self._body(bytes(message.get("body", b"")), more=bool(message.get("more_body", False)))
+            elif kind == "http.response.body" and self._has_headers.is_set() and not self._is_complete:
+                await self._receive_body(bytes(message.get("body", b"")), more=bool(message.get("more_body", False)))
             else:
-                due = "no message" if self._whole else "a body" if self._headed.is_set() else "http.response.start"
-                what = f"the application sent {kind!r}, but {due} was expected"
-                raise self._wrong(what)
-            if self._left:
+                expected = (
+                    "no message"
+                    if self._is_complete
+                    else "a body"
+                    if self._has_headers.is_set()
+                    else "http.response.start"
+                )
+                text = f"the application sent {kind!r}, but {expected} was expected"
+                raise self._protocol_error(text)
+            if self._reader_closed:
                 raise ClientDisconnectedError(
                     _GONE
                 )  # the chunk was received, and the reader exited before the application resumed
 
     @contextmanager
-    def _hearing(self) -> Generator[None]:
+    def _count_pending_call(self) -> Generator[None]:
         """Count a pending call that reports the exit of the reader to the application."""
         self._listening += 1
         try:
@@ -144,14 +150,14 @@ class Exchange:
         length = self.headers.get("content-length", "")
         if length.isdecimal() and not self._bodiless:
             self._length = int(length)
-        self._headed.set()
+        self._has_headers.set()
 
-    async def _body(self, chunk: bytes, *, more: bool) -> None:
+    async def _receive_body(self, chunk: bytes, *, more: bool) -> None:
         if self._length is not None:
             self._length -= len(chunk)
             if self._length < 0 or (self._length and not more):
-                what = "the length of the body that the application sent does not match its content-length"
-                raise self._wrong(what)
+                text = "the length of the body that the application sent does not match its content-length"
+                raise self._protocol_error(text)
         if chunk and not self._bodiless:  # frameworks rely on the server to drop such a body
             try:
                 await self._chunks.send(chunk)
@@ -160,17 +166,17 @@ class Exchange:
         else:
             await checkpoint()
         if not more:
-            self._whole = True
+            self._is_complete = True
             self._over.set()
             self._chunks.close()
 
-    def _wrong(self, what: str) -> RuntimeError:
+    def _protocol_error(self, text: str) -> RuntimeError:
         """Record a violation of ASGI for the reader, and return the error for the application."""
-        self._fault = self._error("protocol", what)
-        return RuntimeError(what)
+        self._failure = self._error("protocol", text)
+        return RuntimeError(text)
 
-    def _error(self, kind: str, what: str) -> TransportError:
-        return TransportError(kind, f"{describe(self._request)}: {what}")
+    def _error(self, kind: str, text: str) -> TransportError:
+        return TransportError(kind, f"{describe(self._request)}: {text}")
 
     # --- Called in the task of the reader
 
@@ -182,11 +188,11 @@ class Exchange:
         """
         try:
             with anyio.fail_after(self._request.timeouts.idle):
-                await self._headed.wait()
+                await self._has_headers.wait()
         except TimeoutError:
             raise self._error("timeout", "no data arrived in time") from None
         if not self.status:
-            raise self._fault or self._error("stream", "the application returned without a response")
+            raise self._failure or self._error("stream", "the application returned without a response")
         encoding = content_encoding(self.headers)
         if encoding not in SUPPORTED_ENCODINGS and is_success(self.status):
             raise self._error("protocol", f"the response has the unsupported content-encoding {encoding!r}")
@@ -215,14 +221,14 @@ class Exchange:
     async def _take(self) -> bytes:
         try:
             with anyio.fail_after(self._request.timeouts.idle):
-                return await self._taken.receive()
+                return await self._chunk_receiver.receive()
         except TimeoutError:
             raise self._error("timeout", "no data arrived in time") from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             pass
-        if self._whole or self._left:
+        if self._is_complete or self._reader_closed:
             raise StopAsyncIteration
-        raise self._fault or self._error("stream", "the application ended before its response was complete")
+        raise self._failure or self._error("stream", "the application ended before its response was complete")
 
     async def drain(self, seconds: float) -> None:
         """Read the rest of a body after the last event of its stream, for at most `seconds`."""
@@ -240,18 +246,18 @@ class Exchange:
         waiting in `receive` or `send`, which then report a disconnect; after that, or at once, it is cancelled.
         """
         try:
-            if self._whole:
+            if self._is_complete:
                 await self._ended.wait()
             else:
                 heard = self._listening > 0
-                self._left = True
+                self._reader_closed = True
                 self._over.set()
-                self._taken.close()
+                self._chunk_receiver.close()
                 with anyio.move_on_after(grace if heard else 0, shield=True):
                     await self._ended.wait()
         finally:
             self._running.cancel()
-            self._taken.close()
+            self._chunk_receiver.close()
             with anyio.CancelScope(shield=True):
                 await self._ended.wait()
 
