@@ -105,7 +105,7 @@ def azure(item: Recorded, model: str, transport: MockTransport) -> Any:
     """The builder for a recorded request to Azure: which of its APIs it was, its path says."""
     root = AzureBuilder().with_api_key("k").with_transport(transport).with_endpoint(f"https://{item.host or 'a.b'}")
     if item.path.startswith("/models/"):
-        return root.with_catalogue_model(model, api_version=version_of(item) or "v")
+        return root.with_catalog_model(model, api_version=version_of(item) or "v")
     if "/deployments/" in item.path:
         name = item.path.split("/deployments/")[1].split("/")[0]
         return root.with_deployment(name, api_version=version_of(item) or "v")

@@ -54,11 +54,11 @@ def test_events_are_equal_by_what_they_say() -> None:
 
 
 def deltas(*pieces: str) -> list[StructuredDelta]:
-    so_far: list[str] = []
+    text_so_far: list[str] = []
     made: list[StructuredDelta] = []
     for piece in pieces:
-        so_far.append(piece)
-        made.append(StructuredDelta(piece, so_far, len(so_far)))
+        text_so_far.append(piece)
+        made.append(StructuredDelta(piece, text_so_far, len(text_so_far)))
     return made
 
 

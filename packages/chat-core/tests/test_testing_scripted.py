@@ -100,7 +100,7 @@ async def test_a_gate_holds_the_answer_back() -> None:
 async def test_texts_become_vectors_in_batches_no_larger_than_it_says() -> None:
     model = ScriptedProvider(meta=ProviderMeta("scripted", max_embedding_batch=2))
     assert (await model.embed(["a", "bcd"], ChatOptions())).vectors == ((1.0,), (3.0,))
-    with pytest.raises(UsageError, match="2 at most"):
+    with pytest.raises(UsageError, match="at most 2"):
         await model.embed(["a", "b", "c"], ChatOptions())
     chosen = ScriptedProvider(vectors=lambda text: (0.0, float(text)))
     assert (await chosen.embed(["7"], ChatOptions())).vectors == ((0.0, 7.0),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_core.tools.problems import describe, listed, path_of, short
+from chat_core.tools.problems import describe, format_problems, path_of, truncated_json
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 
@@ -31,14 +31,14 @@ def test_a_path_reads_like_a_path() -> None:
 
 
 def test_a_value_is_shown_as_json_and_cut() -> None:
-    assert short({"a": [None, True]}) == '{"a":[null,true]}'
-    assert short("x" * 100) == f'"{"x" * 79}…'
-    assert short({1, 2}) == "{1, 2}"
+    assert truncated_json({"a": [None, True]}) == '{"a":[null,true]}'
+    assert truncated_json("x" * 100) == f'"{"x" * 79}…'
+    assert truncated_json({1, 2}) == "{1, 2}"
 
 
 def test_the_first_problems_are_listed_and_the_others_counted() -> None:
-    assert listed(["one"]) == "The arguments are not valid:\n- one"
-    assert listed([str(number) for number in range(7)]).splitlines()[5:] == ["- 4", "- and 2 more"]
+    assert format_problems(["one"]) == "The arguments are not valid:\n- one"
+    assert format_problems([str(number) for number in range(7)]).splitlines()[5:] == ["- 4", "- and 2 more"]
 
 
 def test_the_steps_that_pydantic_adds_are_left_out_of_the_path() -> None:

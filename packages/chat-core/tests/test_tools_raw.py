@@ -135,7 +135,12 @@ def spread(**arguments: Any) -> None: ...
 
 @pytest.mark.parametrize(
     ("handler", "reason"),
-    [(none, "takes nothing"), (two, "takes a, b"), (spread, "names? every parameter|takes"), (5, "must be a function")],
+    [
+        (none, "not no arguments"),
+        (two, "not a, b"),
+        (spread, "names? every parameter|not arguments"),
+        (5, "must be a function"),
+    ],
 )
 def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
@@ -145,8 +150,8 @@ def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({}, 'must say "type": "object"'),
-        ({"type": "array"}, 'must say "type": "object"'),
+        ({}, 'must have "type": "object"'),
+        ({"type": "array"}, 'must have "type": "object"'),
         ([], "must be a JSON Schema of an object"),
         ({"type": "object", "default": {1}}, "is not JSON"),
         ({"type": "object", "properties": {"a": {"type": "number!"}}}, r"not valid at properties\.a\.type: 'number!'"),

@@ -247,7 +247,7 @@ async def _async_generator(n: int) -> AsyncIterator[int]:
         (_generator, "_generator is a generator"),
         (_async_generator, "_async_generator is a generator"),
         (Desk.book, r"Desk.book is a method without its object"),
-        (max, "no signature to read|takes"),
+        (max, "no readable signature|takes"),
     ],
 )
 def test_what_a_model_cannot_call_is_refused(function: Any, reason: str) -> None:

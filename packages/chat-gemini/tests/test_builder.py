@@ -275,7 +275,7 @@ async def test_an_effort_is_asked_for_as_the_model_knows_it(model: str, thinking
 
 
 async def test_the_way_of_thinking_may_be_said() -> None:
-    builder = ready("my-own").with_thoughts(told=False, style="level")
+    builder = ready("my-own").with_thoughts(include=False, style="level")
     body = (await asked(builder, ChatOptions(reasoning="high"))).last.json()
     assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": False, "thinkingLevel": "high"}
 

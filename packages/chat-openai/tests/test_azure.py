@@ -79,7 +79,7 @@ async def test_the_dated_api_has_its_version_in_the_url_and_the_deployment_on_th
 
 async def test_a_model_of_the_catalogue_is_asked_on_the_completions_wire_alone() -> None:
     builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com")
-    ready = builder.with_catalogue_model("Phi-4")
+    ready = builder.with_catalog_model("Phi-4")
     assert_type(ready, ReadyAzureCompletionsBuilder)
     transport = await asked(ready, COMPLETION, ChatOptions(max_tokens=5))
     expected = "https://name.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview"
@@ -89,7 +89,7 @@ async def test_a_model_of_the_catalogue_is_asked_on_the_completions_wire_alone()
 
 async def test_an_endpoint_of_the_catalogue_may_have_its_path_behind_it() -> None:
     builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com/models/")
-    transport = await asked(builder.with_catalogue_model("Phi-4", api_version="v"), COMPLETION)
+    transport = await asked(builder.with_catalog_model("Phi-4", api_version="v"), COMPLETION)
     assert transport.last.url == "https://name.services.ai.azure.com/models/chat/completions?api-version=v"
 
 

@@ -479,5 +479,5 @@ def test_the_tool_has_the_name_that_the_wire_gives_it() -> None:
     assert APPROVAL == MCP_APPROVAL
     (definition,) = McpApprovals(asks).definitions()
     assert definition.declaration.name == APPROVAL
-    assert not definition.declaration.told
+    assert not definition.declaration.declared
     assert Tool(FunctionCall(APPROVAL)).name == APPROVAL

@@ -92,12 +92,12 @@ class StructuredDelta:
 
     Attributes:
         text: the piece.
-        so_far: all pieces of the answer, a list shared by its deltas that keeps growing.
+        text_so_far: all pieces of the answer, a list shared by its deltas that keeps growing.
         count: number of pieces up to and including this one.
     """
 
     text: str
-    so_far: list[str]
+    text_so_far: list[str]
     count: int
 
     def snapshot(self) -> object:
@@ -108,7 +108,7 @@ class StructuredDelta:
         """
         from pydantic_core import from_json  # noqa: PLC0415 - on demand
 
-        text = "".join(self.so_far[: self.count])
+        text = "".join(self.text_so_far[: self.count])
         if not text.strip():
             return None
         try:

@@ -59,14 +59,14 @@ def is_finite(value: object) -> bool:
 
     JSON has no `NaN` or infinity, but parsers accept `NaN` and read `1e999` as infinity.
     """
-    left = [value]
-    while left:
-        item = left.pop()
+    pending = [value]
+    while pending:
+        item = pending.pop()
         if isinstance(item, float):
             if not math.isfinite(item):
                 return False
         elif isinstance(item, dict):
-            left.extend(cast("dict[str, object]", item).values())
+            pending.extend(cast("dict[str, object]", item).values())
         elif isinstance(item, list):
-            left.extend(cast("list[object]", item))
+            pending.extend(cast("list[object]", item))
     return True

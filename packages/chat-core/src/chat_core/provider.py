@@ -50,14 +50,14 @@ class ToolDeclaration:
         name: name of the tool.
         description: description for the model.
         parameters: JSON Schema of the arguments, an object.
-        told: whether the declaration is sent. If not, the provider's decoder makes the calls itself, from other
-            requests of its server.
+        declared: whether the declaration is sent to the model. If not, the provider's decoder makes the calls itself,
+            from other requests of its server.
     """
 
     name: str
     description: str
     parameters: Mapping[str, object] = field(hash=False)
-    told: bool = True
+    declared: bool = True
 
 
 @final

@@ -177,15 +177,15 @@ class ReadyGeminiBuilder(_WithModel):
         others = tuple([other for other in self._settings.tools if type(other) is not type(tool)])
         return self._with(replace(self._settings, tools=(*others, tool)))
 
-    def with_thoughts(self, *, told: bool = True, style: Thinking | None = None) -> Self:
+    def with_thoughts(self, *, include: bool = True, style: Thinking | None = None) -> Self:
         """Set whether responses include thought summaries, and the format of `ChatOptions.reasoning`.
 
         Args:
-            told: whether the server returns thought summaries.
+            include: whether the server returns thought summaries.
             style: whether an effort is sent as a `"level"` or as a `"budget"` in tokens. Default: by the model's name,
                 levels since Gemini 3.
         """
-        return self._with(replace(self._settings, include_thoughts=told, thinking=style))
+        return self._with(replace(self._settings, include_thoughts=include, thinking=style))
 
     def with_modalities(self, *modalities: Literal["TEXT", "IMAGE", "AUDIO"]) -> Self:
         """Set the modalities of responses. Images and audio are returned as `File` parts, also in streams."""

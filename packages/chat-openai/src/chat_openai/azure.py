@@ -84,7 +84,7 @@ class AzureBuilder(_Azure):
         return AzureEndpointBuilder(self._settings.with_base_url(_endpoint_root(require_url("with_endpoint", url))))
 
     def _missing_method_hint(self, name: str) -> str | None:
-        if name in {"build", "with_deployment", "with_model", "with_embeddings", "with_catalogue_model"}:
+        if name in {"build", "with_deployment", "with_model", "with_embeddings", "with_catalog_model"}:
             return f"{name}() needs an endpoint: call .with_endpoint('https://NAME.openai.azure.com') first"
         return super()._missing_method_hint(name)
 
@@ -111,7 +111,7 @@ class AzureEndpointBuilder(_Azure):
         """
         return ReadyAzureBuilder(self._dated_settings("with_deployment", name, api_version))
 
-    def with_catalogue_model(self, name: str, *, api_version: str = INFERENCE_VERSION) -> ReadyAzureCompletionsBuilder:
+    def with_catalog_model(self, name: str, *, api_version: str = INFERENCE_VERSION) -> ReadyAzureCompletionsBuilder:
         """Use a model of Azure's model catalog, which supports only the Chat Completions API.
 
         Args:
@@ -121,7 +121,7 @@ class AzureEndpointBuilder(_Azure):
         Raises:
             UsageError: `name` is empty.
         """
-        settings = self._settings.for_model(name, "with_catalogue_model")
+        settings = self._settings.for_model(name, "with_catalog_model")
         settings = settings.with_base_url(f"{self._endpoint}/models?api-version={quote(api_version)}")
         # The catalog's API accepts only the older field name.
         dialect = replace(settings.completions, max_tokens_field="max_tokens")

@@ -285,4 +285,4 @@ async def _approve(server_label: str, name: str, arguments: dict[str, Any] | Lit
 
 def _hide_from_model(definition: ToolDefinition) -> ToolDefinition:
     assert isinstance(definition, FunctionTool)  # noqa: S101 - the collection above holds only function tools
-    return replace(definition, declaration=replace(definition.declaration, told=False))
+    return replace(definition, declaration=replace(definition.declaration, declared=False))

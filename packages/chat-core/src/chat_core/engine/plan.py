@@ -83,4 +83,4 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.settings = settings
         self.tools = ChatTools(scopes, interrupted, settings.now)
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
-        self.declarations = ToolDeclarations([declaration for declaration in declarations if declaration.told])
+        self.declarations = ToolDeclarations([declaration for declaration in declarations if declaration.declared])

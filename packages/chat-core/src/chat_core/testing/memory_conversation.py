@@ -27,13 +27,13 @@ class Call:
     turn: Turn | None = None
 
     def __str__(self) -> str:
-        words = [self.operation, self.tool_id, type(self.status).__name__ if self.status else None, self.role]
-        return " ".join([word for word in words if word])
+        fields = [self.operation, self.tool_id, type(self.status).__name__ if self.status else None, self.role]
+        return " ".join([field for field in fields if field])
 
 
 @final
 class MemoryConversation:
-    """`Conversation` for tests, which keeps the stored state apart from `messages`.
+    """Fake `Conversation` that stores its state in memory, separately from `messages`.
 
     Attributes:
         calls: recorded calls, oldest first. A call is recorded before it takes effect.
@@ -45,7 +45,7 @@ class MemoryConversation:
         self,
         messages: Messages | None = None,
         *,
-        id: str = "memory",  # noqa: A002 - the field's own name
+        id: str = "memory",  # noqa: A002 - named as the attribute
         renew_every: float | None = None,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class MemoryConversation:
 
     @property
     def messages(self) -> Messages:
-        """Messages as the run knows them."""
+        """Messages of the run, which may have changes that are not stored yet."""
         return self._messages
 
     @property
@@ -130,7 +130,7 @@ class MemoryConversation:
         try:
             resting.adopt(path, copied)
         except KeyError:
-            msg = f"write_tool() needs a tool of a durable turn; write_turn() comes before it for {tool.id!r}"
+            msg = f"there is no durable turn with the tool {tool.id!r}: call write_turn() before write_tool()"
             raise UsageError(msg) from None
         self._store(resting)
 
@@ -153,7 +153,7 @@ class MemoryConversation:
         except KeyError:
             chat = None
         if chat is None:
-            msg = f"write_turn() needs a durable conversation; write_tool() comes before it for {path!r}"
+            msg = f"there is no durable conversation at {path!r}: call write_tool() before write_turn()"
             raise UsageError(msg)
         chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
         self._store(resting)
@@ -184,8 +184,8 @@ class MemoryConversation:
         self._record(call)
         if self._overtaken:
             self.late.append(call)
-            msg = f"another run took over the conversation {self._id!r}; {call} came late"
+            msg = f"another run took over the conversation {self._id!r} before {call}"
             raise LeaseLostError(msg)
         if not self._claimed:
-            msg = f"{call} came without a claim(): a run claims the conversation before it writes"
+            msg = f"{call} without a lease: call claim() before writing"
             raise UsageError(msg)

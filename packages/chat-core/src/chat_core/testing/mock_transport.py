@@ -56,7 +56,7 @@ class RecordedRequest:
         """Body of the request."""
         return self.request.body
 
-    def json(self) -> Any:  # noqa: ANN401  # whatever was sent
+    def json(self) -> Any:  # noqa: ANN401  # any JSON
         """Return the body parsed as JSON.
 
         Raises:
@@ -75,7 +75,7 @@ class _Answer:
 
 @final
 class MockTransport:
-    r"""A transport that gives scripted answers, one to each request in turn, on asyncio and on trio.
+    r"""Fake transport that returns one scripted response per request, in order. Runs on asyncio and trio.
 
     ```python
     transport = MockTransport()
@@ -87,8 +87,8 @@ class MockTransport:
     ```
 
     Attributes:
-        requests: what was asked, in order.
-        open_streams: how many streams have been entered and not yet left.
+        requests: received requests, in order.
+        open_streams: number of entered streams that have not been exited.
         closed: whether `aclose()` was called.
     """
 
@@ -156,7 +156,7 @@ class MockTransport:
             TransportError: as scripted.
             UsageError: no scripted response is left.
         """
-        answer = await self._next(request, streamed=False)
+        answer = await self._next_answer(request, streamed=False)
         body = b"".join([chunk async for chunk in _chunks(answer)])
         return Response(answer.status, answer.headers, body)
 
@@ -168,10 +168,10 @@ class MockTransport:
             TransportError: as scripted, or the status is not 2xx.
             UsageError: no scripted response is left.
         """
-        answer = await self._next(request, streamed=True)
-        if not 200 <= answer.status < 300:  # noqa: PLR2004  # what HTTP calls success
+        answer = await self._next_answer(request, streamed=True)
+        if not 200 <= answer.status < 300:  # noqa: PLR2004  # the 2xx statuses
             body = b"".join([chunk async for chunk in _chunks(answer)])
-            msg = f"{request.method} {request.host} was answered with {answer.status}"
+            msg = f"{request.method} {request.host} returned status {answer.status}"
             raise TransportError("status", msg, status=answer.status, headers=answer.headers, body=body)
         chunks = _chunks(answer)
         batches = framed(chunks, request.framing, max_event_bytes=self._max_event_bytes, is_last=request.is_last)
@@ -187,12 +187,12 @@ class MockTransport:
         """Set `closed`."""
         self.closed = True
 
-    async def _next(self, request: Request, *, streamed: bool) -> _Answer:
+    async def _next_answer(self, request: Request, *, streamed: bool) -> _Answer:
         self.requests.append(RecordedRequest(request, streamed))
         await checkpoint()
         if not self._answers:
-            what = f"{request.method} {request.host}, request {len(self.requests)}"
-            msg = f"no answer is left for {what}: script one more"
+            description = f"{request.method} {request.host}, request {len(self.requests)}"
+            msg = f"no answer is left for {description}: script one more"
             raise UsageError(msg)
         answer = self._answers.popleft()
         if isinstance(answer, Exception):

@@ -1,4 +1,4 @@
-"""Fake model that returns scripted answers."""
+"""Fake model provider that returns scripted answers."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class ScriptedProvider:
         vectors: Callable[[str], Sequence[float]] | None = None,
         meta: ProviderMeta | None = None,
     ) -> None:
-        self._script = [_answer(item) for item in script]
+        self._script = [_to_answer(item) for item in script]
         self._by_history = by_history
-        self._vectors = vectors or _length
+        self._vectors = vectors or _length_vector
         self._meta = meta or ProviderMeta("scripted", "script")
         self.asked: list[Asked] = []
         self.open_streams = 0
@@ -92,13 +92,13 @@ class ScriptedProvider:
         structured_output: OutputSchema | None,
     ) -> Turn:
         """Implement `CompletionProvider.complete` by the next answer."""
-        answer = self._next(messages, tools, options, structured_output)
+        answer = self._next_answer(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
         if answer.error is not None:
             raise answer.error
         if answer.fail_after is not None:
-            msg = "the script cut the answer"
+            msg = "the scripted answer is truncated"
             raise StreamTruncatedError(msg)
         return self._turn(answer)
 
@@ -111,7 +111,7 @@ class ScriptedProvider:
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[_ScriptedStream, None]:
         """Implement `StreamProvider.stream` by the next answer."""
-        answer = self._next(messages, tools, options, structured_output)
+        answer = self._next_answer(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
         if answer.error is not None and answer.fail_after is None:
@@ -126,11 +126,11 @@ class ScriptedProvider:
         """Implement `EmbeddingsProvider.embed` by `vectors`, which defaults to the length of each text."""
         del options
         if len(texts) > self._meta.max_embedding_batch:
-            msg = f"{len(texts)} texts in one batch, {self._meta.max_embedding_batch} at most"
+            msg = f"{len(texts)} texts in one batch; at most {self._meta.max_embedding_batch} are allowed"
             raise UsageError(msg)
         return EmbeddingsResponse(tuple([tuple(self._vectors(text)) for text in texts]), Usage(len(texts)))
 
-    def _next(
+    def _next_answer(
         self,
         messages: Messages,
         tools: ToolDeclarations,
@@ -138,16 +138,16 @@ class ScriptedProvider:
         structured_output: OutputSchema | None,
     ) -> Answer:
         if unresolved := messages.pending():
-            msg = f"a question was sent while calls are unresolved: {unresolved!r}"
+            msg = f"a request was sent while calls are unresolved: {unresolved!r}"
             raise AssertionError(msg)
-        place = len(self.asked)
+        index = len(self.asked)
         if self._by_history:
-            place = sum(len(content.turns) for content in messages if content.role == "model")
+            index = sum(len(content.turns) for content in messages if content.role == "model")
         self.asked.append(Asked(messages.to_json(), tools, options, structured_output))
-        if place >= len(self._script):
-            msg = f"the script has {len(self._script)} answer(s), and this is question {place + 1}"
+        if index >= len(self._script):
+            msg = f"the script has {len(self._script)} answer(s), but this is request {index + 1}"
             raise UsageError(msg)
-        return self._script[place]
+        return self._script[index]
 
     def _turn(self, answer: Answer) -> Turn:
         parts: list[Part] = []
@@ -170,14 +170,14 @@ class ScriptedProvider:
 class _ScriptedStream:
     answer: Answer
     turn: Turn
-    said: list[Delta] = field(default_factory=list[Delta])
+    sent: list[Delta] = field(default_factory=list[Delta])
     ended: bool = False
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        for place, delta in enumerate(_deltas(self.turn)):
-            if place == self.answer.fail_after:
+        for index, delta in enumerate(_deltas(self.turn)):
+            if index == self.answer.fail_after:
                 break
-            self.said.append(delta)
+            self.sent.append(delta)
             yield (delta,)
         if self.answer.fail_after is None:
             self.ended = True
@@ -186,20 +186,20 @@ class _ScriptedStream:
 
     def close(self) -> Turn:
         if not self.ended:
-            msg = f"the stream ended after {len(self.said)} delta(s), and its script goes on"
+            msg = f"the scripted stream was truncated after {len(self.sent)} delta(s)"
             raise StreamTruncatedError(msg, partial=self.partial())
         return self.turn
 
     def partial(self) -> Turn:
-        text = "".join([delta.text for delta in self.said if isinstance(delta, TextDelta)])
+        text = "".join([delta.text for delta in self.sent if isinstance(delta, TextDelta)])
         return Turn([Text(text)] if text else [], metadata=Metadata("scripted", usage=self.answer.usage))
 
 
-def _length(text: str) -> Sequence[float]:
+def _length_vector(text: str) -> Sequence[float]:
     return (float(len(text)),)
 
 
-def _answer(item: Scripted) -> Answer:
+def _to_answer(item: Scripted) -> Answer:
     if isinstance(item, Answer):
         return item
     if isinstance(item, ChatError):
@@ -214,9 +214,9 @@ def _deltas(turn: Turn) -> list[Delta]:
     calls = 0
     for part in turn.parts:
         if isinstance(part, Text):
-            deltas += [TextDelta(piece) for piece in _words(part.text)]
+            deltas += [TextDelta(piece) for piece in _split_words(part.text)]
         elif isinstance(part, Reasoning):
-            deltas += [ReasoningDelta(piece) for piece in _words(part.text)]
+            deltas += [ReasoningDelta(piece) for piece in _split_words(part.text)]
         elif isinstance(part, Tool):
             deltas.append(ToolCallDelta(part.call.text, calls, part.name, part.call_id))
             calls += 1
@@ -225,5 +225,5 @@ def _deltas(turn: Turn) -> list[Delta]:
     return deltas
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word + " " for word in text.split(" ")[:-1]] + text.split(" ")[-1:] if text else []

@@ -90,7 +90,7 @@ class Schedule(Withhold[Paused]):
 
     def __post_init__(self) -> None:
         if self.at.utcoffset() is None:
-            msg = f"a time needs a zone, and {self.at!r} has none: pass datetime(…, tzinfo=timezone.utc)"
+            msg = f"a time needs a zone, not {self.at!r}: pass datetime(…, tzinfo=timezone.utc)"
             raise UsageError(msg)
 
     def pause(self, wait: Wait, /) -> Paused:

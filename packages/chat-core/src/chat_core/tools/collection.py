@@ -1,6 +1,6 @@
 """Collections of tools, each with metadata of the application's own type."""
 
-# ruff: noqa: ANN401 - what the overloads say precisely, their bodies cannot
+# ruff: noqa: ANN401 - the overloads declare the precise types
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ResultT = TypeVar("ResultT")
 Params = ParamSpec("Params")
 
 Handler: TypeAlias = "Callable[[dict[str, Any]], object] | Callable[[dict[str, Any], ToolContext], object]"
-"""What runs a tool that is declared by a JSON Schema: it takes the arguments, and a `ToolContext` if it has a parameter
-of that type. It may be a coroutine function."""
+"""Handler of a tool that is declared by a JSON Schema. It receives the arguments, and a `ToolContext` if it has a
+parameter of that type. It may be a coroutine function."""
 
 
 @final
@@ -43,7 +43,7 @@ class ToolCollection(Generic[MetaT]):
         self._tools: dict[str, tuple[ToolDefinition, MetaT]] = {}
 
     def __repr__(self) -> str:
-        return f"ToolCollection[{_name(self._meta_type)}]({', '.join(self._tools)})"
+        return f"ToolCollection[{_type_name(self._meta_type)}]({', '.join(self._tools)})"
 
     @overload
     def tool(self: ToolCollection[None], function: Callable[Params, ResultT], /) -> Callable[Params, ResultT]: ...
@@ -202,13 +202,13 @@ class ToolCollection(Generic[MetaT]):
             raise UsageError(msg)
         self._tools[name] = (definition, meta)
 
-    def _require_meta(self, meta: object, what: str) -> None:
+    def _require_meta(self, meta: object, method: str) -> None:
         if not isinstance(meta, self._meta_type):
-            msg = f"{what} needs a {_name(self._meta_type)}, not {meta!r}"
+            msg = f"{method} needs a {_type_name(self._meta_type)}, not {meta!r}"
             raise UsageError(msg)
 
 
-def _name(meta_type: type[Any]) -> str:
+def _type_name(meta_type: type[Any]) -> str:
     return meta_type.__name__
 
 

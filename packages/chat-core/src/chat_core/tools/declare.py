@@ -131,18 +131,18 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
     return FunctionTool(ToolDeclaration(name, description, arguments.schema), signature, arguments, options)
 
 
-def require_name(name: object, what: object = "it", /) -> str:
+def require_name(name: object, owner: object = "the tool", /) -> str:
     """Return `name` if every provider accepts it as the name of a tool.
 
     Args:
         name: value to check.
-        what: named object, for the error.
+        owner: object that the name belongs to, for the error.
 
     Raises:
         UsageError: the name is missing or invalid.
     """
     if name is None:
-        msg = f"{what!r} has no name of its own: pass name='…'"
+        msg = f"{owner!r} has no name of its own: pass name='…'"
         raise UsageError(msg)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         msg = f"a tool's name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, not {name!r}: pass name='…'"

@@ -11,12 +11,12 @@ from chat_core import model_texts
 from chat_core.json import dumps
 
 SHOWN = 5
-"""Maximum number of listed problems."""
+"""Maximum number of problems that the model receives."""
 
 _LENGTH = 80
 
 
-def short(value: object) -> str:
+def truncated_json(value: object) -> str:
     """Return `value` as JSON, truncated to 80 characters."""
     try:
         text = dumps(value)
@@ -25,14 +25,14 @@ def short(value: object) -> str:
     return text if len(text) <= _LENGTH else f"{text[:_LENGTH]}…"
 
 
-def listed(problems: Sequence[str]) -> str:
-    """Return one text with the first problems."""
+def format_problems(problems: Sequence[str]) -> str:
+    """Return the error text for the model, with the first `SHOWN` of `problems`."""
     shown = problems[:SHOWN]
     return model_texts.invalid_arguments(shown, len(problems) - len(shown))
 
 
 def path_of(parts: Sequence[object]) -> str:
-    """Return a place in a JSON document as text, such as `items[2].price`."""
+    """Return the path of a value in a JSON document as text, such as `items[2].price`."""
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -57,20 +57,20 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
             problem = model_texts.unknown_argument(names if len(item["loc"]) == 1 else None)
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            problem = model_texts.wrong_argument(message.removeprefix("Input "), short(value))
+            problem = model_texts.wrong_argument(message.removeprefix("Input "), truncated_json(value))
         problems = grouped.setdefault(path, [])
         if problem not in problems:
             problems.append(problem)
-    return listed([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
+    return format_problems([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
 
 
 def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
     """Return `parts` without the steps that pydantic adds itself, such as the name of a union's member."""
     path: list[int | str] = []
-    here: Any = document
+    node: Any = document
     for index, part in enumerate(parts):
         try:
-            here = here[part]
+            node = node[part]
         except (KeyError, IndexError, TypeError):
             if not (missing and index == len(parts) - 1):
                 continue

@@ -5,7 +5,7 @@ registration. References must lead into the schema or to the meta-schemas of the
 and `default` are annotations, as in the drafts: arguments are not changed.
 """
 
-# ruff: noqa: ANN401 - what the library of JSON Schema gives is not typed
+# ruff: noqa: ANN401 - jsonschema has no type annotations
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
 from chat_core.tools.declare import CallableTool, ToolOptions, require_name
 from chat_core.tools.definition import InvalidArgumentsError
-from chat_core.tools.problems import listed, path_of
+from chat_core.tools.problems import format_problems, path_of
 from chat_core.tools.signature import EMPTY, Signature, read_signature
 
-_LENGTH = 200
-_COUNTED = 100
+_MAX_MESSAGE_LENGTH = 200
+_MAX_PROBLEMS = 100
 
 JsonSchema: TypeAlias = Mapping[str, object] | bool
 """JSON Schema: an object, or `True` or `False`."""
@@ -62,8 +62,8 @@ class SchemaChecker:
         try:
             kind.check_schema(schema)
         except jsonschema.SchemaError as error:
-            place = path_of(list(error.absolute_path)) if error.absolute_path else "its root"
-            msg = f"the schema is not valid at {place}: {_cut(error.message)}"
+            path = path_of(list(error.absolute_path)) if error.absolute_path else "the root"
+            msg = f"the schema is not valid at {path}: {_truncate(error.message)}"
             raise UsageError(msg) from error
         specification = referencing.jsonschema.specification_with(kind.META_SCHEMA["$schema"])
         registry: Any = _known_schemas().with_resources(
@@ -75,18 +75,18 @@ class SchemaChecker:
         self._validator: Any = kind(schema, registry=registry)
 
     def problems(self, document: object, /) -> list[str]:
-        """Return the problems of `document`, at most the first 100, each with its place. Empty if it is valid."""
+        """Return the first 100 problems of `document`, each with its path. Empty if it is valid."""
         from jsonschema import exceptions  # noqa: PLC0415
 
         untyped: Any = exceptions
         try:
-            found: list[Any] = list(islice(self._validator.iter_errors(document), _COUNTED))
+            found: list[Any] = list(islice(self._validator.iter_errors(document), _MAX_PROBLEMS))
         except RecursionError:
             return [model_texts.NESTED_TOO_DEEP]
         problems: list[str] = []
         for item in found:
             error = untyped.best_match([item])
-            problems.append(f"{path_of(list(error.absolute_path))}: {_cut(error.message)}")
+            problems.append(f"{path_of(list(error.absolute_path))}: {_truncate(error.message)}")
         return problems
 
 
@@ -98,7 +98,7 @@ def _dialect(schema: JsonSchema) -> Any:
     untyped: Any = validators
     kind: Any = untyped.validator_for(schema, default=None) if isinstance(schema["$schema"], str) else None
     if kind is None:
-        msg = f"the schema's $schema {schema['$schema']!r} is not known; drafts 3 to 7, 2019-09 and 2020-12 are"
+        msg = f"the schema's $schema {schema['$schema']!r} is not known: use draft 3, 4, 6, 7, 2019-09 or 2020-12"
         raise UsageError(msg)
     return kind
 
@@ -106,7 +106,7 @@ def _dialect(schema: JsonSchema) -> Any:
 def _known_schemas() -> Any:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    # It has no `retrieve`: what is not in it is not found, and never fetched.
+    # The registry has no `retrieve` function, so an unknown URL is an error and is never fetched.
     return REGISTRY
 
 
@@ -122,14 +122,18 @@ def _check_references(resource: Any, resolver: Any) -> None:
             try:
                 resolver.lookup(reference)
             except Unresolvable as error:
-                msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: put it under $defs"
+                msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: add it to $defs"
                 raise UsageError(msg) from error
-    for inner in resource.subresources():
-        _check_references(inner, resolver.in_subresource(inner))
+    for subresource in resource.subresources():
+        _check_references(subresource, resolver.in_subresource(subresource))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LENGTH else f"{text[: _LENGTH // 2]} … {text[-_LENGTH // 2 :]}"
+def _truncate(text: str) -> str:
+    return (
+        text
+        if len(text) <= _MAX_MESSAGE_LENGTH
+        else f"{text[: _MAX_MESSAGE_LENGTH // 2]} … {text[-_MAX_MESSAGE_LENGTH // 2 :]}"
+    )
 
 
 @final
@@ -151,7 +155,7 @@ class RawTool(CallableTool):
         copied = _copy(arguments)
         problems = self.checker.problems(copied)
         if problems:
-            raise InvalidArgumentsError(listed(problems))
+            raise InvalidArgumentsError(format_problems(problems))
         return copied
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
@@ -174,24 +178,24 @@ def declare_raw(
         UsageError: the name, the schema or the handler is invalid.
     """
     require_name(name)
-    kept = _require_object_schema(name, schema)
-    checker = SchemaChecker(kept)
+    checked_schema = _require_object_schema(name, schema)
+    checker = SchemaChecker(checked_schema)
     if not callable(handler):
         msg = f"the handler of {name!r} must be a function of the arguments, not {handler!r}"
         raise UsageError(msg)
     signature = read_signature(handler, resolve=False)
-    needed = [item for item in signature.parameters[1:] if item.default is EMPTY]
-    if not signature.parameters or needed:
+    required = [item for item in signature.parameters[1:] if item.default is EMPTY]
+    if not signature.parameters or required:
         msg = (
-            f"the handler of {name!r} must take the arguments as one mapping (and a ToolContext where it wants one), "
-            f"and takes {', '.join([item.name for item in signature.parameters]) or 'nothing'}"
+            f"the handler of {name!r} must take the arguments as one mapping (and optionally a ToolContext), not "
+            f"{', '.join([item.name for item in signature.parameters]) or 'no arguments'}"
         )
         raise UsageError(msg)
     description = options.description
     if description is None:
-        told = kept.get("description")
-        description = told if isinstance(told, str) else ""
-    return RawTool(ToolDeclaration(name, description, kept), signature, checker, options)
+        described = checked_schema.get("description")
+        description = described if isinstance(described, str) else ""
+    return RawTool(ToolDeclaration(name, description, checked_schema), signature, checker, options)
 
 
 def _require_object_schema(name: str, schema: object) -> dict[str, object]:
@@ -199,15 +203,15 @@ def _require_object_schema(name: str, schema: object) -> dict[str, object]:
         msg = f"the schema of {name!r} must be a JSON Schema of an object, not {schema!r}"
         raise UsageError(msg)
     try:
-        # A copy, so that what models are told stays what arguments are checked against.
-        kept: dict[str, object] = json.loads(json.dumps(dict(cast("Mapping[str, object]", schema)), allow_nan=False))
+        # Copy the schema, so that later changes by the caller affect neither the declaration nor the validation.
+        copied: dict[str, object] = json.loads(json.dumps(dict(cast("Mapping[str, object]", schema)), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"the schema of {name!r} is not JSON: {error}"
         raise UsageError(msg) from error
-    if kept.get("type") != "object":
-        msg = f'the schema of {name!r} must say "type": "object", since arguments are one; it is {kept!r}'
+    if copied.get("type") != "object":
+        msg = f'the schema of {name!r} must have "type": "object", not {copied!r}'
         raise UsageError(msg)
-    return kept
+    return copied
 
 
 def _copy(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -31,7 +31,7 @@ def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
         return value, ()
     files: list[File] = []
     try:
-        plain = _take(value, files)
+        plain = _extract_files(value, files)
         return _jsonable(plain), tuple(files)
     except RecursionError as error:
         raise TypeError(model_texts.RESULT_TOO_DEEP) from error
@@ -48,8 +48,8 @@ def _jsonable(value: object) -> object:
     return written
 
 
-def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may return anything
-    """`value` with its files moved to `files`."""
+def _extract_files(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may return anything
+    """Return `value` with its files replaced by notes, and append the files to `files`."""
     if isinstance(value, File):
         files.append(value)
         return model_texts.file_note(value.name, value.mime)
@@ -58,9 +58,9 @@ def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may re
     if isinstance(value, _BYTES):
         raise TypeError(model_texts.RESULT_IN_BYTES)
     if isinstance(value, _ARRAYS) and not hasattr(value, "_fields"):  # a named tuple is a record
-        return [_take(item, files) for item in value]
+        return [_extract_files(item, files) for item in value]
     if isinstance(value, _OBJECTS):
-        return {key: _take(item, files) for key, item in value.items()}
+        return {key: _extract_files(item, files) for key, item in value.items()}
     _refuse_files_inside(value)
     return value
 
@@ -68,7 +68,7 @@ def _take(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a tool may re
 def _refuse_files_inside(value: object) -> None:
     """Raise if a field of a model or dataclass contains a file, because its serializer cannot leave the file out."""
     for name, item in _fields(value).items():
-        if _holds_file(item):
+        if _contains_file(item):
             raise TypeError(model_texts.file_inside(type(value).__name__, name))
 
 
@@ -80,10 +80,10 @@ def _fields(value: object) -> dict[str, object]:
     return {}
 
 
-def _holds_file(value: Any) -> bool:  # noqa: ANN401 - as above
+def _contains_file(value: Any) -> bool:  # noqa: ANN401 - a tool may return anything
     if isinstance(value, File):
         return True
     if isinstance(value, _ARRAYS):
-        return any(_holds_file(item) for item in value)
+        return any(_contains_file(item) for item in value)
     members = value if isinstance(value, _OBJECTS) else _fields(value)
-    return any(_holds_file(item) for item in members.values())
+    return any(_contains_file(item) for item in members.values())

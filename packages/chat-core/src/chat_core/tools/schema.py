@@ -4,7 +4,7 @@ The parameters become one pydantic schema when the tool is declared. Arguments a
 JSON: `"5"` and `5.0` are accepted as 5, because models write them. `Field(strict=True)` or a strict model prevents it.
 """
 
-# ruff: noqa: ANN401 - annotations and values of any type are the matter here
+# ruff: noqa: ANN401 - annotations and values may have any type
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pydantic.errors import (
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined, to_jsonable_python
-from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic wants these before Python 3.12
+from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic requires these before Python 3.12
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
@@ -45,7 +45,7 @@ _DUMP: dict[str, Any] = {
     "by_alias": True,
     "round_trip": True,
     "warnings": False,
-    # What cannot be written does not survive, and is found so below.
+    # A value that cannot be serialized becomes a string; `_changed()` detects that it does not survive.
     "fallback": str,
 }
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -55,27 +55,27 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class _Generator(GenerateJsonSchema):
-    """Writes no titles that only repeat a name, and no warnings: what they warn about is handled here."""
+    """Schema generator without titles that only repeat a name, and without warnings for cases that are handled here."""
 
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base class's own shape
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as declared by the base class
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's signature
         return False
 
     def model_schema(self, schema: Any) -> Any:
-        return _untitled(super().model_schema(schema), schema)
+        return _remove_default_title(super().model_schema(schema), schema)
 
     def dataclass_schema(self, schema: Any) -> Any:
-        return _untitled(super().dataclass_schema(schema), schema)
+        return _remove_default_title(super().dataclass_schema(schema), schema)
 
     def typed_dict_schema(self, schema: Any) -> Any:
-        return _untitled(super().typed_dict_schema(schema), schema)
+        return _remove_default_title(super().typed_dict_schema(schema), schema)
 
 
-def _untitled(written: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    if written.get("title") == getattr(schema.get("cls"), "__name__", "Arguments"):
-        del written["title"]
-    return written
+def _remove_default_title(generated: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if generated.get("title") == getattr(schema.get("cls"), "__name__", "Arguments"):
+        del generated["title"]
+    return generated
 
 
 @final
@@ -101,50 +101,56 @@ class Plain(dict[str, object]):
 class Arguments:
     """Arguments of one function: JSON Schema, validation and serialization."""
 
-    __slots__ = ("_adapter", "_read", "_sets", "_wire", "schema")
+    __slots__ = ("_adapter", "_read", "_sets", "_wire_names", "schema")
 
     def __init__(
         self,
         parameters: Sequence[Parameter],
         descriptions: Mapping[str, str],
         names: Mapping[str, object],
-        where: str,
+        owner: str,
     ) -> None:
-        """`names` are what annotations of nested types may refer to beside their modules.
+        """Build the schema and the validator.
+
+        Args:
+            parameters: parameters of the function that the model fills in.
+            descriptions: descriptions by parameter name.
+            names: local names that annotations of nested types may refer to.
+            owner: the tool, for errors.
 
         Raises:
             UsageError: a parameter's type cannot be described or checked.
         """
-        self._wire: dict[str, str] = {}
+        self._wire_names: dict[str, str] = {}
         fields: dict[str, Any] = {}
         for parameter in parameters:
-            fields[parameter.name] = self._field(parameter, descriptions.get(parameter.name), where)
-        self._adapter = _adapter(fields, names, where)
-        # The validator's own method: the adapter's looks up much that never changes, at every call.
+            fields[parameter.name] = self._field(parameter, descriptions.get(parameter.name), owner)
+        self._adapter = _adapter(fields, names, owner)
+        # Call the validator directly: the adapter's method repeats lookups at every call.
         self._read: Callable[[bytes], dict[str, object]] = self._adapter.validator.validate_json
         try:
             schema = self._adapter.json_schema(schema_generator=_Generator)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
-            msg = f"{where} has a parameter that JSON Schema cannot describe: {error}"
+            msg = f"{owner} has a parameter that JSON Schema cannot describe: {error}"
             raise UsageError(msg) from error
         schema.setdefault("properties", {})
         for name, definition in schema.get("$defs", {}).items():
             # An enum gets its title after the generator has written it.
             if "title" in definition and f"__{name}".endswith(f"__{definition['title']}"):
                 del definition["title"]
-        self.schema: dict[str, object] = {key: schema[key] for key in sorted(schema, key=_rank)}
+        self.schema: dict[str, object] = {key: schema[key] for key in sorted(schema, key=_key_order)}
         self._sets = '"uniqueItems":true' in dumps(self.schema)
 
-    def _field(self, parameter: Parameter, description: str | None, where: str) -> Any:
+    def _field(self, parameter: Parameter, description: str | None, owner: str) -> Any:
         # A default may be pydantic's own: `limit: int = Field(10, gt=0)`.
         extra = [parameter.default] if isinstance(parameter.default, FieldInfo) else []
         hint: Any = Annotated[parameter.hint, *extra] if extra else parameter.hint
         info = FieldInfo.from_annotation(hint)
-        wire = parameter.name if info.validation_alias is None else info.validation_alias
-        if not isinstance(wire, str):
-            msg = f"{where}: {parameter.name!r} needs one name on the wire, and has {wire!r}"
+        wire_name = parameter.name if info.validation_alias is None else info.validation_alias
+        if not isinstance(wire_name, str):
+            msg = f"{owner}: the alias of {parameter.name!r} must be one name, not {wire_name!r}"
             raise UsageError(msg)
-        self._wire[parameter.name] = wire
+        self._wire_names[parameter.name] = wire_name
         if description and info.description is None:
             extra = [Field(description=description), *extra]
         optional = parameter.default is not EMPTY and not isinstance(parameter.default, FieldInfo)
@@ -152,13 +158,13 @@ class Arguments:
             extra = [*extra, Field(default=parameter.default)]
             optional = False
         hint = Annotated[parameter.hint, *extra] if extra else parameter.hint
-        # A default that is not JSON is left to the function itself.
+        # The function itself applies a default that is not JSON.
         return NotRequired[hint] if optional and info.default is PydanticUndefined else hint
 
     # --- Values ----------------------------------------------------------------------------------------
 
     def values(self, arguments: Mapping[str, object], /) -> dict[str, object]:
-        """The values that the function takes, by parameter name.
+        """Return the values for the function, by parameter name.
 
         Raises:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
@@ -175,23 +181,22 @@ class Arguments:
         try:
             return self._read(text)
         except ValidationError as error:
-            raise InvalidArgumentsError(describe(error, arguments, list(self._wire.values()))) from error
-        except Exception as error:  # a validator of the caller's may raise anything
+            raise InvalidArgumentsError(describe(error, arguments, list(self._wire_names.values()))) from error
+        except Exception as error:  # a validator of the application may raise anything
             raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
     def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
-        """The arguments as JSON, in the order of the parameters, with defaults filled in.
+        """Return the arguments as JSON, in the order of the parameters, with defaults filled in.
 
-        An argument is written as its value is written, where reading that gives an equal value back. Where it does not
-        (a secret, which is written as stars, or a value that equals only itself) it stays as it came, and a default of
-        that kind stays out.
+        Each validated value is serialized. If parsing the result does not give an equal value (such as a secret, which
+        is serialized as stars), the received argument is kept, and a default of that kind is omitted.
 
         Raises:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
         value = self._read_all(arguments)
-        if _as_it_came(value, arguments):
-            ordered = {name: value[name] for name in self._wire if name in value}
+        if _is_unchanged(value, arguments):
+            ordered = {name: value[name] for name in self._wire_names if name in value}
             if not _PLAIN.issuperset(map(type, ordered.values())):
                 return ordered
             plain = Plain(ordered)
@@ -200,12 +205,12 @@ class Arguments:
         written = self._write(value)
         if written is None:
             written = dict(arguments)
-        kept: set[str] = set()
-        while changed := self._changed(written, value) - kept:
-            kept |= changed
+        restored: set[str] = set()
+        while changed := self._changed(written, value) - restored:
+            restored |= changed
             written = {name: item for name, item in written.items() if name not in changed}
             written |= {name: arguments[name] for name in changed if name in arguments}
-        return {name: written[name] for name in self._wire.values() if name in written}
+        return {name: written[name] for name in self._wire_names.values() if name in written}
 
     def _write(self, value: dict[str, object]) -> dict[str, Any] | None:
         def dump(mode: Literal["json", "python"]) -> Any:
@@ -213,26 +218,28 @@ class Arguments:
 
         try:
             written: dict[str, Any] = dump("json")
-            # A set has no order that lasts, so that its elements are sorted.
+            # Sets have no stable order, so their elements are sorted.
             return _sorted_sets(dump("python"), written) if self._sets else written
-        except Exception:  # noqa: BLE001 - a serializer of the caller's may raise anything; what came is kept then
+        except Exception:  # noqa: BLE001 - a serializer of the application may raise anything; the received arguments are kept
             return None
 
     def _changed(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
-        """The names whose values do not survive being written and read."""
+        """Return the names of the arguments whose values change when they are serialized and parsed."""
         try:
-            again = self._read(_encode(written).encode())
+            parsed = self._read(_encode(written).encode())
         except ValidationError as error:
-            return {str(item["loc"][0]) for item in error.errors() if item["loc"]} or set(self._wire.values())
-        except Exception:  # noqa: BLE001 - as above
-            return set(self._wire.values())
+            return {str(item["loc"][0]) for item in error.errors() if item["loc"]} or set(self._wire_names.values())
+        except Exception:  # noqa: BLE001 - a validator of the application may raise anything
+            return set(self._wire_names.values())
         return {
-            wire for name, wire in self._wire.items() if not _same(again.get(name, _MISSING), value.get(name, _MISSING))
+            wire_name
+            for name, wire_name in self._wire_names.items()
+            if not _same(parsed.get(name, _MISSING), value.get(name, _MISSING))
         }
 
 
-def _adapter(fields: dict[str, Any], names: Mapping[str, object], where: str) -> TypeAdapter[dict[str, object]]:
-    # A typed dict, since it alone may have fields of any name: `schema`, `_private`, `model_config`.
+def _adapter(fields: dict[str, Any], names: Mapping[str, object], owner: str) -> TypeAdapter[dict[str, object]]:
+    # A typed dict, because only its fields may have any name: `schema`, `_private`, `model_config`.
     make: Any = TypedDict
     record = make("Arguments", fields)
     record.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -240,14 +247,14 @@ def _adapter(fields: dict[str, Any], names: Mapping[str, object], where: str) ->
         adapter: TypeAdapter[dict[str, object]] = TypeAdapter(record, config=None)
         if names:
             adapter.rebuild(force=True, raise_errors=True, _types_namespace=dict(names))
-        adapter.validator  # noqa: B018 - a type that is not defined yet is an error now, not at the first call
+        adapter.validator  # noqa: B018 - raises for a type that is not defined yet, before the first call
     except _UNUSABLE as error:
-        msg = f"{where} has a parameter whose type pydantic cannot check: {error}"
+        msg = f"{owner} has a parameter whose type pydantic cannot check: {error}"
         raise UsageError(msg) from error
     return adapter
 
 
-def _rank(key: str) -> tuple[int, str]:
+def _key_order(key: str) -> tuple[int, str]:
     return (_ORDER.index(key) if key in _ORDER else len(_ORDER), key)
 
 
@@ -265,26 +272,26 @@ def _writable(default: object) -> bool:
 def _same(one: object, other: object) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # noqa: BLE001 - arrays and their like have no one answer
+    except Exception:  # noqa: BLE001 - comparisons of arrays do not return one bool
         return False
 
 
-def _as_it_came(value: object, came: object) -> bool:
-    """Whether reading `came` gave just itself, type for type, all of it plain JSON: nothing is left to be done then."""
+def _is_unchanged(value: object, received: object) -> bool:
+    """Return whether validation left `received` unchanged, including types, and all of it is plain JSON."""
     kind = type(value)
-    if kind is not type(came):
+    if kind is not type(received):
         return False
     if kind is dict:
-        read, given = cast("dict[str, object]", value), cast("dict[str, object]", came)
-        return read.keys() == given.keys() and all(_as_it_came(item, given[key]) for key, item in read.items())
+        read, given = cast("dict[str, object]", value), cast("dict[str, object]", received)
+        return read.keys() == given.keys() and all(_is_unchanged(item, given[key]) for key, item in read.items())
     if kind is list:
-        items, others = cast("list[object]", value), cast("list[object]", came)
-        return len(items) == len(others) and all(map(_as_it_came, items, others))
-    return kind in _PLAIN and value == came
+        items, other_items = cast("list[object]", value), cast("list[object]", received)
+        return len(items) == len(other_items) and all(map(_is_unchanged, items, other_items))
+    return kind in _PLAIN and value == received
 
 
 def _sorted_sets(value: Any, written: Any) -> Any:
-    """`written`, which is `value` as JSON, with what was a set in the order of its elements' texts."""
+    """Return `written`, the JSON form of `value`, with the elements of sets sorted by their JSON text."""
     if isinstance(written, _OBJECTS) and isinstance(value, _OBJECTS):
         members = zip(written.items(), value.values(), strict=False)
         return {key: _sorted_sets(inner, item) for (key, item), inner in members}
@@ -312,12 +319,12 @@ def read_docstring(text: str | None) -> Documentation:
         return Documentation("", {})
     if not _SECTIONS.search(text):
         return Documentation(_clean(text), {})
-    import docstring_parser  # noqa: PLC0415 - only who writes sections pays for it
+    import docstring_parser  # noqa: PLC0415 - slow import, needed only for docstrings with sections
 
-    # A line before it, since a section that begins the docstring is not recognised.
-    headed = f"-\n\n{inspect.cleandoc(text)}"
+    # Add a first line, because the parser does not recognize a section at the start of the docstring.
+    with_summary = f"-\n\n{inspect.cleandoc(text)}"
     try:
-        parsed = docstring_parser.parse(headed, style=docstring_parser.DocstringStyle.GOOGLE)
+        parsed = docstring_parser.parse(with_summary, style=docstring_parser.DocstringStyle.GOOGLE)
     except docstring_parser.ParseError:
         return Documentation(_clean(text), {})
     arguments = {item.arg_name: item.description.strip() for item in parsed.params if item.description}

@@ -4,7 +4,7 @@ String annotations may name local objects, such as a class defined in the same f
 with the function's globals, its closure, and the locals of enclosing functions that are still on the stack.
 """
 
-# ruff: noqa: ANN401 - functions and annotations are values here, of any type
+# ruff: noqa: ANN401 - functions and annotations may have any type
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
         UsageError: the callable has `*args` or `**kwargs`, is a generator or an unbound method, or an annotation
             cannot be evaluated.
     """
-    core = _core(function)
-    where = f"the tool {getattr(core, '__qualname__', None) or type(core).__qualname__}"
-    body = inspect.unwrap(core if inspect.isroutine(core) or inspect.isclass(core) else _call_of(core))
+    target = _unwrap_partial(function)
+    owner = f"the tool {getattr(target, '__qualname__', None) or type(target).__qualname__}"
+    body = inspect.unwrap(target if inspect.isroutine(target) or inspect.isclass(target) else _call_of(target))
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-        msg = f"{where} is a generator; a tool returns its result: collect it and return it"
+        msg = f"{owner} is a generator, but a tool must return its result: collect the items and return them"
         raise UsageError(msg)
     names = _visible_names(body)
     positional: list[tuple[str, Any]] = []
     contexts: list[str] = []
     parameters: list[Parameter] = []
-    for parameter in _parameters(function, where):
-        hint = _resolve(parameter, body, names, where, resolve=resolve)
+    for parameter in _parameters(function, owner):
+        hint = _resolve(parameter, body, names, owner, resolve=resolve)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             positional.append((parameter.name, parameter.default))
         if _is_context(hint):
@@ -99,17 +99,17 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
             parameters.append(Parameter(parameter.name, hint, parameter.default))
     return Signature(
         function,
-        getattr(core, "__name__", None),
-        _doc(core),
+        getattr(target, "__name__", None),
+        _docstring_of(target),
         tuple(parameters),
-        not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_call_of(core))),
+        not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_call_of(target))),
         names,
         tuple(positional),
         tuple(contexts),
     )
 
 
-def _core(function: Any) -> Any:
+def _unwrap_partial(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = cast("functools.partial[object]", function).func
     return function
@@ -120,38 +120,38 @@ def _call_of(function: Any) -> Any:
     return function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
 
 
-def _doc(core: Any) -> str | None:
-    if inspect.isroutine(core) or inspect.isclass(core):
-        return core.__doc__
-    return type(core).__call__.__doc__ or type(core).__doc__
+def _docstring_of(target: Any) -> str | None:
+    if inspect.isroutine(target) or inspect.isclass(target):
+        return target.__doc__
+    return type(target).__call__.__doc__ or type(target).__doc__
 
 
-def _parameters(function: Any, where: str) -> Iterator[inspect.Parameter]:
+def _parameters(function: Any, owner: str) -> Iterator[inspect.Parameter]:
     # Keywords that a partial has bound are not parameters for the model.
-    fixed: Mapping[str, object] = getattr(function, "keywords", {}) if _core(function) is not function else {}
+    fixed: Mapping[str, object] = getattr(function, "keywords", {}) if _unwrap_partial(function) is not function else {}
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        msg = f"{where} has no signature to read: wrap it in a function of your own"
+        msg = f"{owner} has no readable signature: wrap it in a function with annotated parameters"
         raise UsageError(msg) from error
     for index, parameter in enumerate(found.values()):
         if stars := _VARIADIC.get(parameter.kind):
             msg = (
-                f"{where} takes {stars}{parameter.name}, which a model cannot be told: name every parameter, "
+                f"{owner} takes {stars}{parameter.name}, which cannot be declared to a model: name every parameter, "
                 "or register() it with a JSON Schema"
             )
             raise UsageError(msg)
         if index == 0 and parameter.name in {"self", "cls"} and parameter.annotation is EMPTY:
-            msg = f"{where} is a method without its object: declare the bound one, tools.tool(thing.method)"
+            msg = f"{owner} is a method without its object: pass the bound method, tools.tool(thing.method)"
             raise UsageError(msg)
         if parameter.name not in fixed:
             yield parameter
 
 
-def _resolve(parameter: inspect.Parameter, body: Any, names: Mapping[str, object], where: str, *, resolve: bool) -> Any:
+def _resolve(parameter: inspect.Parameter, body: Any, names: Mapping[str, object], owner: str, *, resolve: bool) -> Any:
     if parameter.annotation is EMPTY:
         return Any
-    # One parameter at a time, so that a return type which only a checker can import stays out of it.
+    # Resolve one parameter at a time: a return type may be importable only by type checkers.
     holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     scope = getattr(body, "__globals__", None) or vars(sys.modules.get(getattr(body, "__module__", ""), object))
     try:
@@ -160,8 +160,8 @@ def _resolve(parameter: inspect.Parameter, body: Any, names: Mapping[str, object
         if not resolve:
             return Any
         msg = (
-            f"{where}: the annotation {parameter.annotation!r} of {parameter.name!r} cannot be evaluated ({error}); "
-            "is it imported for type checkers only, or defined later?"
+            f"{owner}: the annotation {parameter.annotation!r} of {parameter.name!r} cannot be evaluated ({error}); "
+            "import or define it at run time"
         )
         raise UsageError(msg) from error
 
@@ -180,7 +180,7 @@ def _visible_names(body: Any) -> dict[str, object]:
     if not isinstance(body, FunctionType):
         return {}
     names: dict[str, object] = {}
-    for frame in _frames():
+    for frame in _stack_frames():
         outer = frame.f_code.co_qualname
         if frame.f_globals is body.__globals__ and body.__qualname__.startswith(f"{outer}."):
             names = {**frame.f_locals, **names}
@@ -192,7 +192,7 @@ def _visible_names(body: Any) -> dict[str, object]:
     return names
 
 
-def _frames() -> Iterator[FrameType]:
+def _stack_frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame is not None:
         yield frame
