@@ -121,7 +121,7 @@ def undocumented(file: Path) -> Iterator[str]:
         missing = [
             name for name in parameters if not re.search(rf"`\**{name}\b|^\s*\**{name}(?:, \w+)*: ", text, re.MULTILINE)
         ]
-        if len(parameters) > 1 and missing and not re.match(r"Implement `[\w.]+`", text):
+        if len(parameters) > 1 and missing and not re.match(r"Implement `[\w.]+(?:\(\))?`", text):
             name = f"{owner}.{function.name}" if owner else function.name
             yield f"{file.relative_to(ROOT)}:{function.lineno}: {name} does not document {', '.join(missing)}"
 

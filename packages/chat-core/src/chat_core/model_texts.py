@@ -19,7 +19,7 @@ ANSWER_WITHDRAWN: Final = "The answer was withdrawn by the provider's filter, so
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:
-    """Return the error of a call of a tool that the chat does not have."""
+    """Return the error of a call of the tool `name`, which is not among the `known` tools of the chat."""
     return f"There is no tool named {name!r}. The tools are: {', '.join(known) or 'none'}."
 
 
@@ -29,7 +29,7 @@ def not_a_chat(name: str) -> str:
 
 
 def not_run(name: str, problem: object) -> str:
-    """Return the error of a call whose arguments are invalid."""
+    """Return the error of a call of `name` whose arguments are invalid; `problem` describes them."""
     return f"The call of {name} was not run: {problem}"
 
 
@@ -57,7 +57,7 @@ PROCESS_ENDED: Final = "its process ended while it ran; it may have taken effect
 
 
 def timed_out(name: str, timeout: float) -> str:
-    """Return the error of a call that exceeded its timeout."""
+    """Return the error of a call of `name` that exceeded its `timeout`, in seconds."""
     return f"{name} did not end within {timeout:g} s; it may have taken effect"
 
 
@@ -67,7 +67,7 @@ def raised(error: BaseException) -> str:
 
 
 def invalid_result(name: str, error: Exception) -> str:
-    """Return the error of a call whose result is not JSON."""
+    """Return the error of a call of `name` whose result is not JSON; `error` gives the reason."""
     return f"{name} ran, but its result cannot be told: {error}"
 
 
@@ -80,12 +80,12 @@ def interrupted(reason: str) -> str:
 
 
 def edit_note(outcome: Literal["ran with", "failed with"], arguments: str) -> str:
-    """Return the line before the result of a call that its approver edited; `arguments` is JSON."""
+    """Return the line before the result of an edited call: its `outcome` and its `arguments` as JSON."""
     return f"[The call was changed by its approver and {outcome} {arguments}]\n"
 
 
 def rejection(source: Literal["person", "policy", "expiry", "cancelled"], reason: str | None) -> str:
-    """Return the result of a rejected call."""
+    """Return the result of a call that `source` rejected, with the `reason` if there is one."""
     because = f": {reason}" if reason else ""
     match source:
         case "person":
@@ -99,7 +99,7 @@ def rejection(source: Literal["person", "policy", "expiry", "cancelled"], reason
 
 
 def file_note(name: str | None, mime: str) -> str:
-    """Return what stands in a result in the place of a file that is sent beside it."""
+    """Return the placeholder for a file in a result; `name` and `mime` are those of the file."""
     return f"[file {name}, {mime}]" if name else f"[file, {mime}]"
 
 
@@ -108,7 +108,7 @@ RESULT_IN_BYTES: Final = "the tool returned bytes, which are not JSON: return Fi
 
 
 def result_not_json(kind: str, error: Exception) -> str:
-    """Return the error about a result of a type that is not JSON."""
+    """Return the error for a result of type `kind`, which is not JSON; `error` gives the reason."""
     return (
         f"the tool returned {kind}, which is not JSON ({error}); return a string, JSON values, "
         "a pydantic model, a dataclass or a File"
@@ -116,7 +116,7 @@ def result_not_json(kind: str, error: Exception) -> str:
 
 
 def file_inside(kind: str, field: str) -> str:
-    """Return the error about a file in a field of a record."""
+    """Return the error for a file in the field `field` of a record of type `kind`."""
     return f"the tool returned a File inside {kind}.{field}: return it beside, as [record, file]"
 
 
@@ -161,12 +161,12 @@ def unknown_argument(names: Sequence[str] | None) -> str:
 
 
 def wrong_argument(message: str, value: str) -> str:
-    """Return the problem of an argument: pydantic's message, and the value as JSON."""
+    """Return the problem of an argument: `message` of pydantic, and `value` as JSON."""
     return f"{message[:1].lower()}{message[1:]}, not {value}"
 
 
 def invalid_arguments(problems: Sequence[str], omitted: int) -> str:
-    """Return the error about invalid arguments; of their problems, `omitted` are not listed."""
+    """Return the error for invalid arguments: their `problems`, and the number of `omitted` ones."""
     lines = [f"- {problem}" for problem in problems] + ([more_problems(omitted)] if omitted else [])
     return "\n".join(["The arguments are not valid:", *lines])
 
@@ -189,7 +189,7 @@ def answer_not_json(reason: str) -> str:
 
 
 def answer_problem(path: str, message: str, value: str) -> str:
-    """Return one problem of an answer, as a line of a list."""
+    """Return a line about one problem of an answer: its `path`, the `message`, and the `value` as JSON."""
     return f"- {path}: {message} (it is {value})"
 
 

@@ -68,7 +68,7 @@ class Checkpoint:
             await finish(partial(self.conversation.write_tool, (tool.id,), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
-        """Append a turn to `messages` and store it."""
+        """Append `turn` to `messages` as a turn of `role`, and store it."""
         self.messages.append(role, turn)
         if self.conversation is not None:
             await finish(partial(self.conversation.write_turn, (), role, turn))

@@ -40,7 +40,7 @@ class Connection:
         return any(name in (AUTHORIZATION, self.key_header) for name, _ in self.headers)
 
     def with_credentials(self, header: str, secret: str) -> Self:
-        """Return the settings with `secret` as the only credentials: a key or token set before is removed."""
+        """Return the settings with `secret` in `header` as the only credentials: earlier ones are removed."""
         credentials = (header, credentials_for(header, secret))
         others = [item for item in self.headers if item[0] not in (AUTHORIZATION, self.key_header)]
         return replace(self, headers=(credentials, *others))
@@ -123,10 +123,15 @@ class AddressBuilder(ConnectionBuilder[SettingsT]):
 
 
 def require_secret(method: str, value: str, what: str) -> str:
-    """Return a secret without the spaces around it. The error never shows it.
+    """Return a secret without the spaces around it. Errors never contain it.
+
+    Args:
+        method: name of the builder method, for the error.
+        value: the secret.
+        what: description of the secret, for the error.
 
     Raises:
-        UsageError: it is empty, or not text.
+        UsageError: the secret is empty or not text.
     """
     if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
         msg = f"{method}() needs {what}, and it got nothing: is its environment variable set?"
@@ -138,10 +143,10 @@ def require_secret(method: str, value: str, what: str) -> str:
 
 
 def require_model(method: str, model: str) -> str:
-    """Return the name of a model.
+    """Return `model`, the name of a model that was passed to the builder method `method`.
 
     Raises:
-        UsageError: it is empty, or not text.
+        UsageError: the name is empty or not text.
     """
     if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs the name of a model, not {model!r}"
@@ -150,10 +155,15 @@ def require_model(method: str, model: str) -> str:
 
 
 def require_url(method: str, url: str, example: str = "http://localhost:8080/v1") -> str:
-    """Return a URL that a caller passed.
+    """Return `url`, which was passed to the builder method `method`.
+
+    Args:
+        method: name of the builder method, for the error.
+        url: the URL.
+        example: a valid URL, for the error.
 
     Raises:
-        UsageError: it has no scheme, or is not text. The message omits a user and password in it.
+        UsageError: the URL has no scheme or is not text. The message omits user and password.
     """
     if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
         shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]

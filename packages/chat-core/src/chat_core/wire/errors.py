@@ -75,7 +75,14 @@ class ErrorBody:
 
 
 def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """Return the error for a response whose status is not 2xx."""
+    """Return the error for a response whose status is not 2xx.
+
+    Args:
+        status: status of the response.
+        headers: headers of the response.
+        body: body of the response, possibly truncated.
+        provider: name of the provider, for the message.
+    """
     reported = read_error_body(body)
     kind = _error_class(reported, status)
     msg = f"{provider} refused the request with status {status}: {reported.summary}"
@@ -86,7 +93,12 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
 
 def error_from_object(error: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response."""
+    """Return the error for an error object in a stream or in a response with status 200.
+
+    Args:
+        error: the parsed error object.
+        provider: name of the provider, for the message.
+    """
     reported = read_error(error)
     msg = f"{provider} failed while it answered: {reported.summary}"
     body = dumps(error).encode(errors="replace")
@@ -96,7 +108,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
 
 def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
-    """Return an error of another class with the message, status, code, request id, body and wait of `error`."""
+    """Return an error of class `kind` with the message and attributes of `error`."""
     return kind(
         str(error),
         status=error.status,

@@ -156,7 +156,7 @@ class EventDecoder(ABC):
         return out
 
     def read_events(self, events: Iterable[Event], out: list[Delta]) -> None:
-        """Parse each event and pass it to `take()`, until `done`."""
+        """Parse each of `events` and pass it to `take()` with `out`, the list for the deltas, until `done`."""
         surrogates = self.surrogates
         for event in events:
             self.data = data = event.data
@@ -234,7 +234,7 @@ class EventDecoder(ABC):
         return failure
 
     def invalid(self, message: str, path: str = "", raw: str | bytes | None = None) -> InvalidResponseError:
-        """Return the error for a response that violates the protocol at `path`. `raw` defaults to `data`."""
+        """Return the error `message` for a response that violates the protocol at `path`. `raw` defaults to `data`."""
         raw = self.data if raw is None else raw
         return self.with_partial(InvalidResponseError(f"{self.provider}: {message}", path=path, raw=raw))
 

@@ -104,6 +104,11 @@ class TransportProvider:
         """Return the error for a response whose status is not 2xx.
 
         The default reads the error formats that most servers share (`chat_core.wire.errors`).
+
+        Args:
+            status: status of the response.
+            headers: headers of the response.
+            body: body of the response, possibly truncated.
         """
         return errors.error_from_response(status, headers, body, self._metadata.name)
 
