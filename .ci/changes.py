@@ -1,8 +1,8 @@
-"""Which files a change touches, and which packages have to be tested for it, as JSON on one line.
+"""Script that prints the changed files and the packages to test for them, as one line of JSON.
 
-`python .ci/changes.py` compares the working tree with the main branch, `python .ci/changes.py --ci` with the last
-commit that is a day older than HEAD: in CI the change has landed, and a fresh clone has no other branch. The variable
-CHAT_SINCE names another commit to compare with.
+`python .ci/changes.py` compares the working tree with the main branch. `python .ci/changes.py --ci` compares with the
+newest commit at least a day older than HEAD: in CI the change has landed, and a fresh clone has no other branch. The
+environment variable CHAT_SINCE selects another commit.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import cast
 
 ROOT = Path(__file__).resolve().parents[1]
 SINCE = "CHAT_SINCE"
-"""The variable that names the commit to compare with."""
+"""Environment variable with the commit to compare with."""
 DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs from a commit.
+    """Differences between the working tree and a commit.
 
     Attributes:
-        base: the commit; None where none was found, as in a shallow clone.
-        files: the files that differ, from the root of the workspace; deleted ones are among them.
-        packages: names of the packages with a changed file.
-        dependents: names of all packages whose tests a changed source may break, the changed ones included.
+        base: Hash of the commit, or None if no commit was found, as in a shallow clone.
+        files: Changed files, including deleted ones, relative to the root of the workspace.
+        packages: Names of the packages with a changed file.
+        dependents: Names of the packages with changed sources, and of all packages that depend on them.
     """
 
     base: str | None
@@ -42,18 +42,18 @@ class Changes:
 
 
 def git(root: Path, *words: str) -> str | None:
-    """Return what git prints, or None where it fails."""
-    done = subprocess.run(["git", *words], cwd=root, check=False, capture_output=True, text=True)  # noqa: S603, S607 - our own words
+    """Run git in `root` and return its stripped output, or None if it fails."""
+    done = subprocess.run(["git", *words], cwd=root, check=False, capture_output=True, text=True)  # noqa: S603, S607 - fixed arguments
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def commit_of(root: Path, name: str) -> str | None:
-    """Return the hash of a commit, or None where there is no such commit."""
+    """Return the hash of the commit `name`, or None if there is no such commit."""
     return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") or None
 
 
 def base_of_branch(root: Path) -> str | None:
-    """Return the commit at which HEAD left the main branch; on the main branch itself, HEAD or what was pushed."""
+    """Return the commit at which HEAD left `main` or `origin/main`, or HEAD if it is part of both."""
     for main in ("main", "origin/main"):
         if (
             commit_of(root, main)
@@ -65,22 +65,22 @@ def base_of_branch(root: Path) -> str | None:
 
 
 def base_of_last_day(root: Path) -> str | None:
-    """Return the newest commit that is a day older than HEAD, or None where the history does not reach that far."""
+    """Return the newest commit at least a day older than HEAD, or None if the history is too short."""
     latest = git(root, "log", "-1", "--format=%ct")
     return git(root, "rev-list", "-1", f"--before={int(latest) - DAY}", "HEAD") or None if latest else None
 
 
 def changed_files(root: Path, base: str) -> list[str]:
-    """List the files that differ from a commit: committed, uncommitted, and new ones that git does not ignore."""
+    """List files that differ from the commit `base`, including uncommitted and new files that git does not ignore."""
     differing = git(root, "diff", "--name-only", "--no-renames", "-z", base) or ""
     new = git(root, "ls-files", "--others", "--exclude-standard", "-z") or ""
     return sorted({name for name in f"{differing}\0{new}".split("\0") if name})
 
 
 def dependencies(root: Path) -> dict[str, set[str]]:
-    """Return the packages that each package of the workspace names in its pyproject.toml, or imports in its tests.
+    """Return the workspace packages that each package lists in its pyproject.toml or imports in its tests.
 
-    A name may be in any list of pyproject.toml: the build hook that fills in the version has lists of its own.
+    Every list in pyproject.toml counts, because the build hook that adds the version has its own dependency lists.
     """
     files = [file for folder in ("packages", "transports") for file in sorted(root.glob(f"{folder}/*/pyproject.toml"))]
     found: dict[str, set[str]] = {}
@@ -94,7 +94,7 @@ def dependencies(root: Path) -> dict[str, set[str]]:
 
 
 def strings_in_lists(value: object) -> Iterator[str]:
-    """Yield every string that is an element of a list, at any depth of a TOML document."""
+    """Yield every string that is an element of a list, at any depth of `value`."""
     if isinstance(value, dict):
         for inner in cast("dict[str, object]", value).values():
             yield from strings_in_lists(inner)
@@ -107,7 +107,7 @@ def strings_in_lists(value: object) -> Iterator[str]:
 
 
 def dependents(needs: dict[str, set[str]], names: set[str]) -> set[str]:
-    """Return these packages and all that depend on one of them, directly or not."""
+    """Return the packages `names` and all packages that depend on them, directly or indirectly."""
     found = set(names)
     while more := {name for name, needed in needs.items() if needed & found} - found:
         found |= more
@@ -115,7 +115,7 @@ def dependents(needs: dict[str, set[str]], names: set[str]) -> set[str]:
 
 
 def changes(root: Path, *, ci: bool) -> Changes:
-    """Compare the working tree of a workspace with the commit that CHAT_SINCE names, or with the default."""
+    """Compare the working tree with the commit in CHAT_SINCE, or with the default for `ci`."""
     if since := os.environ.get(SINCE):
         base = commit_of(root, since)
         if base is None:
@@ -131,7 +131,7 @@ def changes(root: Path, *, ci: bool) -> Changes:
 
 
 def main() -> None:
-    """Print the changes of this workspace."""
+    """Print the changes of this workspace as JSON."""
     print(json.dumps(asdict(changes(ROOT, ci="--ci" in sys.argv[1:]))))
 
 

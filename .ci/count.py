@@ -1,4 +1,4 @@
-"""Adds up what the reports of a folder say: a line for each, and at the end `N passed, N failed`."""
+"""Script that sums the pytest reports of a folder: one line per report, then `N passed, N failed`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 
 def count(report: Path) -> tuple[int, int, int]:
-    """How many tests passed, failed and were skipped, as one report of pytest tells it."""
-    suites = ET.parse(report).getroot().iter("testsuite")  # noqa: S314 - pytest wrote it a moment ago
+    """Return the numbers of passed, failed and skipped tests in one pytest report. Errors count as failed."""
+    suites = ET.parse(report).getroot().iter("testsuite")  # noqa: S314 - the file was written by pytest
     attributes = [suite.attrib for suite in suites]
     total, failed, errors, skipped = (
         sum(int(a[name]) for a in attributes) for name in ("tests", "failures", "errors", "skipped")
@@ -19,13 +19,13 @@ def count(report: Path) -> tuple[int, int, int]:
 
 
 def reasons(report: Path) -> Counter[str]:
-    """Why tests and modules were skipped, and how many for each reason."""
+    """Return the number of skipped tests and modules for each skip reason."""
     skipped = ET.parse(report).getroot().iter("skipped")  # noqa: S314 - as above
     return Counter(element.get("message") or "" for element in skipped)
 
 
 def main() -> int:
-    """Print the sums and why anything was skipped; fail where a test failed or none ran."""
+    """Print the sums and the skip reasons. Return 1 if a test failed or none passed, otherwise 0."""
     counts = {report.stem: count(report) for report in sorted(Path(sys.argv[1]).glob("*.xml"))}
     for name, (passed, failed, skipped) in counts.items():
         print(f"{name:32} {passed:6} passed {failed:4} failed {skipped:4} skipped")

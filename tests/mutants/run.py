@@ -1,11 +1,10 @@
 """Puts mistakes back, one at a time, and demands that every test that is named beside a mistake fails.
 
-A mistake is an entry of a TOML file beside this one: a text in a source file, what to put in its place, and the tests
-that must notice. One that no longer applies, or that a named test does not notice, is a failure.
+Each mutant is an entry of a TOML file in this folder: text in a source file, its replacement, and the tests that must
+fail. A mutant whose text is not found exactly once, or that a listed test does not detect, is a failure.
 
-Nothing is changed here: the workspace is copied, and a copy comes first on the path of the tests. Each mistake is put
-back in a process of its own, forked from this one when it has imported everything that is not ours: a run of a single
-test costs no start of Python.
+The workspace itself is not changed: mutants are applied to copies, which come first on the import path of the tests.
+Each mutant runs in a forked process. The parent imports third-party modules first to save that time in each run.
 """
 
 from __future__ import annotations
@@ -47,23 +46,24 @@ OTHERS = (
     "pydantic",
     "trustme",
 )
-"""What tests import that is not ours."""
+"""Third-party modules that tests import."""
 LONGEST = 300
-"""Seconds after which a run of the tests counts as hanging."""
+"""Seconds after which a test run is killed as hanging."""
 SEED = 0
-"""Of the sample that `--most` takes: it is the same in every run."""
+"""Seed of the sample selected by `--most`, the same in every run."""
 RECORDINGS = Path(os.environ.get("CHAT_WIRE_DIR") or ROOT.parent / "shared" / "wire")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mistake to put back.
+    """A source change that tests must detect.
 
     Attributes:
-        file: the source file, from the root of the workspace.
-        find: a text that stands in it once.
-        put: what takes its place.
-        tests: all of them must fail then, as `path::name`; of one with parameters, some of its cases.
+        name: Unique name of the mutant.
+        file: Path of the source file, relative to the root of the workspace.
+        find: Text that occurs exactly once in the file.
+        put: Replacement for the text.
+        tests: Tests that must all fail, as `path::name`. For a parametrized test, one failing case is enough.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Mutant:
 
 
 def load() -> list[Mutant]:
-    """All mutants, in the order of the files."""
+    """Return all mutants, ordered by TOML file."""
     return [
         Mutant(entry["name"], entry["file"], entry["find"], entry["put"], tuple(entry["tests"]))
         for file in sorted(HERE.glob("*.toml"))
@@ -83,7 +83,7 @@ def load() -> list[Mutant]:
 
 
 class Copy:
-    """The workspace in a folder of its own, to be broken and mended again."""
+    """A copy of the workspace to which mutants are applied, one at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -93,11 +93,11 @@ class Copy:
         for name in ("conftest.py", "pyproject.toml", "VERSION"):
             shutil.copy(ROOT / name, folder)
         self._sources = sorted(path for path in folder.glob("*/*/src") if path.is_dir())
-        # What is compiled is believed by the hash of its source, not by a time that two versions may share.
+        # Validate bytecode by source hash: the original and the mutant may have the same modification time.
         compileall.compile_dir(folder, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
     def begin(self, tests: Iterable[str], mutant: Mutant | None = None) -> int:
-        """Run these tests in another process, whose id is returned, with a mistake put back or with none."""
+        """Apply the mutant, if any, start the tests in a forked process and return its process ID."""
         if mutant is not None:
             self._whole = self._read(mutant)
             self._write(mutant, self._whole.replace(mutant.find, mutant.put))
@@ -107,13 +107,13 @@ class Copy:
         return pid
 
     def end(self, mutant: Mutant | None = None) -> str:
-        """What the tests have said; the mistake is mended."""
+        """Restore the source that `mutant` changed and return the output of the tests."""
         if mutant is not None:
             self._write(mutant, self._whole)
         return self._output.read_text(encoding="utf-8", errors="replace")
 
     def count(self, mutant: Mutant) -> int:
-        """How often a mutant's text stands in its file."""
+        """Return how often the text `mutant.find` occurs in its file."""
         return self._read(mutant).count(mutant.find)
 
     def _read(self, mutant: Mutant) -> str:
@@ -130,29 +130,29 @@ class Copy:
         code = 1
         try:
             signal.alarm(LONGEST)
-            atexit._clear()  # pyright: ignore[reportPrivateUsage] - what the parent has to tidy up is the parent's
+            atexit._clear()  # pyright: ignore[reportPrivateUsage] - exit handlers of the parent must not run here
             fd = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(fd, 1)
             os.dup2(fd, 2)
             os.chdir(self._folder)
-            # For the tests, and for the processes that they start. It stands before whatever is installed.
+            # Both the tests and their child processes must import the copy instead of installed packages.
             sources = [str(path) for path in self._sources]
             sys.path[:0] = sources
             sys.dont_write_bytecode = True
             os.environ["PYTHONPATH"] = os.pathsep.join(sources)
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ["CHAT_THOROUGH"] = "1"  # the case that notices may not be in a sample
+            os.environ["CHAT_THOROUGH"] = "1"  # a sample may lack the case that fails
             if RECORDINGS.is_dir():
                 os.environ["CHAT_WIRE_DIR"] = str(RECORDINGS)
             code = pytest.main(["-q", "--no-header", "--tb=line", "-rfE", "--assert=plain", *tests], [self])
             sys.stdout.flush()
         finally:
-            # What the tests have started, such as a database, ends with them; nothing else ends as a program does.
+            # Stop what the tests started, such as a database server.
             atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - os._exit() runs none
             os._exit(code)
 
     def pytest_sessionfinish(self) -> None:
-        """As a plugin: see that what was tested is the copy."""
+        """Implement the pytest hook: raise RuntimeError if a package was imported from outside the copy."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if name.startswith("chat_") and file and not Path(file).is_relative_to(self._folder):
@@ -161,12 +161,15 @@ class Copy:
 
 
 def failed(test: str, output: str) -> bool:
-    """Whether pytest's summary names a test, or a case of it, as failed. An error before it began does not count."""
+    """Return whether the pytest summary lists the test or one of its cases as failed. Setup errors do not count."""
     return any(f"{line} ".startswith((f"FAILED {test} ", f"FAILED {test}[")) for line in output.splitlines())
 
 
 def verdict(mutant: Mutant | None, status: int, output: str) -> str:
-    """What is wrong: nothing where everything passed unbroken, or where every test noticed what was broken."""
+    """Return the problem of a finished run, or an empty string.
+
+    Without a mutant, all tests must pass. With a mutant, each of its tests must fail.
+    """
     if mutant is None:
         return f"tests fail although nothing is broken\n{output[-3000:]}" if status else ""
     if os.WIFSIGNALED(status):
@@ -176,7 +179,10 @@ def verdict(mutant: Mutant | None, status: int, output: str) -> str:
 
 
 def judge(mutants: Sequence[Mutant], folder: Path, jobs: int) -> dict[str, str]:
-    """What is wrong, by the mutant's name. The tests must pass as long as nothing is broken."""
+    """Run all mutants and return the problems by mutant name.
+
+    The tests also run once without a mutant and must pass.
+    """
     free = [Copy(folder / str(number)) for number in range(jobs)]
     wrong = {mutant.name: "its text stands there not once" for mutant in mutants if free[0].count(mutant) != 1}
     todo: deque[Mutant | None] = deque([None, *[mutant for mutant in mutants if mutant.name not in wrong]])
@@ -199,13 +205,13 @@ def judge(mutants: Sequence[Mutant], folder: Path, jobs: int) -> dict[str, str]:
 
 
 def concerned(mutants: Iterable[Mutant], files: Iterable[str]) -> list[Mutant]:
-    """Return the mutants of these files, and those whose tests are in one of them."""
+    """Return the mutants whose source file or tests are among `files`."""
     changed = set(files)
     return [m for m in mutants if changed & {m.file, *(test.partition("::")[0] for test in m.tests)}]
 
 
 def sample(mutants: Sequence[Mutant], most: int | None) -> Sequence[Mutant]:
-    """Return all mutants, or where there are more than `most` as many of them, the same ones each time."""
+    """Return all mutants, or a fixed sample of `most` if there are more."""
     if most is None or len(mutants) <= most:
         return mutants
     say(f"a sample of {most} of {len(mutants)} mutants; `python3 run.py mutants --all` runs every one")
@@ -213,7 +219,7 @@ def sample(mutants: Sequence[Mutant], most: int | None) -> Sequence[Mutant]:
 
 
 def runnable(mutants: Iterable[Mutant]) -> list[Mutant]:
-    """Return the mutants whose tests can run here: without wire recordings some of them cannot."""
+    """Return the mutants whose tests can run here. Some tests need the wire recordings."""
     found = list(mutants)
     if RECORDINGS.is_dir():
         return found
@@ -224,19 +230,19 @@ def runnable(mutants: Iterable[Mutant]) -> list[Mutant]:
 
 
 def needs_recordings(test: str) -> bool:
-    """Whether the file of a test says that it reads the wire recordings."""
+    """Return whether the file of a test refers to the wire recordings."""
     text = (ROOT / test.partition("::")[0]).read_text(encoding="utf-8")
     return "require_wire" in text or "CHAT_WIRE_DIR" in text
 
 
 def say(line: str) -> None:
-    """A line for whoever waits."""
+    """Print a line immediately."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def chosen(arguments: Sequence[str]) -> tuple[Sequence[Mutant], int]:
-    """Return the mutants to put back and in how many processes, as the command line asks."""
+    """Parse the command line and return the selected mutants and the number of parallel processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="mutants to put back; all where none is named")
     parser.add_argument("--all", action="store_true", help="put back all mutants, which is the default")
@@ -253,7 +259,7 @@ def chosen(arguments: Sequence[str]) -> tuple[Sequence[Mutant], int]:
 
 
 def main() -> int:
-    """Judge the mutants that are named, those of changed files, or all."""
+    """Run the selected mutants and return 1 if any has a problem, otherwise 0."""
     mutants, jobs = chosen(sys.argv[1:])
     if not mutants:
         say("no mutant is in a changed file or has its tests in one")
