@@ -213,40 +213,40 @@ class RefusesOldRevisions(StoreLog):
 
 
 class ListsEverybody(MemoryBackend):
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        return super().list_waiting(replace(which, person=None))
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return super().list_waiting(replace(filters, person=None))
 
 
 class ListsEveryKind(MemoryBackend):
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        return super().list_waiting(replace(which, kind=None))
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return super().list_waiting(replace(filters, kind=None))
 
 
 class ListsTheLastFirst(MemoryBackend):
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        return super().list_waiting(which)[::-1]
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return super().list_waiting(filters)[::-1]
 
 
 class ForgetsTerms(MemoryBackend):
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        found = super().list_waiting(which)
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        found = super().list_waiting(filters)
         return [replace(item, wait=replace(item.wait, expires_at=None, at=None)) for item in found]
 
 
 class ListsOuterCallsAlone(MemoryBackend):
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        return [item for item in super().list_waiting(which) if len(item.wait.path) == 1]
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return [item for item in super().list_waiting(filters) if len(item.wait.path) == 1]
 
 
 class ListsWhatWasDecided(MemoryBackend):
-    """An index in which nothing is ever deleted."""
+    """An index in filters nothing is ever deleted."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: dict[tuple[str, ...], Waiting] = {}
 
-    def list_waiting(self, which: ListFilter) -> list[Waiting]:
-        return list(self.seen.values())[: which.limit]
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return list(self.seen.values())[: filters.limit]
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
@@ -256,17 +256,17 @@ class ListsWhatWasDecided(MemoryBackend):
 
 
 class CallsDueTooEarly(MemoryBackend):
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
-        return super().list_due(now + timedelta(hours=1), which)
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        return super().list_due(now + timedelta(hours=1), filters)
 
 
 class CallsLiveRunsDue(MemoryBackend):
-    def list_due(self, now: datetime, which: ListFilter) -> list[Due]:
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         free = MemoryBackend()
         for id, rows in self._all.items():  # noqa: A001
             with free.write_transaction(id) as transaction:
                 transaction.write_head(replace(rows.head, lease_until=None))
-        return free.list_due(now, which)
+        return free.list_due(now, filters)
 
 
 class KeepsWhatWasDeleted(MemoryBackend):
