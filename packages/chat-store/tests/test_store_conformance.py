@@ -239,7 +239,7 @@ class ListsOuterCallsAlone(MemoryBackend):
 
 
 class ListsWhatWasDecided(MemoryBackend):
-    """An index in filters nothing is ever deleted."""
+    """An index from which nothing is ever deleted."""
 
     def __init__(self) -> None:
         super().__init__()
