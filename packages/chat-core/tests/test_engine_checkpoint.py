@@ -192,7 +192,7 @@ async def test_a_stored_answer_is_given_again_and_not_asked_for_again() -> None:
     assert (await chat.complete(conversation)).text == first.text == "there"
     assert len(model.asked) == 1
     conversation.messages.user("and then?")
-    with pytest.raises(UsageError, match="question 2"):
+    with pytest.raises(UsageError, match="request 2"):
         await chat.complete(conversation)
 
 

@@ -21,7 +21,7 @@ class _Silent(ToolScope[Never]):
 
     def definitions(self) -> list[ToolDefinition]:
         return [
-            replace(tool, declaration=replace(tool.declaration, told=tool.declaration.name != "untold"))
+            replace(tool, declaration=replace(tool.declaration, declared=tool.declaration.name != "untold"))
             for tool in self._scope.definitions()
             if isinstance(tool, FunctionTool)
         ]
