@@ -1,4 +1,4 @@
-"""Scenarios: whoever follows the changes of a store misses none of them."""
+"""Scenarios of `changes()`: a follower misses no change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BOUND = 60
 
 
 async def a_change_is_told_once(stores: Stores) -> None:
-    """To whoever has the cursor, however much later they ask."""
+    """`changes()` returns each changed conversation once per cursor, however much later it is called."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), id="old")
         first = await there.changes()
@@ -30,7 +30,7 @@ async def a_change_is_told_once(stores: Stores) -> None:
 
 
 async def every_change_is_told(stores: Stores) -> None:
-    """Turns, calls, runs and persons; that a run lives on is no change."""
+    """`changes()` reports turns, calls, runs and assignments, but no lease renewals."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
 
@@ -62,7 +62,7 @@ async def every_change_is_told(stores: Stores) -> None:
 
 
 async def what_becomes_due_is_told(stores: Stores) -> None:
-    """Though nobody wrote anything: a worker need not ask again and again."""
+    """`changes()` reports conversations that become due without a write, so a worker need not poll."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1))), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
@@ -86,7 +86,7 @@ async def what_becomes_due_is_told(stores: Stores) -> None:
 
 
 async def whoever_waits_is_woken(stores: Stores) -> None:
-    """By a change that comes while they wait, from another store; and not before."""
+    """A waiting `changes()` returns when another store writes a change, and not before."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
         told: list[str] = []
@@ -106,7 +106,7 @@ async def whoever_waits_is_woken(stores: Stores) -> None:
 
 
 async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
-    """Neither one whose time is over, nor one that is cancelled."""
+    """A wait that times out or is cancelled loses no change."""
     async with stores.open() as here, stores.open() as there:
         first = await there.changes()
         second = await there.changes(first.cursor, wait_seconds=0.01)
@@ -119,7 +119,7 @@ async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
 
 
 async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
-    """To a browser, say, which comes back to another process; and what is no cursor is refused."""
+    """Any store accepts the cursor of another store, and rejects an invalid cursor."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await here.changes()).cursor
         await here.create(paused("a"), id="new")
@@ -132,7 +132,7 @@ async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
 
 
 async def a_follower_misses_nothing(stores: Stores) -> None:
-    """However many write at once, before they look and while they do."""
+    """A follower sees the last change of each conversation despite concurrent writers."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
         seen: dict[str, int] = {}
@@ -171,7 +171,7 @@ async def a_follower_misses_nothing(stores: Stores) -> None:
 
 
 async def _news(store: ConversationStore, cursor: str) -> set[str]:
-    """What a look tells."""
+    """Return the ids of the conversations changed since `cursor`."""
     return {item.conversation for item in (await store.changes(cursor, wait_seconds=0)).conversations}
 
 

@@ -1,4 +1,4 @@
-"""Scenarios: one run at a time, and one that was overtaken changes nothing."""
+"""Scenarios of leases: one run at a time, and a run that lost its lease changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def a_live_run_keeps_others_out(stores: Stores) -> None:
-    """Before they have had any effect."""
+    """A second run is rejected while the first one holds the lease."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -23,7 +23,7 @@ async def a_live_run_keeps_others_out(stores: Stores) -> None:
 
 
 async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
-    """At once, not when its lease would have run out."""
+    """A released lease can be claimed at once."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -35,7 +35,7 @@ async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
 
 
 async def a_lease_runs_out(stores: Stores) -> None:
-    """A process that died keeps others out for a while, not for ever."""
+    """The lease of a dead process expires."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -45,7 +45,7 @@ async def a_lease_runs_out(stores: Stores) -> None:
 
 
 async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
-    """A renewal is one, and so is every write."""
+    """`renew()` and every write extend the lease."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -67,7 +67,7 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
 
 
 async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
-    """Whatever it writes is refused, in its face, and is not the truth."""
+    """Every write of a run that lost its lease raises `LeaseLostError` and is not stored in the messages."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         with refused(LeaseLostError, "a block says so where it wants to save what is not part of the conversation"):
@@ -92,7 +92,7 @@ async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
 
 
 async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
-    """Whoever has to say what became of the call can look it up."""
+    """The history keeps the result of a run that lost its lease, as a late entry."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -109,7 +109,7 @@ async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
 
 
 async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
-    """Somebody said what became of its call when its lease had run out: it does not come back with another story."""
+    """A user decision made after the lease expired is not overwritten by the late result of the run."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run:
@@ -129,7 +129,7 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
 
 
 async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
-    """The lease is another one's now."""
+    """Releasing a lost lease does not release the lease of the new owner."""
     async with stores.open() as here, stores.open() as there, stores.open() as elsewhere:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other, elsewhere.open(name) as third:
@@ -140,7 +140,7 @@ async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
 
 
 async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
-    """However close they come."""
+    """Exactly one of ten concurrent claims succeeds."""
     async with stores.open() as first:
         name = await first.create(paused("a"))
         outcomes: list[str] = []
@@ -156,7 +156,7 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
                     outcomes.append("claimed")
                 if len(outcomes) == 10:  # noqa: PLR2004 - all of them
                     done.set()
-                # Nobody gives the lease back before everybody has asked for it.
+                # Hold the lease until every task has tried to claim it.
                 await done.wait()
 
         with anyio.fail_after(60):
@@ -169,7 +169,7 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
 
 
 async def _start(stores: Stores, run: OpenConversation) -> None:
-    """Come to the middle of a call."""
+    """Claim the conversation and start its call."""
     run.messages.tool("a").approve()
     await run.claim()
     tool = run.messages.tool("a")
@@ -178,7 +178,7 @@ async def _start(stores: Stores, run: OpenConversation) -> None:
 
 
 async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversation) -> None:
-    """Let a run stand still in the middle of a call, until another one has taken over."""
+    """Let the lease of `run` expire in the middle of a call, and let `other` take over."""
     await _start(stores, run)
     stores.clock.advance(days=1)
     await other.claim()

@@ -1,4 +1,4 @@
-"""What the scenarios are made of: a clock that they move, stores over the same conversations, and calls that wait."""
+"""Helpers of the store scenarios: a manual clock, stores over the same conversations, and paused calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
 from chat_store.store import ConversationStore
 
 StoreFactory: TypeAlias = Callable[[Callable[[], datetime]], AbstractAsyncContextManager[ConversationStore]]
-"""Opens a store that goes by the clock it is given. All stores of one factory have the same conversations."""
+"""Opens a store that uses the given clock. All stores of one factory share their conversations."""
 
 
 @final
 class Clock:
-    """Stands still until it is told to move."""
+    """Manual clock that changes only when `advance()` is called."""
 
     def __init__(self) -> None:
         self.time = datetime(2030, 1, 1, 9, tzinfo=UTC)
@@ -26,20 +26,20 @@ class Clock:
         return self.time
 
     def advance(self, **time: float) -> None:
-        """Move on, as `timedelta()` is told."""
+        """Advance the clock by `timedelta(**time)`."""
         self.time += timedelta(**time)
 
     def after(self, **time: float) -> datetime:
-        """A time to come."""
+        """Return the current time plus `timedelta(**time)`, without advancing the clock."""
         return self.time + timedelta(**time)
 
 
 @final
 class Stores:
-    """One set of conversations, and as many stores over it as a scenario opens: each is what another process has.
+    """One set of conversations, and the stores that a scenario opens on it. Each store simulates a process.
 
     Attributes:
-        clock: of them all.
+        clock: the clock that all stores share.
     """
 
     def __init__(self, factory: StoreFactory) -> None:
@@ -47,19 +47,19 @@ class Stores:
         self.clock = Clock()
 
     def open(self) -> AbstractAsyncContextManager[ConversationStore]:
-        """One more store."""
+        """Open another store on the same conversations."""
         return self._factory(self.clock)
 
 
 def require(fact: object, promise: str) -> None:
-    """Fail where a promise is not kept."""
+    """Raise `AssertionError` with `promise` if `fact` is false."""
     if not fact:
         raise AssertionError(promise)
 
 
 @contextmanager
 def refused(kind: type[Exception], promise: str) -> Generator[None]:
-    """Fail where nothing is raised."""
+    """Raise `AssertionError` with `promise` unless the block raises `kind`."""
     try:
         yield
     except kind:
@@ -73,7 +73,7 @@ def call(
     expires_at: datetime | None = None,
     at: datetime | None = None,
 ) -> Tool:
-    """A call that waits for a person, or with `at` for a time."""
+    """Create a call that waits for approval or, with `at`, for that time."""
     tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
     if at is None:
         tool.await_approval(expires_at)
@@ -83,7 +83,7 @@ def call(
 
 
 def paused(*tools: Tool | str) -> Messages:
-    """A conversation in which calls wait."""
+    """Create a conversation paused at the given calls."""
     messages = Messages.from_user("Pay.")
     calls = [call(tool) if isinstance(tool, str) else tool for tool in tools]
     messages.append("model", Turn([*calls], finish_reason="tool_calls"))
@@ -91,5 +91,5 @@ def paused(*tools: Tool | str) -> Messages:
 
 
 def answer(text: str = "Done.") -> Turn:
-    """The model's last word."""
+    """Create the final turn of the model."""
     return Turn([Text(text)], finish_reason="stop")

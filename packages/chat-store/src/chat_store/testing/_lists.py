@@ -1,4 +1,4 @@
-"""Scenarios: what waits is found, and so is what a run could go on with."""
+"""Scenarios of `waiting()` and `due()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chat_store.testing._fixtures import Stores, answer, call, paused, require
 
 
 async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
-    """What an approver needs to see, without reading the conversation."""
+    """`waiting()` returns what an approver needs to see, without the conversation."""
     async with stores.open() as here, stores.open() as there:
         tomorrow, later = stores.clock.after(days=1), stores.clock.after(days=2)
         lost = call("lost")
@@ -31,7 +31,7 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
 
 
 async def what_waits_is_found_by_person(stores: Stores) -> None:
-    """Of who is in charge now."""
+    """`waiting(person=)` filters by the person currently assigned."""
     async with stores.open() as here:
         await here.create(paused("a"), id="1", person="ana")
         await here.create(paused("b"), id="2", person="ben")
@@ -47,7 +47,7 @@ async def what_waits_is_found_by_person(stores: Stores) -> None:
 
 
 async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
-    """First what must be looked at first."""
+    """`waiting()` returns the earliest deadline first, and filters by kind, time and count."""
     async with stores.open() as here:
         after = stores.clock.after
         await here.create(paused("never", call("later", expires_at=after(days=3))), id="1")
@@ -62,7 +62,7 @@ async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
 
 
 async def what_was_decided_waits_no_more(stores: Stores) -> None:
-    """However it was decided."""
+    """A call that was approved, rejected or refused is no longer listed."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b", "c"))
         async with here.open(name) as conversation:
@@ -78,7 +78,7 @@ async def what_was_decided_waits_no_more(stores: Stores) -> None:
 
 
 async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> None:
-    """A call of a chat that is a tool of another one is decided by its path."""
+    """`waiting()` lists a call inside a nested chat with its path, and the path selects it for a decision."""
     async with stores.open() as here, stores.open() as there:
         outer = Tool(FunctionCall("agent", {"request": "Pay."}), id="outer")
         outer.start(stores.clock())
@@ -96,7 +96,7 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
 
 
 async def a_time_that_has_come_makes_due(stores: Stores) -> None:
-    """That of a schedule, and that of an approval which nobody gave."""
+    """A conversation becomes due when a schedule is reached or an approval expires."""
     async with stores.open() as here:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
@@ -109,7 +109,7 @@ async def a_time_that_has_come_makes_due(stores: Stores) -> None:
 
 
 async def a_decision_makes_due(stores: Stores) -> None:
-    """A worker finds what a web handler has decided, or said."""
+    """`due()` lists conversations with a new decision or an unanswered user turn."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"), person="ana")
         async with here.open(name) as conversation:
@@ -124,7 +124,7 @@ async def a_decision_makes_due(stores: Stores) -> None:
 
 
 async def a_dead_run_makes_due(stores: Stores) -> None:
-    """And a live one does not."""
+    """A conversation is due when the lease of its dead run expires, not while a run is live."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
@@ -135,7 +135,7 @@ async def a_dead_run_makes_due(stores: Stores) -> None:
 
 
 async def an_answer_makes_nothing_due(stores: Stores) -> None:
-    """All is said."""
+    """A conversation with a final model turn is not due."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Hello.")
         await run.claim()
@@ -147,7 +147,7 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
 
 
 async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
-    """It came between the last write of the run and its end."""
+    """A decision made between the last write of a run and its release makes the conversation due."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with here.open(name) as run:
@@ -167,7 +167,7 @@ async def _due(store: ConversationStore) -> list[str]:
 
 
 async def _finish(store: ConversationStore, name: str) -> None:
-    """A run that resolves what was approved, and pauses again."""
+    """Run the approved calls, and pause again."""
     async with store.open(name) as run:
         await run.claim()
         for tool in run.messages.pending():

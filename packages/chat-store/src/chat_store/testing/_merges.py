@@ -1,4 +1,4 @@
-"""Scenarios: what two did to one conversation is merged call by call, or one of them is told."""
+"""Scenarios of concurrent changes: they are merged per call, or the second one is rejected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> None:
-    """Two people who decide two calls of one pause do not meet."""
+    """Two saves that decide different calls are merged."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         mine, yours = await here.load(name), await there.load(name)
@@ -24,7 +24,7 @@ async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> No
 
 
 async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> None:
-    """The compare-and-set: a save that follows an old revision does not overwrite."""
+    """A save on an old revision does not overwrite a decision and stores nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         mine, yours = await here.load(name), await there.load(name)
@@ -40,7 +40,7 @@ async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> N
 
 
 async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
-    """Nobody could say in which order they belong."""
+    """Turns added on an old revision are rejected, because their order would be undefined."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused())
         mine, yours = await here.load(name), await there.load(name)
@@ -53,7 +53,7 @@ async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
 
 
 async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> None:
-    """A revision that never was, and messages of somebody else."""
+    """`save()` rejects an unknown revision and messages that do not derive from the revision."""
     async with stores.open() as here:
         name = await here.create(paused("a"))
         found = await here.load(name)
@@ -64,7 +64,7 @@ async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> 
 
 
 async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> None:
-    """The second one is told, and sees what was decided."""
+    """The second decision of a call raises `ConflictError`, and its conversation shows the first one."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as mine, there.open(name) as yours:
@@ -78,7 +78,7 @@ async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> N
 
 
 async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None:
-    """A person decides while a sibling runs: neither the decision nor the result is lost, and the run learns of it."""
+    """A decision made while a sibling call runs is kept with the result, and the run sees it."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with here.open(name) as run:
@@ -100,7 +100,7 @@ async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None
 
 
 async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> None:
-    """The run is told before the body starts."""
+    """Starting a call that was decided since the run claimed it raises `ConflictError`."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run:
@@ -116,7 +116,7 @@ async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> No
 
 
 async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
-    """Nobody takes the result from a live run."""
+    """A call that a live run executes cannot be decided."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run:
@@ -135,7 +135,7 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
 
 
 async def nothing_is_said_during_a_run(stores: Stores) -> None:
-    """The run is about to say something itself."""
+    """A user turn cannot be added while a run is live."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Pay.")
         await run.claim()

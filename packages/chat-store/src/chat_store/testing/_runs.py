@@ -25,7 +25,7 @@ Body = Callable[[], Awaitable[object]]
 
 
 def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatResponse, Paused]:
-    """A chat that asks for one payment, which a person must allow, and then says that it is done."""
+    """Build a chat whose model requests one payment that needs approval, then ends with a text."""
     tools = ToolCollection()
 
     @tools.tool()
@@ -44,7 +44,7 @@ def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatRe
 
 
 async def _nothing() -> None:
-    """What a payment does that does nothing."""
+    """Do nothing, as the body of a payment."""
 
 
 async def _pause(stores: Stores) -> None:
@@ -60,7 +60,7 @@ async def _approve(stores: Stores) -> None:
 
 
 async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
-    """One asks, another one decides, and a third one answers."""
+    """A chat pauses in one store, is approved in a second, and resumes in a third."""
     await _pause(stores)
     await _approve(stores)
     async with stores.open() as store:
@@ -73,7 +73,7 @@ async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
 
 
 async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores) -> None:
-    """The write-ahead rule: a process that dies in the body leaves a trace of it."""
+    """A call is stored as running before its body starts, so that a crash in the body leaves a trace."""
     await _pause(stores)
     await _approve(stores)
     seen: list[bool] = []
@@ -89,7 +89,7 @@ async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores)
 
 
 async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> None:
-    """A process that dies while the model thinks has lost no result."""
+    """A tool result is stored before the next model request, so that a crash loses no result."""
     await _pause(stores)
     await _approve(stores)
     seen: list[object] = []
@@ -104,7 +104,7 @@ async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> 
 
 
 async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
-    """The others are refused before any effect."""
+    """One of ten concurrent runs resumes a pause. The others are rejected before any effect."""
     await _pause(stores)
     await _approve(stores)
     effects: list[str] = []
@@ -138,7 +138,7 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
 
 
 async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
-    """A chat that is a tool of another one pauses with it, and goes on where it was, whoever goes on."""
+    """A nested chat pauses with its outer chat, and resumes where it paused in any process."""
     effects: list[str] = []
 
     async def run() -> ChatResponse | Paused:
@@ -164,7 +164,7 @@ async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
 
 
 def _office(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
-    """A chat that asks another one, which asks for two payments."""
+    """Build a chat that calls a nested chat, which requests two payments."""
     tools = ToolCollection()
 
     @tools.tool()
@@ -183,7 +183,7 @@ def _office(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
 
 
 async def the_history_tells_everything(stores: Stores) -> None:
-    """Who decided what, between which runs."""
+    """The history lists decisions, runs and turns in order."""
     await _pause(stores)
     await _approve(stores)
     async with stores.open() as store:

@@ -1,4 +1,4 @@
-"""Scenarios: what was told to be durable is there for everybody."""
+"""Scenarios of durability: every store reads what another one has written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def what_was_created_is_read_by_others(stores: Stores) -> None:
-    """Another process reads messages, id and person as they were given."""
+    """Another store reads messages, id and person as passed to `create()`."""
     async with stores.open() as here, stores.open() as there:
         messages = paused("a", "b")
         name = await here.create(messages, person="ana")
@@ -19,7 +19,7 @@ async def what_was_created_is_read_by_others(stores: Stores) -> None:
 
 
 async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None:
-    """Leaving the block of `open()` saves turns and decisions."""
+    """Exiting the block of `open()` saves turns and decisions."""
     async with stores.open() as here, stores.open() as there:
         async with here.open("chat") as conversation:
             conversation.messages.user("Pay.")
@@ -33,7 +33,7 @@ async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None
 
 
 async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> None:
-    """Half of what somebody wanted to decide is not decided."""
+    """An error in the block of `open()` propagates, and nothing is saved."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         with refused(ZeroDivisionError, "open() does not swallow errors"):
@@ -45,7 +45,7 @@ async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> No
 
 
 async def what_is_not_stored_is_unknown(stores: Stores) -> None:
-    """To open a conversation is not to store it."""
+    """Opening a conversation does not store it, and unknown ids are rejected."""
     async with stores.open() as here:
         async with here.open("nobody"):
             pass
@@ -58,7 +58,7 @@ async def what_is_not_stored_is_unknown(stores: Stores) -> None:
 
 
 async def an_id_names_one_conversation(stores: Stores) -> None:
-    """A second one of the same id is refused, and ids are whatever text the application has."""
+    """`create()` rejects an existing id, and accepts any text as an id."""
     async with stores.open() as here:
         names = ("17", "a", "A", "a ", "a/b?c", "Grüße an 東京 🌸", "'; DROP TABLE x; --", " ")
         for name in names:
@@ -71,7 +71,7 @@ async def an_id_names_one_conversation(stores: Stores) -> None:
 
 
 async def a_deleted_conversation_is_gone(stores: Stores) -> None:
-    """With its history, and with what waited in it."""
+    """`delete()` removes a conversation, its history and its waiting calls."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         await there.delete(name)
@@ -83,7 +83,7 @@ async def a_deleted_conversation_is_gone(stores: Stores) -> None:
 
 
 async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
-    """A process that dies after that has lost nothing of it."""
+    """A turn is readable by other stores when `write_turn()` returns."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as conversation:
         conversation.messages.user("Pay.")
         await conversation.claim()
@@ -96,7 +96,7 @@ async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
 
 
 async def a_call_is_durable_when_write_tool_returns(stores: Stores) -> None:
-    """In every state that it comes to, with its attempt and its idempotency key."""
+    """A call is readable in each state, with attempt and idempotency key, when `write_tool()` returns."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with here.open(name) as conversation:
@@ -115,7 +115,7 @@ async def a_call_is_durable_when_write_tool_returns(stores: Stores) -> None:
 
 
 async def the_revision_counts_durable_changes(stores: Stores) -> None:
-    """Reading changes nothing, and a lease is no change."""
+    """The revision grows with every stored change, but not with reads or claims."""
     async with stores.open() as here:
         name = await here.create(paused("a", "b"))
         first = (await here.load(name)).revision

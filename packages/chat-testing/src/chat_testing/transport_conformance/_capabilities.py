@@ -1,4 +1,4 @@
-"""What a transport claims."""
+"""Capabilities that a transport declares to the conformance suite."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from chat_core.errors import UsageError
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportCapabilities:
-    """What a transport claims. A scenario of what is not claimed is not run, and is reported as such.
+    """Declared capabilities of a transport. Scenarios that need an undeclared capability are skipped and reported.
 
     Attributes:
-        network: it opens connections, and tells what becomes of them.
-        chunked: it reads bodies whose end is told, and so knows one that was cut. Without this claim the peer ends each
-            answer with its connection, as HTTP/1.0 does.
-        timeouts: it heeds the timeouts of a request.
-        concurrent: it serves many requests at once, each with its own answer.
-        pooling: a connection serves one request after another.
-        compression: it undoes `gzip` and `deflate`.
-        checks_headers: it refuses a header that would break out of its line.
-        back_pressure: it does not read faster than it is read.
-        passed_in: something that it works with may be passed in, and is not its own to close.
+        network: opens network connections and reports connection errors.
+        chunked: reads chunked bodies and bodies with a length, and detects truncation. Without this capability the peer
+            ends each response by closing the connection, as HTTP/1.0 does.
+        timeouts: applies the timeouts of a request.
+        concurrent: sends several requests concurrently.
+        pooling: reuses a connection for later requests.
+        compression: decodes `gzip` and `deflate` bodies.
+        checks_headers: rejects header values that contain a line break.
+        back_pressure: stops reading from the connection while the consumer does not read.
+        passed_in: accepts an object such as a client, which the caller owns and closes.
 
     Raises:
-        UsageError: a claim makes no sense without another one.
+        UsageError: a declared capability depends on one that is not declared.
     """
 
     network: bool = True
@@ -47,12 +47,12 @@ class TransportCapabilities:
 
     @property
     def claimed(self) -> frozenset[str]:
-        """The names of the claims that are made."""
+        """Names of the declared capabilities."""
         return frozenset([name for name in CLAIMS if getattr(self, name)])
 
 
 CLAIMS: Final = tuple([item.name for item in fields(TransportCapabilities)])
-"""Everything that can be claimed."""
+"""Names of all capabilities."""
 
 BUILT_ON: Final = {"chunked": "network", "timeouts": "network", "pooling": "chunked", "back_pressure": "network"}
-"""Claims that make no sense without another one."""
+"""Capabilities that depend on another one, mapped to that capability."""

@@ -1,4 +1,4 @@
-"""Scenarios of streams that are left: by a reader who has enough, by an error, by a cancellation."""
+"""Scenarios of streams closed early: by `break`, by an error, or by cancellation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARE = 0.4
 
 
 class _ReaderError(Exception):
-    """A reader's own error."""
+    """Error raised by the code that reads a stream."""
 
 
 def _raise_reader_error() -> NoReturn:
@@ -36,18 +36,18 @@ def _raise_reader_error() -> NoReturn:
 
 
 def _stalling_play(subject: TransportSubject, *, at_once: bool) -> Play:
-    """Some events, and then nothing more."""
+    """Build a response that sends some events and then stalls."""
     events = [b"data: %d\n\n" % number for number in range(_EVENTS)]
     return Play(steps=(b"".join(events),) if at_once else events, ends="stall", delimited=subject.delimited)
 
 
 async def saw_disconnect(subject: TransportSubject, peer: Peer) -> bool:
-    """Whether the peer sees soon that the client has closed the connection."""
+    """Return whether the peer soon observes that the client closed the connection."""
     return await anyio.to_thread.run_sync(peer.left.wait, subject.patience * _SHARE, abandon_on_cancel=True)
 
 
 async def _read_and_leave(transport: Transport, host: str, events: int, *, by_error: bool) -> None:
-    """Leave a stream behind this many events; none: without reading."""
+    """Close a stream after `events` events. With 0, close it without reading."""
     try:
         async with transport.stream(make_request(host)) as stream:
             seen = 0
@@ -64,7 +64,7 @@ async def _read_and_leave(transport: Transport, host: str, events: int, *, by_er
 
 @scenario("leaves")
 async def left_early(subject: TransportSubject) -> None:
-    """Leaving a stream, at any event and by any way, closes its connection at once."""
+    """Closing a stream early, after any event, by `break` or by an error, closes its connection at once."""
     for events in range(_EVENTS + 1):
         for at_once, by_error in ((True, False), (False, True)):
             async with subject.with_peer(_stalling_play(subject, at_once=at_once)) as (transport, peer):
@@ -76,24 +76,26 @@ async def left_early(subject: TransportSubject) -> None:
 
 @scenario("leaves")
 async def errors_of_the_reader(subject: TransportSubject) -> None:
-    """What a reader raises in the block comes out of it as it is."""
+    """An exception raised inside the block of a stream propagates unchanged."""
     async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         try:
             async with transport.stream(make_request(peer.host)):
                 _raise_reader_error()
         except _ReaderError:
             return
-        except Exception as error:  # noqa: BLE001 - which one it is is said
+        except Exception as error:  # noqa: BLE001 - the message names the error
             fail(f"an error that the reader raised came out as {error!r}")
         fail("an error that the reader raised was swallowed")
 
 
 @scenario("closes_below")
 async def nothing_left_open(subject: TransportSubject) -> None:
-    """When a stream has been left, no asynchronous generator and no task of it is left, from that moment on."""
+    """After a stream is closed, none of its asynchronous generators or tasks is left."""
     for events in range(_EVENTS + 1):
         async with subject.with_peer(_stalling_play(subject, at_once=False)) as (transport, peer):
-            await _read_and_leave(transport, peer.host, 1, by_error=False)  # what is made once has been made
+            await _read_and_leave(
+                transport, peer.host, 1, by_error=False
+            )  # create the objects that are created only once
             tasks = _count_tasks()
             with _track_generators() as generators:
                 await _read_and_leave(transport, peer.host, events, by_error=False)
@@ -107,11 +109,11 @@ async def nothing_left_open(subject: TransportSubject) -> None:
 
 @contextmanager
 def _track_generators() -> Generator[list[AsyncGeneratorType[object, object]]]:
-    """The asynchronous generators that are begun in this thread. They are kept: what is dropped is not closed."""
+    """Collect the async generators started in this thread. The list keeps them alive, so that none is finalized."""
     hooks = sys.get_asyncgen_hooks()
     begun: list[AsyncGeneratorType[object, object]] = []
 
-    def firstiter(generator: Any) -> None:  # noqa: ANN401 - a library may register what only looks like one
+    def firstiter(generator: Any) -> None:  # noqa: ANN401 - a library may register a look-alike
         if hooks.firstiter is not None:
             hooks.firstiter(generator)
         if isinstance(generator, AsyncGeneratorType):
@@ -130,7 +132,7 @@ def _count_tasks() -> int:
 
 @scenario("leaves")
 async def cancelled_reader(subject: TransportSubject) -> None:
-    """A reader who is cancelled while it waits ends at once, and closes its connection."""
+    """A reader that is cancelled while it waits ends at once, and its connection is closed."""
     async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         read: list[object] = []
 
@@ -149,7 +151,7 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 
 @scenario("leaves", "not_whole", needs=("network",))
 async def cancelled_before_the_answer(subject: TransportSubject) -> None:
-    """A request that is cancelled before its answer ends at once, and closes its connection."""
+    """A request that is cancelled before its response ends at once, and its connection is closed."""
     for name in ("send()", "stream()"):
         async with subject.with_peer(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
 
@@ -170,7 +172,7 @@ def _has_received_request(peer: Peer) -> bool:
 async def _start_and_cancel(
     subject: TransportSubject, call: Callable[[], Coroutine[object, object, None]], ready: Callable[[], bool]
 ) -> None:
-    """Start, cancel when it is ready, and see that it ends."""
+    """Start `call`, cancel it when `ready` returns true, and require that it ends."""
     with anyio.move_on_after(subject.patience * _SHARE) as scope:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -183,7 +185,7 @@ async def _start_and_cancel(
 
 @scenario("leaves", "listens")
 async def nothing_for_the_next(subject: TransportSubject) -> None:
-    """What is left of a stream that was left is never the answer to the next request."""
+    """Unread data of a stream that was closed early never appears in the next response."""
     count = iter(range(1000))
 
     def answer(_: object) -> Play:
@@ -204,7 +206,7 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
 
 @scenario("moves", "leaves", needs=("back_pressure",))
 async def slow_reader(subject: TransportSubject) -> None:
-    """A reader who is slow holds the peer back: memory is bounded. When it leaves, the connection is closed."""
+    """A slow reader slows the peer down, so memory is bounded. Closing the stream closes the connection."""
     async with subject.with_peer(Play(steps=(b"data: 1\n\n",), ends="endless")) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
             async for _ in stream:

@@ -1,4 +1,4 @@
-"""Scenarios of a transport that is shared, that is used again, and that is closed."""
+"""Scenarios of concurrent use, connection reuse, and closing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _AT_ONCE = 20
 
 
 def is_done(event: Event) -> bool:
-    """The end of an answer, in these scenarios."""
+    """Return whether the event marks the end of a response in these scenarios."""
     return event.data == b"[DONE]"
 
 
 @scenario("shared", needs=("concurrent",))
 async def at_once(subject: TransportSubject) -> None:
-    """Many requests are under way at once: none waits for another one to end."""
+    """Many requests are sent concurrently: none waits for another one to finish."""
     everybody = threading.Event()
     asked: list[None] = []
 
@@ -51,7 +51,7 @@ async def at_once(subject: TransportSubject) -> None:
 
 @scenario("shared", needs=("concurrent",))
 async def each_its_own(subject: TransportSubject) -> None:
-    """Of many requests at once each gets its own answer, whole and in order."""
+    """Each of many concurrent requests gets its own response, complete and in order."""
 
     def answer(received: Received) -> Play:
         events = [b"data: %s %d\n\n" % (received.body, number) for number in range(20)]
@@ -108,15 +108,15 @@ async def closing_twice(subject: TransportSubject) -> None:
             for _ in range(2):
                 try:
                     await transport.aclose()
-                except Exception as error:  # noqa: BLE001 - which one it is is said
+                except Exception as error:  # noqa: BLE001 - the message names the error
                     fail(f"closing it again raised {error!r}")
 
 
 @scenario("closes", needs=("pooling",))
 async def closing(subject: TransportSubject) -> None:
-    """Closing a transport closes the connections that it has kept."""
+    """Closing a transport closes its idle connections."""
     async with subject.with_peer(Play(steps=(b"data: x\n\n",), ends="stall", delimited="length")) as (transport, peer):
-        # The answer is whole by its length, and the peer watches the connection.
+        # The response is complete by its length. The peer then watches the connection.
         await transport.send(make_request(peer.host))
         await transport.aclose()
         if not await saw_disconnect(subject, peer):
@@ -125,7 +125,7 @@ async def closing(subject: TransportSubject) -> None:
 
 @scenario("keeps", needs=("passed_in",))
 async def passed_in(subject: TransportSubject) -> None:
-    """What was passed in is used, and stays open when the transport is closed."""
+    """An object passed in is used, and stays open when the transport is closed."""
     with subject.serve(lambda _: subject.play(b"data: x\n\n")) as peer:
         async with subject.passed_in(peer) as (transport, is_open):
             for _ in range(2):
@@ -139,7 +139,7 @@ async def passed_in(subject: TransportSubject) -> None:
 
 @scenario("moves", "last", needs=("pooling",))
 async def connection_used_again(subject: TransportSubject) -> None:
-    """A connection whose answer is whole serves the next request."""
+    """A connection is reused for the next request after a complete response."""
     async with subject.with_peer(subject.play(b"data: 1\n\n", b"data: [DONE]\n\n")) as (transport, peer):
         for _ in range(3):
             await transport.send(make_request(peer.host))
@@ -155,7 +155,7 @@ def _require_one_connection(peer: Peer, what: str) -> None:
 
 @scenario("last", needs=("pooling",))
 async def last_event(subject: TransportSubject) -> None:
-    """A stream that is left at its last event gives its connection back, though its end is still to come."""
+    """A stream closed at its last event returns its connection to the pool, even before the body ends."""
     over: list[threading.Event] = []
 
     def answer(_: Received) -> Play:
@@ -174,7 +174,7 @@ async def last_event(subject: TransportSubject) -> None:
 
 @scenario("last", "leaves")
 async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
-    """An end that does not come behind the last event is not waited for: the stream is left, and closed."""
+    """If the body does not end after the last event, the stream does not wait and closes the connection."""
     play = Play(steps=(b"data: [DONE]\n\n",), ends="stall", delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
         await _read_until_done(transport, peer.host)

@@ -1,4 +1,4 @@
-"""The other side: a server that answers each request as it is told, well or badly."""
+"""Scripted HTTP peer that sends valid and faulty responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_core.transport import Headers
 from chat_testing.loopback import Exchange, LoopbackServer
 
 Step: TypeAlias = bytes | threading.Event
-"""A step of a body: a chunk, or something to wait for before the next one."""
+"""Step of a body: a chunk to send, or an event to wait for."""
 
 Ending: TypeAlias = Literal["whole", "cut", "reset", "stall", "endless"]
 Delimited: TypeAlias = Literal["chunked", "length", "close"]
@@ -27,17 +27,17 @@ _ENDLESS: Final = b": and so on, and so on\n" * 1000
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """How a peer answers one request.
+    """Scripted response of a peer to one request.
 
     Attributes:
-        status, headers: the head of the answer.
-        steps: its body, a chunk or a wait at a time.
-        ends: what comes behind the body. `whole`: its proper end. `cut`: the connection ends without it. `reset`: the
-            connection breaks. `stall`: nothing, until the client leaves. `endless`: more and more, until it does.
-        delimited: how the end of the body is told: in chunks, by a length, or by the end of the connection.
-        length: the length that is told, where it is a lie.
-        before: something to wait for before the head.
-        raw: what is sent in place of everything else.
+        status, headers: status and headers of the response.
+        steps: the body, as chunks and events to wait for.
+        ends: how the body ends. `whole`: properly. `cut`: the connection closes before the body ends. `reset`: the
+            connection is reset. `stall`: nothing more is sent. `endless`: data follows until the client leaves.
+        delimited: body framing: chunked encoding, `content-length`, or closing the connection.
+        length: a false `content-length`. Default: the actual length.
+        before: event to wait for before the headers are sent.
+        raw: bytes to send instead of an HTTP response.
     """
 
     status: int = 200
@@ -51,14 +51,14 @@ class Play:
 
     @property
     def body(self) -> bytes:
-        """The chunks in one."""
+        """All chunks, joined."""
         return b"".join([step for step in self.steps if isinstance(step, bytes)])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it arrived."""
+    """Request received by a peer."""
 
     method: str
     path: str
@@ -67,15 +67,15 @@ class Received:
 
 
 class Peer(Protocol):
-    """What a scenario sees of the other side.
+    """Peer as seen by a scenario.
 
     Attributes:
-        host: where it is, as a `Request` wants it.
-        path: its Unix socket, where it has one.
-        received: what it was asked, in order.
-        connections: how many connections it has accepted.
-        left: set when a client has left an answer that goes on.
-        taken: how many bytes of endless answers were taken.
+        host: host and port, in the form of `Request.host`.
+        path: path of the Unix socket, or an empty string.
+        received: received requests, in order.
+        connections: number of accepted connections.
+        left: set when a client disconnects before the end of a response.
+        taken: number of bytes sent of endless responses.
     """
 
     host: str
@@ -86,7 +86,7 @@ class Peer(Protocol):
 
     @property
     def connections(self) -> int:
-        """How many connections it has accepted."""
+        """Number of accepted connections."""
         ...
 
 
@@ -96,7 +96,7 @@ Answering: TypeAlias = Callable[[Received], Play]
 @final
 @dataclass(slots=True)
 class LoopbackPeer:
-    """A `LoopbackServer` that plays."""
+    """Handler of a `LoopbackServer` that responds with plays."""
 
     answer: Answering
     received: list[Received] = field(default_factory=list[Received])
@@ -108,11 +108,11 @@ class LoopbackPeer:
 
     @property
     def connections(self) -> int:
-        """How many connections it has accepted."""
+        """Number of accepted connections."""
         return self.server.connections if self.server is not None else 0
 
     def __call__(self, exchange: Exchange) -> None:
-        """Answer a request."""
+        """Record the request and send the scripted response."""
         received = Received(exchange.method, exchange.path, exchange.headers, exchange.body)
         self.received.append(received)
         play = self.answer(received)
@@ -120,7 +120,7 @@ class LoopbackPeer:
             if self._send_play(exchange, play):
                 return
         except OSError:
-            # The client has left in the middle of a body.
+            # The client disconnected before the end of the body.
             self.left.set()
             return
         if play.ends == "reset":
@@ -129,7 +129,7 @@ class LoopbackPeer:
             self.left.set()
 
     def _send_play(self, exchange: Exchange, play: Play) -> bool:
-        """Play, and tell whether the end has come."""
+        """Send the response, and return whether its body ended properly."""
         if play.before is not None:
             exchange.pause(play.before)
         if play.raw is not None:
@@ -162,7 +162,7 @@ class LoopbackPeer:
 
 @contextmanager
 def loopback(answer: Answering, *, unix: bool = False) -> Generator[Peer]:
-    """A server on the loopback interface, or at a Unix socket, that answers like this."""
+    """Run a peer on the loopback interface, or on a Unix socket, that calls `answer` for each request."""
     with TemporaryDirectory() if unix else nullcontext("") as folder:
         peer = LoopbackPeer(answer, path=f"{folder}/peer" if unix else "")
         with LoopbackServer(peer, unix=peer.path or None) as server:
@@ -172,11 +172,11 @@ def loopback(answer: Answering, *, unix: bool = False) -> Generator[Peer]:
 
 @contextmanager
 def unreachable(*, listens: bool, unix: bool = False) -> Generator[Peer]:
-    """A peer that answers nothing. If it `listens`, connections come about, and nothing is ever read."""
+    """Yield a peer that never responds. With `listens` it accepts connections and reads nothing."""
     with TemporaryDirectory() if unix else nullcontext("") as folder, socket.socket(_socket_family(unix=unix)) as bound:
         path = f"{folder}/peer"
         bound.bind(path if unix else ("127.0.0.1", 0))
-        # What is bound and does not listen refuses.
+        # A bound socket that does not listen refuses connections.
         if listens:
             bound.listen()
         host = "localhost" if unix else f"127.0.0.1:{bound.getsockname()[1]}"

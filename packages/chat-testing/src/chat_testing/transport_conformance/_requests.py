@@ -1,4 +1,4 @@
-"""Scenarios of requests, whole answers, and answers that do not come."""
+"""Scenarios of requests, complete responses, and missing responses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def any_status(subject: TransportSubject) -> None:
 
 @scenario("whole", "refused")
 async def redirect(subject: TransportSubject) -> None:
-    """A redirect is an answer, and is not followed: a request and its secrets are for one host."""
+    """A redirect is returned and not followed, because a request and its secrets are meant for one host."""
 
     def answer(received: Received) -> Play:
         location = (("location", "/elsewhere"),)
@@ -85,13 +85,13 @@ async def redirect(subject: TransportSubject) -> None:
             fail(f"a redirect became {response!r}")
         with expect_error("status", when="a redirect in place of a stream"):
             await open_stream(transport, make_request(peer.host))
-        if len(peer.received) != 2:  # noqa: PLR2004 - one for each way
+        if len(peer.received) != 2:  # noqa: PLR2004 - one for each method
             fail(f"stream() followed a redirect to {peer.received[-1].path!r}")
 
 
 @scenario("whole")
 async def body_of_any_length(subject: TransportSubject) -> None:
-    """A body arrives whole however long it is, and however its end is told."""
+    """A body of any length arrives complete with any body framing."""
     for delimited in ("chunked", "length", "close") if subject.capabilities.chunked else ("close",):
         for body in (b"", b"x", _BINARY):
             pieces = tuple([body[start : start + 50_000] for start in range(0, len(body), 50_000)])
@@ -104,7 +104,7 @@ async def body_of_any_length(subject: TransportSubject) -> None:
 
 @scenario("whole", "listens", needs=("compression",))
 async def compressed(subject: TransportSubject) -> None:
-    """A compressed body is decoded, and the headers that tell of the encoding are gone."""
+    """A compressed body is decoded, and the `content-encoding` header is removed."""
     body = b"data: " + b"x" * 1000 + b"\n\n"
     for encoding, squeezed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
         play = subject.play(squeezed[:7], squeezed[7:], headers=(*SSE, ("content-encoding", encoding)))
@@ -120,7 +120,7 @@ async def compressed(subject: TransportSubject) -> None:
 
 @scenario("not_whole", needs=("chunked",))
 async def cut_answer(subject: TransportSubject) -> None:
-    """A body that was cut is no answer, whether a chunk, a length or a reset tells it: `stream`."""
+    """A truncated body is an error of the kind `stream`, with chunked encoding, a length, or a reset."""
     plain = (("content-type", "application/json"),)
     plays = {
         "a body that ended without its last chunk": Play(headers=plain, steps=(b'{"a": 1',), ends="cut"),
@@ -137,7 +137,7 @@ async def cut_answer(subject: TransportSubject) -> None:
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def nobody_there(subject: TransportSubject) -> None:
-    """Where no connection comes about, nothing was sent: `connect`."""
+    """A failed connection attempt is an error of the kind `connect`: nothing was sent."""
     async with subject.without_peer(listens=False) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
             with expect_error("connect", when=f"{name} to an address where nobody listens"):
@@ -146,7 +146,7 @@ async def nobody_there(subject: TransportSubject) -> None:
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def hung_up(subject: TransportSubject) -> None:
-    """A peer that hangs up without a word, or breaks the connection, has given no answer: `stream`."""
+    """A peer that closes or resets the connection without a response causes an error of the kind `stream`."""
     plays = {"a peer that hangs up": Play(raw=b"", ends="cut"), "a peer that resets": Play(raw=b"", ends="reset")}
     for what, play in plays.items():
         async with subject.with_peer(play) as (transport, peer):
@@ -157,7 +157,7 @@ async def hung_up(subject: TransportSubject) -> None:
 
 @scenario("moves", needs=("network",))
 async def asked_once(subject: TransportSubject) -> None:
-    """A request is sent once. Whether to try again is not for a transport to say: it may have had an effect."""
+    """A request is sent once. A transport does not retry, because the request may have had an effect."""
     for play in (Play(raw=b"", ends="cut"), subject.play(status=503)):
         async with subject.with_peer(play) as (transport, peer):
             for name, call in both_methods(transport, make_request(peer.host)).items():
@@ -171,7 +171,7 @@ async def asked_once(subject: TransportSubject) -> None:
 
 @scenario("no_answer", needs=("network",))
 async def another_protocol(subject: TransportSubject) -> None:
-    """A peer that speaks something else is told as such: `protocol`."""
+    """A response in another protocol is an error of the kind `protocol`."""
     async with subject.with_peer(Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut")) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
             with expect_error("protocol", when=f"{name}, and an answer that is not HTTP"):
@@ -190,7 +190,7 @@ async def no_answer_in_time(subject: TransportSubject) -> None:
 
 @scenario("silence", needs=("timeouts",))
 async def deaf_peer(subject: TransportSubject) -> None:
-    """A peer that takes nothing of a long request is a `timeout` as well."""
+    """A peer that reads nothing of a long request causes an error of the kind `timeout`."""
     async with subject.without_peer(listens=True) as (transport, peer):
         with expect_error("timeout", when="a peer that reads nothing of a request"):
             await transport.send(make_request(peer.host, body=b"x" * 20_000_000, idle=0.2))
@@ -198,7 +198,7 @@ async def deaf_peer(subject: TransportSubject) -> None:
 
 @scenario("secrets", needs=("network",))
 async def secrets(subject: TransportSubject) -> None:
-    """No error tells a header, a body or a query."""
+    """No error contains a request header, the request body, or the query."""
     plays = {
         "a refusal": Play(status=401, delimited=subject.delimited),
         "a peer that hangs up": Play(raw=b"", ends="cut"),
@@ -224,7 +224,7 @@ async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -
 
 @scenario("headers", "secrets", needs=("checks_headers",))
 async def header_that_breaks_out(subject: TransportSubject) -> None:
-    """A header with a line end in it is refused before anything is sent, and its value is not told."""
+    """A header with a line break is rejected before anything is sent, and the error does not contain its value."""
     async with subject.with_peer(subject.play()) as (transport, peer):
         for value in (f"{SECRET}\n", f"{SECRET}\r\nx-other: 1"):
             request = Request("POST", "http", peer.host, "/", (("authorization", value),))

@@ -1,4 +1,4 @@
-"""A scenario: one promise of a transport, and how it is looked at; and the transport on the bench."""
+"""Transport scenarios, the transport under test, and helpers that scenarios share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chat_testing.transport_conformance._peer import Answering, Delimited, Peer,
 
 PassedIn: TypeAlias = AbstractAsyncContextManager[tuple[Transport, Callable[[], bool]]]
 
-SECRET: Final = "sk-must-not-be-told"  # noqa: S105  # it is looked for where it must not be
+SECRET: Final = "sk-must-not-be-told"  # noqa: S105  # not a real secret: scenarios check that errors do not contain it
 PATH: Final = f"/v1/answers?key={SECRET}&text=a%20b%C3%A9"
 HEADERS: Final = (("authorization", f"Bearer {SECRET}"), ("x-kind", "a"), ("X-Kind", "b"))
 
@@ -26,17 +26,17 @@ HEADERS: Final = (("authorization", f"Bearer {SECRET}"), ("x-kind", "a"), ("X-Ki
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportSubject:
-    """A transport under test: how it is made, what it claims, and where it runs.
+    """A transport under test, with its capabilities and its event loop.
 
     Attributes:
-        make_transport: makes one that reaches a peer.
-        capabilities: what it claims.
-        backend: the event loop on which it runs.
-        serve: starts a peer, which answers as it is told.
-        unreachable: a peer that is not there, or one that never reads.
-        passed_in: a transport over something that it does not own, with a function that tells whether that is open.
-        max_event_bytes: the longest event that it accepts.
-        patience: how many seconds a scenario may take.
+        make_transport: creates a transport that connects to the given peer.
+        capabilities: the declared capabilities.
+        backend: name of the event loop backend, `asyncio` or `trio`.
+        serve: starts a peer that responds with the plays of the given function.
+        unreachable: a peer that refuses connections or, if the argument is true, accepts them and never reads.
+        passed_in: a transport over an object that it does not own, with a function that returns whether that is open.
+        max_event_bytes: maximum size of an event in bytes.
+        patience: maximum duration of a scenario in seconds.
     """
 
     make_transport: Callable[[Peer], Transport]
@@ -50,24 +50,24 @@ class TransportSubject:
 
     @property
     def delimited(self) -> Delimited:
-        """How the end of a body is told to this transport."""
+        """Body delimiter that the peer uses: `chunked` if the transport supports it, else `close`."""
         return "chunked" if self.capabilities.chunked else "close"
 
     def play(self, *steps: bytes, status: int = 200, headers: tuple[tuple[str, str], ...] | None = None) -> Play:
-        """A whole answer of these chunks."""
+        """Build a complete response whose body consists of the chunks `steps`."""
         play = Play(status=status, steps=steps, delimited=self.delimited)
         return play if headers is None else Play(status=status, headers=headers, steps=steps, delimited=self.delimited)
 
     @asynccontextmanager
     async def with_peer(self, answer: Answering | Play) -> AsyncGenerator[tuple[Transport, Peer]]:
-        """A new transport, and the peer to which it speaks."""
+        """Open a new transport and start a peer for it. Close both on exit."""
         with self.serve((lambda _: answer) if isinstance(answer, Play) else answer) as peer:
             async with self._open_transport(peer) as transport:
                 yield transport, peer
 
     @asynccontextmanager
     async def without_peer(self, *, listens: bool) -> AsyncGenerator[tuple[Transport, Peer]]:
-        """A new transport, and a peer that is not there; or one that `listens` and never reads."""
+        """Open a new transport for a peer that refuses connections or, with `listens`, never reads."""
         with self.unreachable(listens) as peer:
             async with self._open_transport(peer) as transport:
                 yield transport, peer
@@ -90,30 +90,30 @@ def make_request(
     framing: Framing = "sse",
     is_last: Callable[[Event], bool] = never_last,
 ) -> Request:
-    """A request with secrets in its headers and its query."""
+    """Build a POST request with a secret in its headers and its query."""
     timeouts = Timeouts(connect=20.0, idle=idle)
     return Request("POST", "http", host, path, HEADERS, body, timeouts, framing, is_last)
 
 
 async def read_data(stream: EventStream) -> list[bytes]:
-    """The data of every event, one by one."""
+    """Read all events of the stream and return their data."""
     return [event.data async for event in stream]
 
 
 async def open_stream(transport: Transport, request: Request) -> None:
-    """Enter a stream, and leave it."""
+    """Open a stream and close it without reading."""
     async with transport.stream(request):
         pass
 
 
 def both_methods(transport: Transport, request: Request) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Both ways of asking, by name."""
+    """Return calls of `send()` and `stream()` for the request, by method name."""
     return {"send()": lambda: transport.send(request), "stream()": lambda: open_stream(transport, request)}
 
 
 @contextmanager
 def expect_error(*kinds: str, when: str) -> Generator[list[TransportError]]:
-    """Expect a `TransportError` of one of these kinds, and give it out."""
+    """Require that the block raises a `TransportError` of one of `kinds`. Yield a list that receives the error."""
     met: list[TransportError] = []
     try:
         yield met
@@ -134,13 +134,13 @@ Run: TypeAlias = Callable[[TransportSubject], Awaitable[None]]
 @final
 @dataclass(frozen=True, slots=True)
 class TransportScenario:
-    """One promise of a transport. `await scenario(subject)` looks whether it is kept; no test framework is needed.
+    """One requirement for a transport. `await scenario(subject)` checks it without a test framework.
 
     Attributes:
-        name: short.
-        promise: what a right transport does, in a sentence.
-        clauses: the clauses of the contract that it is about, by their names in `CLAUSES`.
-        needs: the claims without which it is not looked at.
+        name: name of the scenario function.
+        promise: the requirement, in a sentence.
+        clauses: names in `CLAUSES` of the contract clauses that the scenario covers.
+        needs: capabilities that a transport must declare for the scenario to run.
     """
 
     name: str
@@ -150,20 +150,20 @@ class TransportScenario:
     run: Run = field(repr=False)
 
     def is_claimed(self, capabilities: TransportCapabilities) -> bool:
-        """Whether a transport with these capabilities claims to keep the promise."""
+        """Return whether `capabilities` include everything that the scenario needs."""
         return self.needs <= capabilities.claimed
 
     async def __call__(self, subject: TransportSubject) -> None:
-        """Look whether the promise is kept.
+        """Check the requirement.
 
         Raises:
-            NonconformingError: it is not; the message says in a sentence what is wrong.
+            NonconformingError: the transport violates it; the message describes the violation.
         """
         __tracebackhide__ = True
         try:
             with anyio.move_on_after(subject.patience) as scope:
                 await self.run(subject)
-        except Exception as group:  # noqa: BLE001 - whatever it is, the promise is not kept
+        except Exception as group:  # noqa: BLE001 - any error is a violation
             error = _first_error(group)
             if isinstance(error, NonconformingError):
                 msg = f"{self.name}: {error}"
@@ -175,14 +175,14 @@ class TransportScenario:
 
 
 def _first_error(error: Exception) -> Exception:
-    """What went wrong first, where a group of tasks met it."""
+    """Return the first leaf exception of nested groups, or `error` itself."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return error
 
 
 def scenario(*clauses: str, needs: tuple[str, ...] = ()) -> Callable[[Run], TransportScenario]:
-    """Make a scenario of a function: its name, and its docstring as the promise."""
+    """Return a decorator that turns a function into a scenario. Its docstring becomes the promise."""
     if unknown := (set(clauses) - set(CLAUSES)) | (set(needs) - set(CLAIMS)):
         msg = f"there is no clause and no claim {', '.join(sorted(unknown))}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Scenarios of streams: how they begin, what they bring, and how they end."""
+"""Scenarios of streams: opening, events, framing, and end."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _ODD_EVENTS: Final = [("message", "é€😀", ""), ("message", "a\nb", ""), ("n
 
 
 async def read_until_error(stream: EventStream, seen: list[bytes]) -> None:
-    """Read events, and keep those that came before an error."""
+    """Append the data of each event to `seen` until the stream ends or raises."""
     async for event in stream:
-        seen.append(event.data)  # noqa: PERF401 - what came before the error counts
+        seen.append(event.data)  # noqa: PERF401 - keeps the events before an error
 
 
 @scenario("refused")
@@ -55,7 +55,7 @@ async def refused(subject: TransportSubject) -> None:
 
 @scenario("refused", needs=("chunked",))
 async def refused_and_cut(subject: TransportSubject) -> None:
-    """A refusal whose body breaks off is still a refusal, with what came of it."""
+    """An error response with a truncated body still raises `status`, with the received part of the body."""
     async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
         with expect_error("status", when="a refusal whose body breaks off") as met:
             await open_stream(transport, make_request(peer.host))
@@ -66,7 +66,7 @@ async def refused_and_cut(subject: TransportSubject) -> None:
 
 @scenario("listens", "arrives")
 async def events(subject: TransportSubject) -> None:
-    """Events come in order with their types and ids, by batch as well as one by one."""
+    """Events arrive in order with their types and ids, in batches as well as one by one."""
     chunks = (b"data: 1\n\n", b"event: two\ndata: 2\n\nid: x\ndata: 3\n\n")
     async with subject.with_peer(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
@@ -84,7 +84,7 @@ async def events(subject: TransportSubject) -> None:
 
 @scenario("arrives")
 async def head_before_the_events(subject: TransportSubject) -> None:
-    """Status and headers are there before the first event is."""
+    """Status and headers are available before the first event arrives."""
     go_on = threading.Event()
     play = Play(steps=(go_on, b"data: x\n\n"), delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
@@ -100,7 +100,7 @@ async def head_before_the_events(subject: TransportSubject) -> None:
 
 @scenario("arrives")
 async def as_they_come(subject: TransportSubject) -> None:
-    """An event is delivered when it has come, and does not wait for the next one."""
+    """An event is delivered as soon as it arrives, without waiting for the next one."""
     go_on = threading.Event()
     play = Play(steps=(b"data: 1\n\ndat", go_on, b"a: 2\n\n"), delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
@@ -117,7 +117,7 @@ async def as_they_come(subject: TransportSubject) -> None:
 
 @scenario("cuts", "listens")
 async def cut_anywhere(subject: TransportSubject) -> None:
-    """Events are the same wherever the bytes are cut: within a character, a line end, a name."""
+    """Events do not depend on chunk boundaries, even within a character, a line break, or a name."""
     body = _ODD.encode()
     for size in (1, 2, 3, len(body)):
         chunks = [body[start : start + size] for start in range(0, len(body), size)]
@@ -132,7 +132,7 @@ async def cut_anywhere(subject: TransportSubject) -> None:
 
 @scenario("ends")
 async def clean_end(subject: TransportSubject) -> None:
-    """A body that ends ends the events, without an error, and what is unfinished is no event."""
+    """The end of the body ends the stream without an error, and drops an incomplete event."""
     for body, expected in ((b"", []), (b"data: 1\n\n", [b"1"]), (b"data: 1\n\ndata: 2\n", [b"1"])):
         async with (
             subject.with_peer(subject.play(body) if body else subject.play()) as (transport, peer),
@@ -156,19 +156,19 @@ async def _require_frames(subject: TransportSubject, framing: Framing, chunks: S
 
 @scenario("cuts")
 async def json_lines(subject: TransportSubject) -> None:
-    """With the framing `json-lines` an event is a line."""
+    """With the framing `json-lines` each line is one event."""
     await _require_frames(subject, "json-lines", ['{"a": "]}é'.encode(), b'\\n"}\r', b'\n{"b": [2]}'])
 
 
 @scenario("cuts")
 async def json_array(subject: TransportSubject) -> None:
-    """With the framing `json-array` an event is an element."""
+    """With the framing `json-array` each element is one event."""
     await _require_frames(subject, "json-array", ['[{"a": "]}é'.encode(), b'\\n"},\r\n', b' {"b": [2]}', b"]"])
 
 
 @scenario("framing")
 async def broken_framing(subject: TransportSubject) -> None:
-    """A body that is not of its framing is told: `protocol`; and one that its framing shows to be cut: `stream`."""
+    """Invalid framing is an error of the kind `protocol`. A body truncated within its framing is one of `stream`."""
     for body, kind in ((b"[1, 2] 3", "protocol"), (b"[1, 2", "stream")):
         async with (
             subject.with_peer(subject.play(body, headers=JSON)) as (transport, peer),
@@ -180,7 +180,7 @@ async def broken_framing(subject: TransportSubject) -> None:
 
 @scenario("framing")
 async def event_too_long(subject: TransportSubject) -> None:
-    """An event over the limit is told, and not kept: `protocol`."""
+    """An event over the size limit is an error of the kind `protocol`."""
     step = b"x" * 65536
     long = [b"data: ", *[step] * (subject.max_event_bytes // len(step) + 2)]
     async with (
@@ -193,7 +193,7 @@ async def event_too_long(subject: TransportSubject) -> None:
 
 @scenario("broke", "raises", needs=("chunked",))
 async def broken_stream(subject: TransportSubject) -> None:
-    """A connection that breaks is raised, of the kind `stream`, behind the events that came before it."""
+    """A broken connection raises an error of the kind `stream`, after the events received before it."""
     for ends in ("cut", "reset"):
         broken = threading.Event()
         play = Play(steps=(b"data: 1\n\n", broken), ends=ends)
@@ -214,7 +214,7 @@ async def _read_and_break(stream: EventStream, seen: list[bytes], broken: thread
 
 @scenario("broke", "arrives", needs=("chunked",))
 async def what_came_counts(subject: TransportSubject) -> None:
-    """Events that came before a break are delivered, also to a reader who was busy meanwhile."""
+    """Events received before a disconnect are delivered, even if the reader was busy when it happened."""
     sent = threading.Event()
     play = Play(steps=(b"data: 1\n\n", sent, b"data: 2\n\n", b"data: 3\n\n"), ends="cut")
     async with subject.with_peer(play) as (transport, peer):
@@ -237,7 +237,7 @@ async def _read_slowly(stream: EventStream, seen: list[bytes], sent: threading.E
 
 @scenario("silence", "broke", needs=("timeouts",))
 async def stalled_stream(subject: TransportSubject) -> None:
-    """A silence between two bytes that is longer than `idle` is a `timeout`, behind the events before it."""
+    """A pause longer than `idle` raises an error of the kind `timeout`, after the events received before it."""
     play = Play(steps=(b"data: 1\n\nda",), ends="stall", delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
@@ -250,7 +250,7 @@ async def stalled_stream(subject: TransportSubject) -> None:
 
 @scenario("silence", needs=("timeouts",))
 async def slow_and_steady(subject: TransportSubject) -> None:
-    """A stream may take much longer than `idle`, as long as something comes."""
+    """A stream may take much longer than `idle`, as long as data keeps arriving."""
     for slower in (1, 2, 4, 8):
         drips = _SteadyPace(0.15 * slower)
         idle = drips.pause * 4
@@ -260,12 +260,12 @@ async def slow_and_steady(subject: TransportSubject) -> None:
         if drips.longest < idle / 2:
             told = f": {error}" if error else ""
             fail(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
-        # Else this machine stood still for so long that the silence was real.
+        # Otherwise the machine was too slow, and the pause really exceeded `idle`.
     fail("this machine stands still for seconds on end: nothing can be said of `idle` on it")
 
 
 class _SteadyPace:
-    """Marks that are set one by one, at a steady pace, and how steady it was."""
+    """Events set one by one at a steady pace, with the longest pause measured."""
 
     def __init__(self, pause: float) -> None:
         self.pause = pause
@@ -283,7 +283,7 @@ class _SteadyPace:
 async def _read_steady_stream(
     subject: TransportSubject, drips: _SteadyPace, idle: float
 ) -> tuple[int, TransportError | None]:
-    """How many events came, and what ended the stream if it was an error."""
+    """Return the number of events received, and the error that ended the stream, if any."""
     steps = [step for number, mark in enumerate(drips.marks) for step in (mark, b"data: %d\n\n" % number)]
     came = 0
     ended: TransportError | None = None

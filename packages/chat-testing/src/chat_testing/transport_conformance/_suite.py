@@ -1,4 +1,4 @@
-"""The kit: every scenario, a report of what a transport keeps, and a class of tests to inherit."""
+"""Transport conformance suite: the list of scenarios, a report, and a pytest base class."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TRANSPORT_SCENARIOS: Final[tuple[TransportScenario, ...]] = tuple(
         if isinstance(value, TransportScenario)
     ]
 )
-"""Every promise of a transport that the kit looks at."""
+"""All scenarios of the suite."""
 
 
 def not_claimed(capabilities: TransportCapabilities) -> dict[str, tuple[str, ...]]:
-    """The scenarios that are not looked at, each with the claims that it lacks."""
+    """Return the skipped scenarios, each with the capabilities that it needs and that are not declared."""
     return {
         scenario.name: tuple(sorted(scenario.needs - capabilities.claimed))
         for scenario in TRANSPORT_SCENARIOS
@@ -39,7 +39,7 @@ def not_claimed(capabilities: TransportCapabilities) -> dict[str, tuple[str, ...
 
 
 async def transport_report(subject: TransportSubject) -> ConformanceReport:
-    """Look at every promise that a transport claims to keep. No test framework is needed."""
+    """Run every scenario that the capabilities allow, without a test framework, and report the results."""
     kept: list[str] = []
     broken: dict[str, str] = {}
     for scenario in TRANSPORT_SCENARIOS:
@@ -55,18 +55,17 @@ async def transport_report(subject: TransportSubject) -> ConformanceReport:
 
 
 class TransportConformance:
-    """A class of tests for pytest to inherit: it passes where a transport keeps every promise that it claims to keep.
+    """Base class of pytest test classes that check a transport against its declared capabilities.
 
-    A subclass whose name begins with `Test` makes the transport, and says what it claims. It gets one test for each
-    scenario and event loop. What is not claimed has no test: it is listed at the end of pytest's summary, and in
-    `report()`.
+    A subclass, whose name begins with `Test`, creates the transport and declares its capabilities. It gets one test
+    for each scenario and event loop. Skipped scenarios have no test: pytest's summary and `report()` list them.
 
     Attributes:
-        capabilities: what the transport claims.
-        backends: the event loops to run on. trio must be installed to be one of them.
-        address: where the other side listens: on the loopback interface, or at a Unix socket (`peer.path`).
-        max_event_bytes: the longest event that the transport accepts, as `make_transport` makes it.
-        patience: how many seconds a scenario may take.
+        capabilities: the declared capabilities of the transport.
+        backends: event loop backends to run on. `trio` must be installed if it is listed.
+        address: whether the peer listens on the loopback interface or on a Unix socket (`peer.path`).
+        max_event_bytes: maximum size of an event in bytes, as configured by `make_transport`.
+        patience: maximum duration of a scenario in seconds.
     """
 
     capabilities: ClassVar[TransportCapabilities]
@@ -76,30 +75,30 @@ class TransportConformance:
     patience: ClassVar[float] = 30.0
 
     def make_transport(self, peer: Peer, /) -> Transport:
-        """The transport under test, which reaches the peer; over HTTP the peer's address is in each request."""
+        """Create the transport under test. Over TCP each request contains the address of the peer."""
         del peer
         msg = f"{type(self).__name__} needs a method make_transport(self, peer) that makes the transport under test"
         raise UsageError(msg)
 
     def passed_in(self, peer: Peer, /) -> PassedIn:
-        """A transport over something that it does not own, such as a client, and whether that is open.
+        """Open a transport over an object that it does not own, and a function that returns whether that is open.
 
-        Only asked for where `passed_in` is claimed.
+        Called only if the capability `passed_in` is declared.
         """
         del peer
         msg = f"{type(self).__name__} claims passed_in, and needs a method passed_in(self, peer)"
         raise UsageError(msg)
 
     def serve(self, answer: Answering, /) -> AbstractContextManager[Peer]:
-        """The other side, which answers each request as `answer` says, over HTTP."""
+        """Start an HTTP peer that calls `answer` for each request."""
         return loopback(answer, unix=self.address == "unix")
 
     def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:  # noqa: FBT001 - the kit's question
-        """An address where nobody is, or where somebody listens and never reads."""
+        """Return a peer that refuses connections or, if `listens`, accepts them and never reads."""
         return unreachable(listens=listens, unix=self.address == "unix")
 
     def subject(self, backend: str) -> TransportSubject:
-        """The transport on the bench: what a scenario takes."""
+        """Build the subject that scenarios run on, for the event loop `backend`."""
         return TransportSubject(
             make_transport=self.make_transport,
             capabilities=self.capabilities,
@@ -113,14 +112,14 @@ class TransportConformance:
 
     @classmethod
     def report(cls) -> str:
-        """What is claimed and what is not, in a sentence for each scenario that is not looked at."""
+        """Return the number of scenarios that run, and a line for each skipped scenario."""
         missing = not_claimed(cls.capabilities)
         count = len(TRANSPORT_SCENARIOS)
         head = f"{cls.__name__}: {count - len(missing)} of {count} scenarios are claimed"
         return "\n".join([head, *[f"not claimed: {name} ({', '.join(lacks)})" for name, lacks in missing.items()]])
 
     def test_claims(self, request: Any, record_property: Callable[[str, object], None]) -> None:  # noqa: ANN401 - pytest's
-        """It says what it claims, and what is not claimed is reported."""
+        """Check that the class declares its capabilities, and report the skipped scenarios."""
         if not hasattr(self, "capabilities"):
             msg = f"{type(self).__name__} needs a class attribute 'capabilities'"
             raise UsageError(msg)
