@@ -47,7 +47,8 @@ def any_server(transport: MockTransport) -> CompletionProvider:
 def vendor(preset: completions.Preset[Any]) -> Make:
     def make(transport: MockTransport) -> CompletionProvider:
         builder = completions.vendor_builder(preset).with_model("m")
-        return builder.with_api_key("k").with_transport(transport).build()
+        provider: CompletionProvider = builder.with_api_key("k").with_transport(transport).build()
+        return provider
 
     return make
 
