@@ -1,4 +1,4 @@
-"""What the server of the bench says, made beforehand: whole answers, tool loops, and streams, on each wire."""
+"""Prebuilt responses of the benchmark server: complete responses, tool loops and streams for each wire format."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from work import ARGUMENTS, CROWD, DELTAS, EVENTS, STEPS
 
 TEXT: Final = "The Loire, the Rhône and the Seine."
 PARALLEL: Final = 4
-"""Calls in one answer of a tool loop."""
+"""Tool calls per response in a tool loop."""
 
 
 def http(body: object) -> bytes:
-    """A whole answer."""
+    """Return a complete HTTP response with `body` as JSON."""
     data = json.dumps(body).encode()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
     return head.encode() + data
@@ -74,7 +74,7 @@ WHOLE: Final[dict[str, bytes]] = {
     "gemini": _gemini(),
     "responses": _responses(),
 }
-"""By the name of the wire."""
+"""Complete responses by wire format."""
 
 LOOP: Final = [_calls(step) for step in range(max(STEPS.values()))]
 
@@ -86,7 +86,7 @@ def _event(delta: dict[str, Any], finish: str | None = None) -> bytes:
 
 
 def _one_call(count: int) -> list[bytes]:
-    """A stream of one call, whose arguments come in `count` pieces."""
+    """Return a stream of one tool call whose arguments arrive in `count` deltas."""
     function = {"name": "get_weather", "arguments": '{"city": "'}
     call = {"index": 0, "id": "call_1", "type": "function", "function": function}
     pieces = [*(["Paris "] * (count - 1)), '"}']
@@ -98,23 +98,23 @@ def _one_call(count: int) -> list[bytes]:
 _TEXTS: Final = {name.decode().strip("/").replace("stream", "completions"): make for name, make in STREAMS.items()}
 
 STREAMED: Final[dict[str, list[bytes]]] = {wire: chunked(make()) for wire, make in _TEXTS.items()}
-"""By the name of the wire."""
+"""Streamed responses, as chunks, by wire format."""
 
 
 def _short(events: list[bytes]) -> list[bytes]:
-    """As many texts as a stream of the crowd has, in what stands around those of a long one."""
+    """Shorten a stream to `CROWD` text events and keep the events before and after the text."""
     first = next(place for place, event in enumerate(events) if b"word0 " in event)
     return chunked(iter([*events[: first + CROWD], *events[first + EVENTS :]]))
 
 
 CROWDED: Final = {wire: _short(list(_TEXTS[wire]())) for wire in ("completions", "claude")}
-"""Short ones, by the name of the wire."""
+"""Streams of `CROWD` text events by wire format."""
 
 ARGUED: Final = {name: _one_call(count) for name, count in DELTAS.items()}
 
 
 def wire_of(path: str) -> str:
-    """The wire that a path belongs to."""
+    """Return the wire format of a request path."""
     if path.endswith("/messages"):
         return "claude"
     if "enerateContent" in path:

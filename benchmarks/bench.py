@@ -1,12 +1,12 @@
-"""What this library costs beside clients that are written by hand, and beside those of others, over loopback.
+"""Benchmark of this library's CPU cost against handwritten clients and other libraries, over loopback.
 
 Usage: python benchmarks/bench.py [--quick] [--no-peers] [--minutes N] [--json] [--update] [ROW …]
 
-The server has a process of its own, and so has each client; only the CPU time of the clients counts. Every slot of a
-client is paired with a slot of its baseline just before it, and what is told is the median of the paired ratios and the
-middle half of them. The number of slots is fixed, a client that says nothing for long is given up, and after
-`--minutes` no other one is begun, so that it stops by itself. A whole run writes docs/performance.md
-and its plot; one of some rows, or a quick one, only prints, unless `--update` puts these rows into the page.
+The server and each client run in separate processes. Only the CPU time of the clients counts. Each slot of a client is
+paired with a baseline slot that runs just before it. The report gives the median and quartiles of the paired ratios.
+The run time is bounded: the number of slots is fixed, an unresponsive client is terminated, and no client starts after
+`--minutes`. A full run writes docs/performance.md and its plot. A partial or quick run only prints its results;
+`--update` writes the selected rows to the page.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ PACKAGES: Final = {
     "pydantic-ai-direct": "pydantic-ai-slim",
     "openai-responses": "openai",
 }
-"""What is installed, where that is not the name of the client."""
+"""Distribution names of clients whose name differs from their distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be measured, and how.
+    """Options of a benchmark run.
 
     Attributes:
-        quick: a few slots of everything.
-        peers: whether the clients of others are measured too.
-        until: when, on the monotonic clock, nothing more is begun.
+        quick: whether to run only a few slots per client.
+        peers: whether to measure other libraries too.
+        until: deadline on the monotonic clock after which no client starts.
     """
 
     quick: bool
     peers: bool
     until: float
 
-    def count(self, row: Row, of_a_peer: bool) -> int:  # noqa: FBT001 - a pair of numbers is chosen from
-        """How many slots a client has."""
+    def count(self, row: Row, of_a_peer: bool) -> int:  # noqa: FBT001 - indexes a pair of slot counts
+        """Return the number of slots for a client of `row`."""
         slots = row.slots[of_a_peer]
         return min(slots, QUICK) if self.quick else slots
 
 
 def result_of(row: Row, port: str, asked: Asked) -> Result:
-    """Measure one row."""
+    """Measure one row against the server on `port`."""
     table: Sequence[str] = ()
     beyond: int | None = None
     if row.kind == "import":
@@ -77,7 +77,7 @@ def result_of(row: Row, port: str, asked: Asked) -> Result:
 
 
 def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str]]:
-    """What checkpoints cost in each store: the CPU of a call, and a table that has the rest."""
+    """Measure checkpoints in each store. Return the CPU time per call and the lines of a detailed table."""
     # Only this row needs the stores.
     import checkpoints  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str
 
 
 def versions() -> str:
-    """What was measured, of others."""
+    """Return the versions of the third-party libraries measured, as text."""
     found = {name: importlib.metadata.version(name) for name in ("httpx", "httpx2", "aiohttp")}
     for who in dict.fromkeys([peer for row in ROWS for peer in row.peers]):
         name = PACKAGES.get(who, who)
@@ -111,7 +111,7 @@ def versions() -> str:
 
 
 def circumstances(results: list[Result], begun: datetime, load: float, *, whole: bool) -> str:
-    """In which circumstances that was measured."""
+    """Describe the time, machine, versions and system load of a run."""
     loads = [result.load for result in results] or [load]
     what = "in one run of `python3 run.py bench`" if whole else "in a run of some rows or of a few slots"
     return (
@@ -123,7 +123,7 @@ def circumstances(results: list[Result], begun: datetime, load: float, *, whole:
 
 
 def run(asked: Asked, rows: Sequence[Row]) -> list[Result]:
-    """Measure what is asked for, and say each row when it is there."""
+    """Measure `rows` and print each result to standard error as soon as it is available."""
     results: list[Result] = []
     with Process(sys.executable, str(HERE / "server.py")) as server:
         port = server.told()
@@ -139,14 +139,14 @@ def run(asked: Asked, rows: Sequence[Row]) -> list[Result]:
 
 
 def write(results: list[Result], said: str, page_file: Path = PAGE, plot_file: Path = PLOT) -> None:
-    """Write the page and the plot."""
+    """Write the results to the page and the plot."""
     text = page_file.read_text(encoding="utf-8")
     page_file.write_text(put(text, page(results, said)), encoding="utf-8")
     plot_file.write_text(plot({result.row.name: result for result in results}), encoding="utf-8")
 
 
 def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> None:
-    """Put rows that were measured again into the page, which says so."""
+    """Replace remeasured rows in the page and add a note with the date."""
     names = ", ".join([f"`{result.row.name}`" for result in results])
     said = (
         f"Measured again on {datetime.now(UTC):%Y-%m-%d}, at a load of {load:.1f} before that: {names}. "
@@ -157,7 +157,7 @@ def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> N
 
 
 def main() -> None:
-    """Measure, tell, and write the page."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description="CPU time beside clients written by hand, and beside others'.")
     parser.add_argument("--quick", action="store_true", help="a few slots of everything; the page is left as it is")
     parser.add_argument("--no-peers", action="store_true", help="nothing that others wrote")
@@ -172,10 +172,10 @@ def main() -> None:
     asked = Asked(words.quick, not words.no_peers, time.monotonic() + 60 * words.minutes)
     rows = [row for row in ROWS if row.name in words.rows] if words.rows else list(ROWS)
     if words.no_peers:
-        # A row beside a peer has no meaning without it.
+        # A row whose baseline is a peer cannot be measured without that peer.
         rows = [row for row in rows if python_of(row.baseline) is not None]
     with TemporaryDirectory() as compiled:
-        # Each process would compile all that it imports, where an installation has none of it.
+        # Share compiled modules: an installation may have none, and each process would compile its imports again.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = compiled
         results = run(asked, rows)

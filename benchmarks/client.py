@@ -1,4 +1,4 @@
-"""One client in a process of its own: does a slot of work when it is told to, and says what that took.
+"""Process of one benchmark client: runs a slot of work on request and reports its cost.
 
 Usage: client.py WHO WORK WIRE PORT, then a line on standard input for each slot.
 """
@@ -13,7 +13,7 @@ from work import Works, serve
 
 
 def works(who: str, work: str, wire: str, port: int) -> Works:
-    """What a client can do. Only the one that is measured is imported."""
+    """Return the work that a client supports. Import only the modules of that client."""
     name, _, over = who.partition("-")
     path = f"/{work}/{who}"
     base = f"http://127.0.0.1:{port}{path}"
@@ -36,8 +36,8 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
 
 
 async def main(who: str, work: str, wire: str, port: str) -> None:
-    """Make the client and serve."""
-    # What a library prints of itself, when it is imported or while it works, is no answer.
+    """Create the client and serve slots of work."""
+    # Libraries may print while they are imported or used. Keep their output out of the protocol.
     answers, sys.stdout = sys.stdout, sys.stderr
     await serve(works(who, work, wire, int(port)), work, answers)
 

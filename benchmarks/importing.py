@@ -1,7 +1,7 @@
-"""What an import costs, in fresh interpreters: seconds of CPU over one that imports nothing, and modules.
+"""Benchmark of import cost in fresh interpreters: CPU seconds above an interpreter without imports, and modules loaded.
 
-Only ours and pydantic's are an import alone. The others make a client too, as their documentation begins: much of what
-they import, some import only then.
+For this library and pydantic, only the import is measured. For the others, a client is created as well, because some
+libraries defer many of their imports until then.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from agents import Agent, OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 Agent(name="a", model=OpenAIChatCompletionsModel(model="m", openai_client=AsyncOpenAI(api_key="k")))
 """,
-    # It has no client to make, and else fetches a list of prices from the network.
+    # litellm has no client object. Without this variable it downloads a price list on import.
     "litellm": "import os; os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'; from litellm import acompletion",
 }
-"""How a program begins with each of them."""
+"""First lines of a program that uses each library."""
 
 
 def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
-    """The CPU of a process that runs these lines, and how many modules it has then.
+    """Run `code` in a fresh interpreter. Return its CPU seconds and the number of modules loaded.
 
-    What is imported is compiled once, into the folder `compiled`, whatever is said around about that: an installation
-    may have none of it, and then the compiler is most of what an import takes.
+    Bytecode is cached in the folder `compiled`, regardless of the environment's settings. Otherwise compilation would
+    dominate the cost for packages installed without bytecode.
 
     Raises:
-        BenchmarkError: it did not, or took too long.
+        BenchmarkError: the code failed or timed out.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [python, "-c", CODE.format(code)]
@@ -73,15 +73,20 @@ def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
         last = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
         raise BenchmarkError(last[0][:200])
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # What it says itself stands before the number.
+    # The code may print output of its own before the number.
     return spent, int(answer.stdout.split()[-1])
 
 
 def pairs_of(who: str, count: int, compiled: Path) -> tuple[list[tuple[Sample, Sample]], int]:
-    """An import beside pydantic's in the same environment, each over that of nothing; and the modules it has more.
+    """Measure the import of `who` against pydantic in the same environment, `count` times.
+
+    Both costs exclude that of an empty interpreter.
+
+    Returns:
+        The paired samples, and how many more modules `who` loads than pydantic.
 
     Raises:
-        BenchmarkError: it cannot be imported.
+        BenchmarkError: `who` is not installed, or an import failed.
     """
     python = python_of(who)
     if python is None:
@@ -91,7 +96,7 @@ def pairs_of(who: str, count: int, compiled: Path) -> tuple[list[tuple[Sample, S
     beyond = 0
     codes = ("", PYDANTIC, BEGUN[who])
     for code in codes:
-        imported(python, code, compiled)  # what is compiled is compiled by then
+        imported(python, code, compiled)  # fills the bytecode cache
     for _ in range(count):
         (nothing, _), (pydantic, theirs), (core, ours) = [imported(python, code, compiled) for code in codes]
         pairs.append((Sample(pydantic - nothing), Sample(core - nothing)))
@@ -102,7 +107,7 @@ def pairs_of(who: str, count: int, compiled: Path) -> tuple[list[tuple[Sample, S
 def measured(
     row: Row, count: Callable[[Row, bool], int], until: float, *, peers: bool
 ) -> tuple[list[Measured], int | None]:
-    """Every import of the row, and how many modules the first one has beyond pydantic's."""
+    """Measure each import of the row. Return also how many more modules the first one loads than pydantic."""
     modules: dict[str, int] = {}
 
     def one(who: str) -> Measured:

@@ -30,7 +30,7 @@ PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def words(name: str, events: int) -> list[str]:
-    """What the server says to one client: its name and a number in each event, and a last one."""
+    """Return the event data for one stream: its name and a number in each event, then a final event."""
     return [*[f"{name} {number}" for number in range(events - 1)], f"{name} {LAST.decode()}"]
 
 
@@ -68,34 +68,34 @@ async def serve(events: int) -> None:
         ports["websockets"] = next(iter(frames.sockets)).getsockname()[1]
         print(json.dumps(ports), flush=True)
         await asyncio.to_thread(sys.stdin.read)
-        os._exit(0)  # whoever is still connected is of no interest
+        os._exit(0)  # do not wait for open connections
 
 
 # --- A client ----------------------------------------------------------------------------------------------------
 
 
 def transport_of(name: str, streams: int) -> Transport:
-    """A transport that may have so many connections."""
+    """Create a transport that allows `streams` concurrent connections."""
     if name == "httpx":
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - one of them is imported
+        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the selected one is imported
 
         return HttpxTransport()
     if name == "aiohttp":
-        from chat_transport_aiohttp import AiohttpTransport  # noqa: PLC0415 - one of them is imported
+        from chat_transport_aiohttp import AiohttpTransport  # noqa: PLC0415 - only the selected one is imported
 
         return AiohttpTransport()
-    from chat_transport_websockets import WebSocketTransport  # noqa: PLC0415 - one of them is imported
+    from chat_transport_websockets import WebSocketTransport  # noqa: PLC0415 - only the selected one is imported
 
     return WebSocketTransport(max_connections=streams)
 
 
 def resident() -> int:
-    """The memory that this process holds."""
+    """Return the resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
 
 
 async def listen(name: str, port: int, streams: int, events: int, *, traced: bool) -> None:
-    """Read all streams, and print what that took."""
+    """Read all streams, then print the bytes per stream and the number of incorrect streams as JSON."""
     from chat_core.transport import Request, Timeouts  # noqa: PLC0415 - not for the server
 
     transport = transport_of(name, streams)
@@ -121,7 +121,7 @@ async def listen(name: str, port: int, streams: int, events: int, *, traced: boo
         if heard.count("right") != events and not alone:
             wrong.append(number)
 
-    await one(0, alone=True)  # what is made once has been made
+    await one(0, alone=True)  # create connection pools and caches before measuring
     gc.collect()
     if traced:
         tracemalloc.start()
@@ -139,7 +139,7 @@ async def listen(name: str, port: int, streams: int, events: int, *, traced: boo
 
 
 def main() -> int:
-    """Measure, and print a line for each transport."""
+    """Measure each transport and print one line per transport."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transports", nargs="*", metavar="TRANSPORT", help=", ".join(TRANSPORTS))
     parser.add_argument("--streams", type=int, default=200)
@@ -169,7 +169,7 @@ def main() -> int:
 
 
 def measure(name: str, command: list[str], asked: argparse.Namespace) -> int:
-    """Run a client twice, print what it says, and tell how many streams were not as they should be."""
+    """Run a client with and without tracemalloc, print the results, and return the number of incorrect streams."""
     told = [
         json.loads(subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE).stdout)  # noqa: S603 - this file
         for more in (["--traced"], [])

@@ -1,4 +1,4 @@
-"""Pairs of slots, and what they come to."""
+"""Paired measurements of client processes and their summaries."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rows import LIMITS, Row
 HERE: Final = Path(__file__).parent
 ENVIRONMENTS: Final = HERE.parent / ".nox"
 PATIENCE: Final = 120.0
-"""Seconds without a word after which a client is given up."""
+"""Seconds without output after which a client is terminated."""
 
 
 class BenchmarkError(Exception):
-    """A client did not do its work."""
+    """Error raised when a client fails to do its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one slot took: seconds of CPU, and megabytes before it and at the most."""
+    """Cost of one slot: CPU seconds, and resident megabytes before the slot and at the peak."""
 
     cpu: float
     before: float = 0.0
@@ -38,15 +38,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the pairs of one client come to.
+    """Summary of the pairs of one client.
 
     Attributes:
         who: the client.
-        ratio, low, high: the median of the paired ratios, and the quarter and three quarters of them.
-        us: microseconds of CPU for one unit, the median.
-        grown: megabytes that a slot added to what the process had, the median.
-        pairs: how many there were.
-        failure: why there are none.
+        ratio, low, high: the median, first quartile and third quartile of the paired ratios.
+        us: median CPU time per unit, in microseconds.
+        grown: median memory growth per slot, in megabytes.
+        pairs: the number of pairs.
+        failure: the reason why the client was not measured, or an empty string.
     """
 
     who: str
@@ -60,9 +60,9 @@ class Measured:
 
 
 def summed_up(who: str, pairs: Sequence[tuple[Sample, Sample]], units: int) -> Measured:
-    """What pairs of a baseline's slot and a client's slot come to."""
+    """Summarize pairs of a baseline sample and a client sample, each over `units` units of work."""
     ratios = [ours.cpu / baseline.cpu for baseline, ours in pairs]
-    # With fewer than two there are no quarters.
+    # Quartiles need at least two values.
     quarters = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else [ratios[0]] * 3
     return Measured(
         who,
@@ -76,11 +76,11 @@ def summed_up(who: str, pairs: Sequence[tuple[Sample, Sample]], units: int) -> M
 
 
 class Process:
-    """A Python process that answers each line with a line."""
+    """Python process that responds to each input line with an output line."""
 
     def __init__(self, python: str, *args: str) -> None:
-        # Not a pipe: one that nobody reads is full some time, and who writes to it waits.
-        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - until it ends
+        # A file, because a full pipe without a reader would block the process.
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in __exit__
         self._process = subprocess.Popen(  # noqa: S603 - our own scripts
             [python, *args],
             stdin=subprocess.PIPE,
@@ -99,13 +99,13 @@ class Process:
         self._said.close()
 
     def told(self) -> str:
-        """Its next line.
+        """Read the next output line.
 
         Raises:
-            BenchmarkError: it ended, or says nothing.
+            BenchmarkError: the process ended or timed out.
         """
         out = self._process.stdout
-        assert out is not None  # noqa: S101 - it was asked for
+        assert out is not None  # noqa: S101 - created with a pipe
         ready, _, _ = select.select([out], [], [], PATIENCE)
         line = out.readline() if ready else ""
         if not line:
@@ -117,24 +117,24 @@ class Process:
         return line.strip()
 
     def ask(self) -> str:
-        """Write a line and read one."""
+        """Send an empty line and return the response line."""
         into = self._process.stdin
         assert into is not None  # noqa: S101 - as above
         try:
             into.write("\n")
             into.flush()
         except BrokenPipeError:
-            pass  # `told` says why
+            pass  # `told` raises the error of the process
         return self.told()
 
 
 def folder_of(who: str) -> Path:
-    """Where the environment of a peer is."""
+    """Return the path of a peer's virtual environment."""
     return ENVIRONMENTS / f"bench-{LIMITS.get(who, 'peers')}"
 
 
 def python_of(who: str) -> str | None:
-    """The interpreter of a client; `None` where its environment is not installed."""
+    """Return the interpreter of a client, or `None` if its environment is not installed."""
     if who.partition("-")[0] in {"raw", "chat", "bytes", "sockets"}:
         return sys.executable
     python = folder_of(who) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -142,7 +142,7 @@ def python_of(who: str) -> str | None:
 
 
 class Client(Process):
-    """A client of the bench, ready to work."""
+    """Benchmark client process for one kind of work."""
 
     def __init__(self, who: str, work: str, wire: str, port: str) -> None:
         python = python_of(who)
@@ -152,10 +152,10 @@ class Client(Process):
         super().__init__(python, str(HERE / "client.py"), who, work, wire, port)
 
     def slot(self) -> Sample:
-        """Let it do one slot.
+        """Run one slot and return its cost.
 
         Raises:
-            BenchmarkError: it ended, or says what nobody understands.
+            BenchmarkError: the process ended, timed out or printed an invalid line.
         """
         line = self.ask()
         try:
@@ -166,14 +166,17 @@ class Client(Process):
 
 
 def fresh_slot(who: str, row: Row, port: str) -> Sample:
-    """One slot of a process that has done nothing before."""
+    """Run one slot in a new client process and return its cost."""
     with Client(who, row.work, row.wire, port) as client:
         client.told()
         return client.slot()
 
 
 def pairs_of(who: str, row: Row, port: str, count: int) -> list[tuple[Sample, Sample]]:
-    """The pairs of a row: each slot of `who`, behind one of the baseline."""
+    """Measure `count` pairs for `who`: a baseline slot followed by a slot of `who`.
+
+    For a row of `growth`, the baseline is the smaller work of `who` itself.
+    """
     if row.fresh:
         return [(fresh_slot(row.baseline, row, port), fresh_slot(who, row, port)) for _ in range(count)]
     first, second = (row.baseline, row.work), (who, row.work)
@@ -186,9 +189,9 @@ def pairs_of(who: str, row: Row, port: str, count: int) -> list[tuple[Sample, Sa
 
 
 def each(row: Row, one: Callable[[str], Measured], until: float, *, peers: bool) -> list[Measured]:
-    """Every client of a row, by what measures one of them. One that does not do its work says why, and ends nothing.
+    """Measure every client of a row with `one`. A client that fails is recorded with its error and the others continue.
 
-    After `until`, on the monotonic clock, no other one is begun.
+    No client starts after `until` on the monotonic clock.
     """
     found: list[Measured] = []
     for who in (*row.ours, *(row.peers if peers else ())):
@@ -203,7 +206,7 @@ def each(row: Row, one: Callable[[str], Measured], until: float, *, peers: bool)
 
 
 def measured(row: Row, port: str, count: Callable[[Row, bool], int], until: float, *, peers: bool) -> list[Measured]:
-    """Every client of a row of ratios, or of growth."""
+    """Measure every client of a row of kind `ratio` or `growth`."""
 
     def one(who: str) -> Measured:
         return summed_up(who, pairs_of(who, row, port, count(row, who in row.peers)), row.units)

@@ -1,4 +1,4 @@
-"""This library, at the work of the bench."""
+"""Benchmark client of this library."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from work import (
     weather,
 )
 
-# Only what is measured is imported.
+# Imports are local so that a process loads only what it measures.
 # ruff: noqa: PLC0415
 
 
 def history(count: int) -> Messages:
-    """The history of `work.raw_history`, as this library keeps it."""
+    """Return the history of `work.raw_history` as `Messages`."""
     messages = Messages()
     for n in range(count // 4):
         messages.user(SENTENCE)
@@ -45,7 +45,7 @@ def history(count: int) -> Messages:
 
 
 def transport(name: str) -> Transport | None:
-    """The transport of that name; `None` for the one that is used where nothing is said."""
+    """Create the transport called `name`, or return `None` for the default transport."""
     if name == "aiohttp":
         from chat_transport_aiohttp import AiohttpTransport
 
@@ -59,8 +59,8 @@ def transport(name: str) -> Transport | None:
     return None
 
 
-def provider(wire: str, base: str, over: str) -> Any:  # noqa: ANN401 - each has a type of its own, and does the same
-    """The provider whose wire is measured."""
+def provider(wire: str, base: str, over: str) -> Any:  # noqa: ANN401 - the provider types have no common base
+    """Create the provider for `wire`, with base URL `base` and the transport named `over`."""
     if wire == "claude":
         from chat_claude import ClaudeBuilder
 
@@ -83,7 +83,7 @@ def provider(wire: str, base: str, over: str) -> Any:  # noqa: ANN401 - each has
 
 
 class Ours:
-    """A chat, over the transport named."""
+    """Client that uses a chat of this library over the transport named `over`."""
 
     def __init__(self, base: str, work: str, wire: str, over: str) -> None:
         builder: Any = ChatBuilder().with_model(provider(wire, base, over))
@@ -92,7 +92,7 @@ class Ours:
         self._history = history(HISTORY.get(work, 0))
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
         plain |= dict.fromkeys(HISTORY, self._loop) | dict.fromkeys(DELTAS, self._deltas)
         parsing = {
@@ -113,7 +113,7 @@ class Ours:
         async with self._chat.stream(Messages.from_user(SENTENCE)) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
-                    pieces.append(event.text)  # noqa: PERF401 - as an application does
+                    pieces.append(event.text)  # noqa: PERF401 - an application would append too
         require(len(pieces) >= count - 1)
 
     def _one_stream(self) -> Slot:
@@ -144,14 +144,14 @@ class Ours:
                     async for _ in events:
                         pass
             except MaxStepsExceededError:
-                # The server would stream its one call for ever.
+                # The server responds to every request with the same tool call, so the loop ends at the step limit.
                 pass
             require(messages.contents[-1].tools[0].resolved)
 
         return slot
 
     def _loop(self) -> Slot:
-        # A conversation that has been going on: its turns have been sent before, and it is not the same object.
+        # Simulate a resumed conversation: the turns were sent before, but the `Messages` object is new.
         messages = Messages(self._history.contents)
 
         async def slot() -> None:

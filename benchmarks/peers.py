@@ -1,9 +1,9 @@
-"""Clients that others wrote, at the same work. Each is used as its own documentation shows.
+"""Benchmark clients of other libraries. Each library is used as its own documentation shows.
 
-They are installed in environments of their own, so they are imported by name, and nothing is known of their types.
+The libraries are installed in separate environments. They are imported by name, so their types are unknown here.
 """
 
-# ruff: noqa: ANN401 - as the docstring says
+# ruff: noqa: ANN401 - the types of the libraries are unknown here
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ QUESTION: Final[list[dict[str, Any]]] = [{"role": "user", "content": SENTENCE}]
 
 
 class Peer:
-    """A client: three methods say how it asks, streams and loops; the work is the same for all."""
+    """Base class of the clients. Subclasses implement `ask`, `texts` and `loop`; the work is the same for all."""
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {
             "call": self._calls,
             "stream": lambda: self._texts(EVENTS),
@@ -50,19 +50,19 @@ class Peer:
         }
 
     async def ask(self) -> Any:
-        """One call; something true where there was an answer."""
+        """Send one request and return a truthy value if there was a response."""
         raise NotImplementedError
 
     def texts(self) -> AsyncIterator[Any]:
-        """One stream; as many items as it has texts, or more."""
+        """Stream one response and yield at least one item per text event."""
         raise NotImplementedError
 
     async def loop(self, messages: Any) -> Any:
-        """A tool loop to its end; something true where there was an answer."""
+        """Run a tool loop to its end and return a truthy value if there was a response."""
         raise NotImplementedError
 
     def history(self, count: int) -> Any:
-        """A history of so many messages, as this client keeps it."""
+        """Return a history of `count` messages in the format of this client."""
         return raw_history(count)
 
     def _calls(self) -> Slot:
@@ -101,25 +101,25 @@ class Peer:
 
 
 class OpenAI(Peer):
-    """The official SDK, with a tool loop written by hand."""
+    """Official OpenAI SDK on Chat Completions, with a handwritten tool loop."""
 
     def __init__(self, base: str) -> None:
         openai = importlib.import_module("openai")
         self.client = openai.AsyncOpenAI(base_url=base, api_key="k", timeout=60)
 
     async def ask(self) -> Any:
-        """Chat Completions."""
+        """Call `chat.completions.create`."""
         answer = await self.client.chat.completions.create(model="bench", messages=QUESTION)
         return answer.choices[0].message.content
 
     async def texts(self) -> AsyncIterator[Any]:
-        """Chat Completions."""
+        """Stream `chat.completions.create`."""
         stream = await self.client.chat.completions.create(model="bench", messages=QUESTION, stream=True)
         async for chunk in stream:
             yield chunk.choices[0].delta.content
 
     async def loop(self, messages: Any) -> Any:
-        """Chat Completions."""
+        """Call `chat.completions.create` until the response has no tool calls."""
         while True:
             answer = await self.client.chat.completions.create(model="bench", messages=messages, tools=[TOOL])
             message = answer.choices[0].message
@@ -131,11 +131,11 @@ class OpenAI(Peer):
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {**super().works(), "parser": self._parser, **dict.fromkeys(DELTAS, self._deltas)}
 
     def _deltas(self) -> Slot:
-        # As the guide to function calling gathers them.
+        # Merge the deltas as the function calling guide does.
         async def slot() -> None:
             calls: dict[int, Any] = {}
             create = self.client.chat.completions.create
@@ -161,33 +161,33 @@ class OpenAI(Peer):
 
 
 class OpenAIResponses(OpenAI):
-    """The official SDK, on the Responses wire."""
+    """Official OpenAI SDK on the Responses API."""
 
     async def ask(self) -> Any:
-        """Responses."""
+        """Call `responses.create`."""
         return (await self.client.responses.create(model="bench", input=QUESTION)).output_text
 
     async def texts(self) -> AsyncIterator[Any]:
-        """Responses."""
+        """Stream `responses.create`."""
         async for event in await self.client.responses.create(model="bench", input=QUESTION, stream=True):
             if event.type == "response.output_text.delta":
                 yield event.delta
 
 
 class Anthropic(Peer):
-    """The official SDK."""
+    """Official Anthropic SDK."""
 
     def __init__(self, base: str) -> None:
         anthropic = importlib.import_module("anthropic")
         self._client = anthropic.AsyncAnthropic(base_url=base, api_key="k", timeout=60)
 
     async def ask(self) -> Any:
-        """Messages."""
+        """Call `messages.create`."""
         answer = await self._client.messages.create(model="bench", max_tokens=1024, messages=QUESTION)
         return answer.content[0].text
 
     async def texts(self) -> AsyncIterator[Any]:
-        """Messages."""
+        """Stream `messages.create`."""
         create = self._client.messages.create
         async for event in await create(model="bench", max_tokens=1024, messages=QUESTION, stream=True):
             if event.type == "content_block_delta":
@@ -195,7 +195,7 @@ class Anthropic(Peer):
 
 
 class Google(Peer):
-    """The official SDK."""
+    """Official Google Gen AI SDK."""
 
     def __init__(self, base: str) -> None:
         genai = importlib.import_module("google.genai")
@@ -203,17 +203,17 @@ class Google(Peer):
         self._client = genai.Client(api_key="k", http_options=options)
 
     async def ask(self) -> Any:
-        """`generateContent`."""
+        """Call `generate_content`."""
         return (await self._client.aio.models.generate_content(model="bench", contents=SENTENCE)).text
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`streamGenerateContent`."""
+        """Stream `generate_content_stream`."""
         async for chunk in await self._client.aio.models.generate_content_stream(model="bench", contents=SENTENCE):
             yield chunk.text
 
 
 class PydanticAI(Peer):
-    """An agent of pydantic-ai."""
+    """Agent of pydantic-ai."""
 
     def __init__(self, base: str) -> None:
         self._pydantic_ai = importlib.import_module("pydantic_ai")
@@ -230,17 +230,17 @@ class PydanticAI(Peer):
         self._agent.tool_plain(get_weather)
 
     async def ask(self) -> Any:
-        """`Agent.run`."""
+        """Call `Agent.run`."""
         return (await self._plain.run(SENTENCE)).output
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`Agent.run_stream`, text by text."""
+        """Stream `Agent.run_stream` text by text."""
         async with self._plain.run_stream(SENTENCE) as result:
             async for text in result.stream_text(delta=True, debounce_by=None):
                 yield text
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {**super().works(), "read": self._read, "write": self._write}
 
     def _read(self) -> Slot:
@@ -263,7 +263,7 @@ class PydanticAI(Peer):
         return slot
 
     def history(self, count: int) -> Any:
-        """Its own messages."""
+        """Return the history as messages of this library."""
         kinds = self._messages
         messages: list[Any] = []
         for n in range(count // 4):
@@ -278,21 +278,21 @@ class PydanticAI(Peer):
         return messages
 
     async def loop(self, messages: Any) -> Any:
-        """`Agent.run` with a tool."""
+        """Call `Agent.run` with a tool."""
         limits = self._pydantic_ai.UsageLimits(request_limit=None)
         return (await self._agent.run(SENTENCE, message_history=messages, usage_limits=limits)).output
 
 
 class PydanticAIDirect(PydanticAI):
-    """pydantic-ai without its agent: one request to the model."""
+    """Direct model requests of pydantic-ai, without an agent."""
 
     async def ask(self) -> Any:
-        """`direct.model_request`."""
+        """Call `direct.model_request`."""
         request = importlib.import_module("pydantic_ai.direct").model_request
         return (await request(self.model, [self._messages.ModelRequest.user_text_prompt(SENTENCE)])).parts[0].content
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`direct.model_request_stream`."""
+        """Stream `direct.model_request_stream`."""
         request = importlib.import_module("pydantic_ai.direct").model_request_stream
         async with request(self.model, [self._messages.ModelRequest.user_text_prompt(SENTENCE)]) as stream:
             async for event in stream:
@@ -300,7 +300,7 @@ class PydanticAIDirect(PydanticAI):
 
 
 class OpenAIAgents(Peer):
-    """The agents SDK of OpenAI, on Chat Completions, with its tracing off."""
+    """OpenAI Agents SDK on Chat Completions, with tracing disabled."""
 
     def __init__(self, base: str) -> None:
         self._agents = agents = importlib.import_module("agents")
@@ -317,17 +317,17 @@ class OpenAIAgents(Peer):
         self._agent = agents.Agent(name="bench", model=model, tools=[agents.function_tool(get_weather)])
 
     async def ask(self) -> Any:
-        """`Runner.run`."""
+        """Call `Runner.run`."""
         return (await self._agents.Runner.run(self._plain, SENTENCE)).final_output
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`Runner.run_streamed`."""
+        """Stream `Runner.run_streamed`."""
         async for event in self._agents.Runner.run_streamed(self._plain, SENTENCE).stream_events():
             if event.type == "raw_response_event":
                 yield event
 
     def history(self, count: int) -> Any:
-        """The items of the Responses wire, which are what it keeps."""
+        """Return the history as Responses API items, the format of this SDK."""
         items: list[dict[str, Any]] = []
         for n in range(count // 4):
             call = {"type": "function_call", "call_id": f"old_{n}", "name": "get_weather", "arguments": ARGUMENTS}
@@ -340,12 +340,12 @@ class OpenAIAgents(Peer):
         return [*items, {"role": "user", "content": SENTENCE}]
 
     async def loop(self, messages: Any) -> Any:
-        """`Runner.run` with a tool."""
+        """Call `Runner.run` with a tool."""
         return (await self._agents.Runner.run(self._agent, messages, max_turns=60)).final_output
 
 
 class LangChain(Peer):
-    """ChatOpenAI, with a tool loop written by hand."""
+    """LangChain's `ChatOpenAI`, with a handwritten tool loop."""
 
     def __init__(self, base: str) -> None:
         make = importlib.import_module("langchain_openai").ChatOpenAI
@@ -354,16 +354,16 @@ class LangChain(Peer):
         self._bound = self._model.bind_tools([TOOL])
 
     async def ask(self) -> Any:
-        """`ainvoke`."""
+        """Call `ainvoke`."""
         return (await self._model.ainvoke(SENTENCE)).content
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`astream`."""
+        """Stream `astream`."""
         async for chunk in self._model.astream(SENTENCE):
             yield chunk.content
 
     def history(self, count: int) -> Any:
-        """Its own messages."""
+        """Return the history as messages of this library."""
         kinds = self._messages
         messages: list[Any] = []
         for n in range(count // 4):
@@ -377,11 +377,11 @@ class LangChain(Peer):
         return [*messages, kinds.HumanMessage(SENTENCE)]
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {**super().works(), **dict.fromkeys(DELTAS, self._deltas)}
 
     def _deltas(self) -> Slot:
-        # As the guide to tool calls gathers them.
+        # Merge the chunks as the tool calling guide does.
         async def slot() -> None:
             gathered: Any = None
             async for chunk in self._bound.astream(SENTENCE):
@@ -391,7 +391,7 @@ class LangChain(Peer):
         return slot
 
     async def loop(self, messages: Any) -> Any:
-        """`ainvoke` of the model with a tool bound to it."""
+        """Call `ainvoke` on the model with bound tools until the response has no tool calls."""
         while True:
             answer = await self._bound.ainvoke(messages)
             messages.append(answer)
@@ -402,26 +402,26 @@ class LangChain(Peer):
 
 
 class LiteLLM(Peer):
-    """`acompletion`, with a tool loop written by hand."""
+    """LiteLLM's `acompletion`, with a handwritten tool loop."""
 
     def __init__(self, base: str) -> None:
-        # Else it fetches a list of prices from the network when it is imported.
+        # Without this variable, litellm downloads a price list on import.
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
         self._litellm: Any = importlib.import_module("litellm")
         vars(self._litellm)["suppress_debug_info"] = True
         self._settings = {"model": "openai/bench", "api_base": base, "api_key": "k"}
 
     async def ask(self) -> Any:
-        """`acompletion`."""
+        """Call `acompletion`."""
         return (await self._litellm.acompletion(messages=QUESTION, **self._settings)).choices[0].message.content
 
     async def texts(self) -> AsyncIterator[Any]:
-        """`acompletion`."""
+        """Stream `acompletion`."""
         async for chunk in await self._litellm.acompletion(messages=QUESTION, stream=True, **self._settings):
             yield chunk.choices[0].delta.content
 
     async def loop(self, messages: Any) -> Any:
-        """`acompletion`."""
+        """Call `acompletion` until the response has no tool calls."""
         while True:
             answer = await self._litellm.acompletion(messages=messages, tools=[TOOL], **self._settings)
             message = answer.choices[0].message
@@ -444,10 +444,10 @@ PEERS: Final[Mapping[str, type[Any]]] = {
     "langchain-openai": LangChain,
     "litellm": LiteLLM,
 }
-"""By the name that the tables give them."""
+"""Client classes by the name used in the rows."""
 
 
 def peer(who: str, base: str) -> Works:
-    """What a client of that name can do."""
+    """Create the client called `who` and return its supported work by name."""
     made: Peer = PEERS[who](base)
     return made.works()

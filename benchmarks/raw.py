@@ -1,4 +1,4 @@
-"""The baselines: what a program costs that is written by hand for its one purpose."""
+"""Baseline clients: handwritten code for exactly one purpose."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TEXTS: Final[dict[str, Callable[[Body], str | None]]] = {
     "gemini": lambda event: event["candidates"][0]["content"]["parts"][0]["text"],
     "responses": lambda event: event.get("delta"),
 }
-"""Where each wire has the text of an event."""
+"""Functions that extract the text of a stream event, by wire format."""
 
 WHOLES: Final[dict[str, Callable[[Body], str]]] = {
     "completions": lambda answer: answer["choices"][0]["message"]["content"],
@@ -56,11 +56,11 @@ WHOLES: Final[dict[str, Callable[[Body], str]]] = {
     "gemini": lambda answer: answer["candidates"][0]["content"]["parts"][0]["text"],
     "responses": lambda answer: answer["output"][0]["content"][0]["text"],
 }
-"""Where each wire has the text of a whole answer."""
+"""Functions that extract the text of a complete response, by wire format."""
 
 
 class Raw:
-    """A client of httpx, or of httpx2, dicts, and `json`."""
+    """Client that uses httpx or httpx2, dicts and `json`."""
 
     def __init__(self, library: Any, base: str, work: str, wire: str) -> None:  # noqa: ANN401 - either of the two
         limits = library.Limits(max_connections=1_000, max_keepalive_connections=1_000)
@@ -70,7 +70,7 @@ class Raw:
         self._wire = wire
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
         loops = dict.fromkeys(HISTORY, self._loop)
         deltas = dict.fromkeys(DELTAS, self._deltas)
@@ -97,7 +97,7 @@ class Raw:
         async with self._client.stream("POST", url, json=body) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
-                    pieces.append(text(json.loads(line[6:])))  # noqa: PERF401 - as an application does
+                    pieces.append(text(json.loads(line[6:])))  # noqa: PERF401 - an application would append too
         require(len(pieces) >= count)
 
     def _one_stream(self) -> Slot:
@@ -167,14 +167,14 @@ class Raw:
 
 
 class Counting:
-    """The same client, that counts the bytes of a stream and looks at none of them."""
+    """Client that counts the bytes of a stream without parsing them."""
 
     def __init__(self, library: Any, base: str) -> None:  # noqa: ANN401 - as above
         self._client = library.AsyncClient(timeout=60)
         self._base = base
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {"stream": self._stream}
 
     def _stream(self) -> Slot:
@@ -190,14 +190,14 @@ class Counting:
 
 
 class Sockets:
-    """HTTP by hand, over the streams of asyncio: what is left where nothing is promised."""
+    """Minimal HTTP client over asyncio streams, as the lower bound of the cost."""
 
     def __init__(self, port: int, path: str) -> None:
         self._port = port
         self._path = path
 
     def works(self) -> Works:
-        """What it can do."""
+        """Return the supported work by name."""
         return {"call": self._call, "stream": self._stream}
 
     def _request(self) -> bytes:

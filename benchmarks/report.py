@@ -1,4 +1,4 @@
-"""What was measured, as tables for a page and for the README, as JSON, and as a plot."""
+"""Reports of benchmark results: Markdown tables for the page and the README, JSON, and a plot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES: Final = {
     "pydantic-ai": "pydantic-ai, agent",
     "openai-agents": "openai-agents",
 }
-"""What the tables call a client, where that is not its name."""
+"""Display names of clients in the tables. A client without an entry appears under its own name."""
 
 BEGIN: Final = "<!-- measured -->"
 END: Final = "<!-- end -->"
@@ -34,14 +34,14 @@ END: Final = "<!-- end -->"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row with what was measured for it.
+    """Result of one row.
 
     Attributes:
-        load: of the machine, over the last minute, when it ended.
-        beyond: the modules that our import has beyond the baseline's, for the row of imports.
-        limit: the ratio that the row which it is to be like had in the same run.
-        table: the lines of its table, where it has one of its own.
-        at: when it ended.
+        load: system load average over the last minute, taken when the row ended.
+        beyond: the number of modules that our import loads beyond the baseline, for the row of imports.
+        limit: the ratio measured in the same run for the row named in `row.like`.
+        table: the lines of a custom table that replaces the default one.
+        at: the time at which the row ended.
     """
 
     row: Row
@@ -54,23 +54,23 @@ class Result:
     told: Measured = field(init=False)
 
     def __post_init__(self) -> None:
-        # The first one is the one that the target is for.
+        # The target applies to the first client.
         object.__setattr__(self, "told", self.measured[0])
 
     @property
     def fastest(self) -> Measured | None:
-        """Ours over aiohttp, where the row has a target for that."""
+        """Result of this library over aiohttp, or None if the row has no target for it."""
         found = [item for item in self.measured if item.who == FASTEST and self.row.fastest is not None]
         return found[0] if found else None
 
     @property
     def met(self) -> bool:
-        """Whether all targets of the row are reached."""
+        """Whether the result meets all targets of the row."""
         row, ours = self.row, self.told
         return (
             not ours.failure
             and (row.target is None or ours.ratio <= row.target)
-            # As precise as it is told.
+            # Compare with the precision of the report.
             and (self.limit is None or round(ours.ratio, 2) <= round(self.limit, 2))
             and _within(self.fastest, row.fastest)
             and (row.most_us is None or ours.us <= row.most_us)
@@ -79,7 +79,7 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON."""
+        """Return the result as a JSON-compatible dict."""
         measured = [asdict(item) for item in self.measured]
         return {"name": self.row.name, "target": self.row.target, "met": self.met, "load": self.load} | {
             "beyond": self.beyond,
@@ -95,23 +95,23 @@ def _within(fastest: Measured | None, target: float | None) -> bool:
 
 FASTEST: Final = "chat-aiohttp"
 MODULES: Final = 150
-"""So many modules an import may have beyond that of pydantic."""
+"""Maximum number of modules that our import may load beyond those of pydantic."""
 
 
 def name_of(who: str) -> str:
-    """What the tables call a client."""
+    """Return the display name of a client."""
     return NAMES.get(who, who)
 
 
 def number(value: float) -> str:
-    """A ratio, or microseconds, as precise as it is worth."""
+    """Format a ratio or a number of microseconds with about three significant digits."""
     if value >= 100:  # noqa: PLR2004 - three digits are enough
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - as above
 
 
 def targets_of(result: Result) -> str:
-    """What must be reached, in words."""
+    """Describe the targets of a row."""
     row = result.row
     words = [f"≤ {row.target:g}"] if row.target is not None else []
     if row.linear is not None:
@@ -130,7 +130,7 @@ def targets_of(result: Result) -> str:
 
 
 def reached(result: Result) -> str:
-    """What we reach of that."""
+    """Describe the values measured for the targets of a row."""
     row, ours = result.row, result.told
     if ours.failure:
         return f"failed: {ours.failure}"
@@ -149,7 +149,7 @@ def reached(result: Result) -> str:
 
 
 def readme(results: Sequence[Result]) -> str:
-    """The table of the README."""
+    """Return the Markdown table of the README."""
     lines = ["| work | of raw httpx, median | the middle half | target |", "|---|---|---|---|"]
     for result in results:
         ours, row = result.told, result.row
@@ -160,7 +160,7 @@ def readme(results: Sequence[Result]) -> str:
 
 
 def page(results: Sequence[Result], circumstances: str) -> str:
-    """Everything, in Markdown."""
+    """Return the summary table and a section per row, in Markdown."""
     lines = [circumstances, "", "| work | reached | must reach | peers |", "|---|---|---|---|"]
     lines += [_row(result) for result in results]
     for result in results:
@@ -183,7 +183,7 @@ def _briefly(item: Measured, row: Row) -> str:
 
 def _section(result: Result) -> list[str]:
     row = result.row
-    # A heading stands alone, so it says all of it.
+    # Headings are read without the row above, so they need the full title.
     title = row.heading or row.what
     ended = [f"At {result.at} UTC, at a load of {result.load:.1f}.", ""] if result.at else []
     told = [row.note, ""] if row.note else []
@@ -211,10 +211,10 @@ def _section(result: Result) -> list[str]:
 
 
 def put(text: str, generated: str) -> str:
-    """A page with what is between its markers replaced.
+    """Replace the text between the markers of a page.
 
     Raises:
-        ValueError: it has no markers.
+        ValueError: the page has no markers.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -225,10 +225,19 @@ def put(text: str, generated: str) -> str:
 
 
 def again(text: str, results: Sequence[Result], order: Sequence[str], said: str) -> str:
-    """A page in which some rows are measured again: `order` has the names of its rows, `said` is told of these.
+    """Replace the remeasured rows in a page.
+
+    Args:
+        text: the page.
+        results: the results of the remeasured rows.
+        order: the names of all rows, in the order of the page.
+        said: a note on the new measurement, inserted above the summary table.
+
+    Returns:
+        The updated page.
 
     Raises:
-        ValueError: it has not been written whole before.
+        ValueError: the page does not contain all rows.
     """
     before, begin, rest = text.partition(BEGIN)
     generated, end, after = rest.partition(END)
@@ -254,11 +263,14 @@ WIDTH: Final = 760
 LEFT: Final = 230
 BAR: Final = 15
 SCALE: Final = (WIDTH - LEFT - 70) / 3.0
-"""Pixels for a factor of ten, from a tenth to a hundred."""
+"""Pixels per factor of ten. The axis runs from 0.1 to 100."""
 
 
 def plot(results: Mapping[str, Result]) -> str:
-    """Bars on a logarithmic scale, one for each client of the rows that tell most. Legible on light and on dark."""
+    """Return an SVG bar chart of the rows in `PLOTTED`, on a logarithmic scale.
+
+    The colors are legible on light and dark backgrounds.
+    """
     body: list[str] = []
     y = 10
     for name in PLOTTED:

@@ -1,4 +1,4 @@
-"""The rows of the bench: what is measured, beside what, and what must be reached."""
+"""Rows of the benchmark: the work measured, its baseline and its targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMPORTED: Final = (
     "litellm",
 )
 LIMITS: Final = {"litellm": "peers-litellm"}
-"""The locks of peers that cannot be installed beside the others."""
+"""Lock names of peers that conflict with the other peers' dependencies."""
 
 Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints"]
 
@@ -38,25 +38,26 @@ class Row:
     """One row of the table.
 
     Attributes:
-        name: what it is called on the command line.
-        what: what it is called in the tables.
-        heading: what it is called where it stands alone, if that is more.
-        work: what is done; for a row of `growth`, the smaller work of two.
-        unit: what one of a slot's many is.
-        target: what our ratio must not exceed; `None` where it is reported only.
-        wire: on which wire.
-        baseline: what the others are measured against.
-        ours: our subjects; the target is for the first.
-        peers: those of others.
-        larger: for a row of `growth`, the larger work.
-        like: the row whose ratio in the same run must not be exceeded either.
-        fastest: what the ratio of ours over aiohttp must not exceed, where that is measured beside the first.
-        linear: the ratio that a row of `growth` would have if twice the work took twice the time.
-        most_us: what one unit of ours may cost, where that is the target.
-        most_mb: how much memory ours may grow by.
-        slots: pairs for our subjects, and for the others.
-        fresh: whether each slot has a process of its own.
-        note: what must be known to read its table.
+        name: the name on the command line.
+        what: the title in the summary table.
+        heading: the title of the section, or an empty string to use `what`.
+        work: the name of the work; for a row of `growth`, the smaller of two.
+        unit: the name of one unit of work, such as `event`.
+        target: the maximum ratio of the first client in `ours`; `None` if the ratio has no target.
+        wire: the name of the wire format.
+        baseline: the client that the others are compared with.
+        ours: clients of this library; the target applies to the first.
+        peers: clients of other libraries.
+        kind: how the row is measured.
+        larger: for a row of `growth`, the name of the larger work.
+        like: the name of another row whose ratio in the same run is an upper limit as well.
+        fastest: the maximum ratio of this library over aiohttp, or `None`.
+        linear: the ratio of a row of `growth` if the cost were linear in the amount of work.
+        most_us: the maximum CPU time per unit in microseconds, or `None`.
+        most_mb: the maximum memory growth in megabytes, or `None`.
+        slots: the number of pairs for clients of this library, and for peers.
+        fresh: whether each slot runs in a new process.
+        note: an explanation printed above the table.
     """
 
     name: str
@@ -82,7 +83,7 @@ class Row:
 
     @property
     def units(self) -> int:
-        """How many units one slot has."""
+        """Number of units in one slot."""
         return UNITS[self.work]
 
 
@@ -342,4 +343,4 @@ ROWS: Final = (
         "before it is told; of PostgreSQL the CPU is that of the client.",
     ),
 )
-"""In the order in which they are measured and told."""
+"""All rows, in the order in which they are measured and reported."""

@@ -1,6 +1,6 @@
-"""A loopback server that is much faster than any client: it recognises the path and writes bytes made beforehand.
+"""Loopback server that is much faster than any client: it matches the path and writes prebuilt bytes.
 
-The path is `/WORK/WHO/…`: the work of the bench, who does it, and whatever the client's wire adds to that.
+The path is `/WORK/WHO/…`: the name of the work, the name of the client, and the path of the wire format.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from answers import ARGUED, CROWDED, LOOP, STREAMED, WHOLE, wire_of
 from work import STEPS
 
 PACE: Final = 0.02
-"""Seconds between two events of each stream of the crowd."""
+"""Seconds between two events of a stream, when many streams run at once."""
 
 
 class _Pacer:
-    """Writes one event to each of its streams at each tick."""
+    """Timer that writes one event to each of its streams per tick."""
 
     def __init__(self) -> None:
         self._streams: dict[asyncio.Transport, Iterator[bytes]] = {}
 
     def add(self, transport: asyncio.Transport, events: list[bytes]) -> None:
-        """Begin a stream."""
+        """Start writing `events` to `transport`."""
         if not self._streams:
             asyncio.get_running_loop().call_later(PACE, self._tick)
         self._streams[transport] = iter(events)
@@ -59,7 +59,7 @@ class _Server(asyncio.Protocol):
                 return
             head = bytes(self._buffer[:end])
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
-            # A long body comes in many pieces: nothing is looked at until all of it is there.
+            # A long body arrives in many pieces. Skip parsing until it is complete.
             self._wanted = end + 4 + length
             if len(self._buffer) < self._wanted:
                 return
@@ -86,7 +86,7 @@ class _Server(asyncio.Protocol):
             self._transport.write(WHOLE[wire])
 
     def _stream(self, pieces: list[bytes]) -> None:
-        # One by one: most servers write an event when they have it.
+        # Write each event separately, as most servers do.
         for piece in pieces:
             self._transport.write(piece)
 

@@ -1,4 +1,4 @@
-"""A stream of text in the words of each wire, as the vendors document them, made beforehand."""
+"""Prebuilt text streams in each wire format, as documented by the vendors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sse(data: dict[str, Any], *, named: bool = False, end: str = "\n") -> bytes
 
 
 def completions() -> Iterator[bytes]:
-    """The Chat Completions wire."""
+    """Yield the events of a Chat Completions stream."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}, *({"content": word} for word in WORDS), {}]
     for number, delta in enumerate(deltas):
         choice = {"index": 0, "delta": delta, "finish_reason": None if number <= EVENTS else "stop"}
@@ -26,7 +26,7 @@ def completions() -> Iterator[bytes]:
 
 
 def claude() -> Iterator[bytes]:
-    """The Anthropic Messages wire."""
+    """Yield the events of an Anthropic Messages stream."""
     usage = {"input_tokens": 10, "output_tokens": 1}
     message: dict[str, Any] = {
         "id": "msg_1",
@@ -49,7 +49,7 @@ def claude() -> Iterator[bytes]:
 
 
 def gemini() -> Iterator[bytes]:
-    """The Gemini wire."""
+    """Yield the events of a Gemini stream."""
     for number, word in enumerate(WORDS):
         candidate: dict[str, Any] = {"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}
         if number == EVENTS - 1:
@@ -60,7 +60,7 @@ def gemini() -> Iterator[bytes]:
 
 
 def responses() -> Iterator[bytes]:
-    """The Responses wire."""
+    """Yield the events of a Responses stream."""
     item: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant"}
     place: dict[str, Any] = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     whole: dict[str, Any] = {"type": "output_text", "text": "".join(WORDS), "annotations": []}
@@ -85,7 +85,7 @@ def responses() -> Iterator[bytes]:
 
 
 def chunked(events: Iterator[bytes]) -> list[bytes]:
-    """An HTTP answer, each event in a chunk of its own."""
+    """Return an HTTP response as a list of chunks: the head, one chunk per event, and the end."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     return [head, *[b"%x\r\n%s\r\n" % (len(event), event) for event in events], b"0\r\n\r\n"]
 
@@ -96,4 +96,4 @@ STREAMS = {
     b"/gemini": gemini,
     b"/responses": responses,
 }
-"""By how the path begins."""
+"""Stream functions by path prefix."""

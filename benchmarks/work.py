@@ -1,4 +1,4 @@
-"""What every client of the bench is asked to do, and in which words it answers the process that measures it."""
+"""Work of the benchmark clients and the protocol between a client and the measuring process."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from typing import Any, Final, TextIO, TypeAlias
 SENTENCE: Final = "Tell me about the weather in Paris, and whether I need an umbrella today or not. "
 ARGUMENTS: Final = '{"city": "Paris"}'
 CALLS: Final = 20
-"""Calls in one slot of work."""
+"""Number of calls in one slot of work."""
 
 EVENTS: Final = 2_000
-"""Texts of one stream."""
+"""Number of text events in one stream."""
 
 CROWD: Final = 200
-"""Streams that run at once, and the texts of each of them."""
+"""Number of concurrent streams, and of text events in each of them."""
 
 PARSED: Final = 20_000
-"""Events of a text that a parser reads."""
+"""Number of events in the input of a parser."""
 
 STORED: Final = 1_000
-"""Messages of a stored conversation."""
+"""Number of messages in a stored conversation."""
 
 DOCUMENTS: Final = 10
-"""Such conversations in one slot: one alone takes less time than a process that has waited needs to be warm again."""
+"""Number of stored conversations in one slot. One alone takes less time than an idle process needs to warm up."""
 
 STEPS: Final[Mapping[str, int]] = {"loop10": 10, "loop50": 50, "history1000": 5, "history2000": 5}
-"""Answers with calls before the one without, in each tool loop."""
+"""Number of responses with tool calls before the final response, by name of the tool loop."""
 
 HISTORY: Final[Mapping[str, int]] = {"loop10": 0, "loop50": 0, "history1000": 1_000, "history2000": 2_000}
-"""The messages that a tool loop begins with."""
+"""Number of messages at the start of each tool loop."""
 
 DELTAS: Final[Mapping[str, int]] = {f"deltas{count}": count for count in (500, 1_000, 2_000, 16_000)}
-"""The pieces in which the arguments of one streamed call come."""
+"""Number of deltas that carry the arguments of one streamed call, by name of the work."""
 
 UNITS: Final[Mapping[str, int]] = {
     "call": CALLS,
@@ -56,7 +56,7 @@ UNITS: Final[Mapping[str, int]] = {
     "write": STORED * DOCUMENTS,
     **{name: steps + 1 for name, steps in STEPS.items()},
 }
-"""How many calls, events or requests one slot of a work has."""
+"""Number of calls, events or requests in one slot, by name of the work."""
 
 WIRES: Final = ("completions", "claude", "gemini", "responses")
 
@@ -73,36 +73,36 @@ TOOL: Final[dict[str, Any]] = {
 
 Slot: TypeAlias = Callable[[], Awaitable[None]]
 Works: TypeAlias = Mapping[str, Callable[[], Slot]]
-"""What a client can do, by the name of the work. The function makes ready, uncounted, what a program has by then."""
+"""Functions that prepare a slot, by name of the work. The preparation is not measured."""
 
 
 def weather(city: str) -> str:
-    """What the tool of every client does."""
+    """Return the result of the `get_weather` tool of every client."""
     return f"sunny in {city}"
 
 
 def require(said: object) -> None:
-    """A client that did not do the work is not measured."""
+    """Exit the process if `said` is falsy, so that a client that did not do the work is not measured."""
     if not said:
         msg = "the work was not done"
         raise SystemExit(msg)
 
 
 def parsed_chunks() -> list[bytes]:
-    """Events of 150 bytes, in chunks of 4 KiB."""
+    """Return events of 150 bytes, in chunks of 4 KiB."""
     event = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 110}}]}).encode()
     text = (event[:148] + b"\n\n") * PARSED
     return [text[place : place + 4096] for place in range(0, len(text), 4096)]
 
 
 def big_chunks(work: str) -> list[bytes]:
-    """One event of so many megabytes, in pieces of 1 KiB."""
+    """Return one event in chunks of 1 KiB. The name of the work ends with its size in megabytes."""
     text = b"data: " + b"x" * (int(work.removeprefix("big")) * 1_000_000) + b"\n\n"
     return [text[place : place + 1024] for place in range(0, len(text), 1024)]
 
 
 def raw_history(count: int) -> list[dict[str, Any]]:
-    """User, call, result, answer, over and over; then a question."""
+    """Return a history of `count` messages (user, tool call, result, reply, repeated), then a user message."""
     messages: list[dict[str, Any]] = []
     for n in range(count // 4):
         function = {"name": "get_weather", "arguments": ARGUMENTS}
@@ -117,30 +117,30 @@ def raw_history(count: int) -> list[dict[str, Any]]:
 
 
 def resident() -> float:
-    """Megabytes of memory that this process has now, or the most it has had where the system does not tell."""
-    with suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no file of ours
+    """Return the resident memory in megabytes, or its peak if the system reports no current value."""
+    with suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
     return most_resident()
 
 
 def most_resident() -> float:
-    """The most megabytes that this process has had."""
+    """Return the peak resident memory in megabytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
 
 
 def _give_back() -> None:
-    """Give back what is free, so that growth is seen as growth."""
+    """Return free memory to the system, so that reuse does not hide growth."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 async def serve(works: Works, work: str, answers: TextIO) -> None:
-    """Warm up, then do one slot of the work for each line of standard input, and answer what it took."""
+    """Warm up, then run one slot for each line of standard input and write its cost to `answers` as JSON."""
     prepare = works[work]
     if work == "crowd":
-        # How much memory a crowd takes is seen in a process that has not had one yet.
+        # A full warm-up would hide the memory growth of the concurrent streams.
         await works["one"]()()
     else:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Draws inbox.png: a call that waits for approval, in the browser of this machine.
+"""Script that renders inbox.png: a tool call waiting for approval, in a local browser.
 
 python docs/assets/inbox.py
 """
@@ -62,14 +62,14 @@ if __name__ == "__main__":
 
 
 def main() -> None:
-    """Ask, serve, and take the picture."""
+    """Create a pending call, serve the inbox and take a screenshot."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "flowers.py").write_text(PROGRAM, encoding="utf-8")
         subprocess.run([sys.executable, "flowers.py"], cwd=folder, check=True)
         command = [sys.executable, "-m", "chat_inbox", "--store", "chats.db", "--chat", "flowers:chat"]
         command += ["--port", "0", "--person", "ana@example.com"]
-        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own words
-            assert process.stdout is not None  # noqa: S101 - it was asked for
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - a fixed command
+            assert process.stdout is not None  # noqa: S101 - created with a pipe
             try:
                 address = process.stdout.readline().split("at ")[1].split("/ (")[0]
                 take(f"{address}/conversations/flowers", ASSETS / "inbox.png")
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def take(address: str, picture: Path) -> None:
-    """A picture of a page."""
+    """Save a screenshot of the page at `address` to the file `picture`."""
     path = os.environ.get("CHAT_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)

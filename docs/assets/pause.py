@@ -1,9 +1,9 @@
-"""Draws pause.svg: a run of the demo with the real model, in a terminal, with somebody at the question.
+"""Script that renders pause.svg: a terminal recording of the demo with the real model and a user at the prompt.
 
 python docs/assets/pause.py
 
-Every line is what the run printed; what is added are the captions, and when a line comes into sight. Whoever wants no
-motion, or whose viewer knows none, sees the last frame.
+Every line is real output of the run. Only the captions and the timing are added. Viewers without animation support, or
+with reduced motion enabled, show the last frame.
 """
 
 from __future__ import annotations
@@ -38,16 +38,19 @@ STORY = (
     (r"model ", 12.7, ""),
     (r"\S+ \S+ +\d+ cents to ", 13.4, "3  What the tool wrote to {ledger}: one payment."),
 )
-"""How the lines begin that come one after the other, when, and what is said above them; others come with them."""
+"""Steps of the animation: a pattern for the start of a line, its time, and a caption above it.
+
+Lines that match no pattern appear together with the line before them.
+"""
 WAITING = ("stored in ", 5.4, "⏸  No process runs. The conversation is a file: {chat}.")
 ROUND, TYPING, FADE = 16.0, 0.6, 0.25
-"""Seconds: of a round, until somebody has typed an answer, and until a line is there."""
+"""Seconds: length of the animation loop, delay before a typed answer appears, and fade-in of a line."""
 
 COLUMNS, ADVANCE, LINE, MARGIN = 90, 7.83, 19, 22
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 COLOURS = {"2": "#8b949e", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff"}
 SIGNS = str.maketrans({"⏸": "❚❚"})
-"""What many a font lacks, or has only as a little coloured picture."""
+"""Replacements for characters that many fonts lack or render as a color emoji."""
 CAPTION = "#d2a8ff"
 SGR = re.compile(r"\x1b\[([#0-9a-f;]*)m")
 LEDGER = re.compile(r"^\$ +(?P<payment>.*?)  \(in (?P<ledger>.*)\)$", re.MULTILINE)
@@ -55,12 +58,12 @@ STORED = re.compile(r"stored in (\S+);")
 
 
 def main() -> None:
-    """Record a run, and draw it."""
+    """Record a run and render it."""
     (ASSETS / "pause.svg").write_text(drawn(told()), encoding="utf-8")
 
 
 def told() -> str:
-    """What the demo says, without the folder that it was given and where this one lies: nobody types that."""
+    """Record the demo and remove temporary and absolute paths from its output."""
     with tempfile.TemporaryDirectory() as folder:
         text = recorded(Path(folder) / "approval-demo")
         text = text.replace(f"{folder}/", "").replace(f"{DEMO.parents[2]}/", "")
@@ -68,11 +71,11 @@ def told() -> str:
 
 
 def recorded(folder: Path) -> str:
-    """What a terminal shows of the demo."""
+    """Run the demo in a pseudo-terminal, type the answers in `TYPED`, and return its output."""
     mine, theirs = os.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     command = [sys.executable, str(DEMO), "--folder", str(folder)]
-    with subprocess.Popen(  # noqa: S603 - our own words
+    with subprocess.Popen(  # noqa: S603 - a fixed command
         command,
         stdin=theirs,
         stdout=theirs,
@@ -88,7 +91,7 @@ def recorded(folder: Path) -> str:
         try:
             while data := os.read(mine, 65536):
                 seen += data
-        except OSError:  # nobody has the terminal open any more
+        except OSError:  # the demo has closed its end of the terminal
             pass
     os.close(mine)
     return seen.decode().replace("\r", "")
@@ -98,7 +101,7 @@ def recorded(folder: Path) -> str:
 
 
 def drawn(text: str) -> str:
-    """A picture of this run, in motion."""
+    """Return an animated SVG of the recorded output."""
     rows = list(frames(text))
     height = sum(gap for _, gap, _ in rows) + 2 * MARGIN
     width = round(COLUMNS * ADVANCE + 2 * MARGIN)
@@ -126,7 +129,7 @@ def drawn(text: str) -> str:
 
 
 def frames(text: str) -> Iterator[tuple[float, float, str]]:
-    """Each line of the picture: when it comes, how far below the line before it, and what it says."""
+    """Yield each line of the picture: its time, its distance to the line above, and its text."""
     names = {"chat": STORED.findall(text)[0]}
     found = LEDGER.search(text)
     if found is None:
@@ -161,7 +164,7 @@ def _class(moment: float) -> str:
 
 
 def motion(moment: float) -> str:
-    """Out of sight until then, in every round."""
+    """Return the CSS that hides a line until `moment` in each loop of the animation."""
     name = f"at{moment:g}".replace(".", "_")
     before, after = (100 * at / ROUND for at in (moment, moment + FADE))
     keys = f"0%, {before:.2f}% {{ fill-opacity: 0 }} {after:.2f}%, 100% {{ fill-opacity: 1 }}"
@@ -169,7 +172,10 @@ def motion(moment: float) -> str:
 
 
 def spans(line: str, moment: float) -> str:
-    """A line with its colours. Where a piece begins is said: fonts disagree how wide a sign is that is no letter."""
+    """Return a line as colored `tspan` elements.
+
+    Each element has an explicit position, because fonts differ in the width of symbols.
+    """
     drawn: list[str] = []
     style, column = "", 0
     questions = {question.strip() for question, _ in TYPED}

@@ -1,7 +1,7 @@
-"""What the site has beside the pages of this folder: the packages' READMEs, the changelog, and every public name.
+"""MkDocs hooks that add generated pages to the site: the package READMEs, the changelog and the API reference.
 
-The same pages are read in the repository, where a link may lead to any file; on the site a link to a file that is no
-page becomes the plain words. What runs unseen in a page stays unseen.
+Readers also view the pages in the repository, where a link may point to any file. On the site, a link to a file that is
+not a page becomes plain text. Hidden code blocks are removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUTSIDE: Final = {
     ROOT / "CHANGELOG.md": "changelog.md",
     **{folder / "README.md": f"packages/{folder.name}.md" for folder in PACKAGES},
 }
-"""Pages that lie elsewhere, and where the site has them."""
+"""Pages from outside the docs folder, and their paths on the site."""
 HIDDEN: Final = re.compile(r"^<!-- python\n.*?^-->\n?", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"(?P<image>!?)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 ROW: Final = re.compile(r"^ *\|.*\|$", re.MULTILINE)
@@ -72,7 +72,7 @@ ALSO: Final = (
     "chat_store.sweep",
     "chat_store.testing.postgres_server",
 )
-"""Public modules without an `__all__`: theirs is what they define and say something about."""
+"""Public modules without `__all__`. Their public names are their classes, functions and documented constants."""
 CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "chats": (
         "Chats and their builders",
@@ -93,11 +93,11 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "transport": ("For authors of transports", "", "transport"),
     "testing": ("For tests", "", "testing"),
 }
-"""The pages of `chat_core`: title, which of its own names by where they live, and which modules beneath it."""
+"""Pages of `chat_core`: title, modules whose re-exported names are listed, and submodules listed in full."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill the menus that have a page for each package."""
+    """Fill the navigation menus that have one page per package."""
     core = {"chat_core": ["api/chat_core/index.md", *(f"api/chat_core/{page}.md" for page in CORE)]}
     names = [core if name == "api/chat_core.md" else name for name in _fronts()]
     menus = {"Names": names, "Packages": [OUTSIDE[folder / "README.md"] for folder in PACKAGES]}
@@ -113,8 +113,8 @@ def _fronts() -> list[str]:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add what does not lie in this folder."""
-    from mkdocs.structure.files import File  # noqa: PLC0415 - the rest of this module is tested without mkdocs
+    """Add the pages from outside the docs folder and the API reference."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - tests import this module without mkdocs
 
     for file, name in OUTSIDE.items():
         files.append(File.generated(config, name, content=file.read_text(encoding="utf-8")))
@@ -128,13 +128,13 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 @cache
 def public_modules() -> dict[str, list[str]]:
-    """Every module that anybody may import from, and its names; those of a package's front first."""
+    """Return the public names of each public module. A package precedes its submodules."""
     found: dict[str, list[str]] = {}
     for folder in PACKAGES:
         for file in sorted((folder / "src").rglob("*.py"), key=lambda file: (len(file.parts), file)):
             module = ".".join(file.relative_to(folder / "src").with_suffix("").parts).removesuffix(".__init__")
             if module in ALSO:
-                found[module] = list(dict.fromkeys(_defined(file)))  # an overloaded function once
+                found[module] = list(dict.fromkeys(_defined(file)))  # lists an overloaded function once
             elif not re.search(r"\._", module) and "__all__ = " in file.read_text(encoding="utf-8"):
                 found[module] = list(importlib.import_module(module).__all__)
     return dict(sorted(found.items(), key=lambda item: (item[0].split(".")[0], item[0].count("."), item[0])))
@@ -154,16 +154,19 @@ def _defined(file: Path) -> Iterator[str]:
 
 
 def home(module: str, name: str) -> str:
-    """Where a name is defined, if it tells; the same thing may be offered by several modules."""
+    """Return an identifier of the object behind a name, equal for all modules that export the object."""
     value = getattr(importlib.import_module(module), name)
     if isinstance(value, type) or inspect.isfunction(value):
         return f"{value.__module__}.{value.__qualname__}"
-    return f"{name} {id(value)}"  # an alias or a constant does not know
+    return f"{name} {id(value)}"  # aliases and constants do not record their module
 
 
 @cache
 def places() -> dict[str, str]:
-    """Where each thing that has a public name is told of. What several modules offer has one place: the outermost."""
+    """Return the documented location of each public object.
+
+    An object exported by several modules is documented in the outermost one.
+    """
     shown: dict[str, str] = {}
     for module, names in public_modules().items():
         for name in names:
@@ -172,7 +175,7 @@ def places() -> dict[str, str]:
 
 
 def reference() -> dict[str, str]:
-    """The pages of names."""
+    """Return the pages of the API reference as Markdown, by path."""
     here = set(places().values())
     told = {
         module: [name for name in names if f"{module}.{name}" in here] for module, names in public_modules().items()
@@ -209,19 +212,19 @@ def _core(told: Mapping[str, list[str]]) -> dict[str, str]:
 
 
 def _words(module: str) -> str:
-    """What a module says of itself."""
+    """Return the directive that renders a module's docstring."""
     return f"::: {module}\n    options: {{ members: false, show_root_heading: false }}\n"
 
 
 def _section(module: str, names: list[str]) -> str:
-    """A module beneath a package: its words, and those of its names that are told of nowhere else."""
+    """Return the section of a submodule: its docstring and the given names."""
     head = f"::: {module}\n    options: {{ members: false, show_root_full_path: true }}\n"
     each = [f"::: {module}.{name}\n    options: {{ heading_level: 3 }}\n" for name in names]
     return "\n".join([head, *sorted(each, key=lambda text: _rank(module, text.split()[1].rpartition(".")[2]))])
 
 
 def _rank(module: str, name: str) -> tuple[int, int, bool, str]:
-    """What a module is called after comes first, then builders, other classes, functions, and at last the rest."""
+    """Return a sort key: the module's namesake, then builders, other classes, functions, and other names."""
     value = getattr(importlib.import_module(module), name)
     kind = 0 if isinstance(value, type) else 1 if inspect.isfunction(value) else 2
     if module.rpartition(".")[2].replace("_", "") == name.lower():
@@ -231,10 +234,10 @@ def _rank(module: str, name: str) -> tuple[int, int, bool, str]:
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Stop where the inventory, by which other sites link here, lacks a public name.
+    """Check that the inventory, which other sites use for links, contains every public name.
 
     Raises:
-        ValueError: it lacks one.
+        ValueError: a public name is missing.
     """
     *_, packed = (Path(config.site_dir) / "objects.inv").read_bytes().split(b"\n", 4)
     absent = unlisted(zlib.decompress(packed).decode())
@@ -244,7 +247,7 @@ def on_post_build(*, config: MkDocsConfig) -> None:
 
 
 def unlisted(inventory: str) -> list[str]:
-    """The public names that have no line in an inventory."""
+    """Return the public names that are missing from an inventory."""
     return sorted(set(places().values()) - {line.partition(" ")[0] for line in inventory.splitlines()})
 
 
@@ -252,11 +255,11 @@ def unlisted(inventory: str) -> list[str]:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Take out what runs unseen, and turn links between files into links between pages."""
+    """Remove hidden code blocks and rewrite links between files as links between pages."""
     outside = next((file for file, name in OUTSIDE.items() if name == page.file.src_uri), None)
     source = outside or Path(config.docs_dir) / page.file.src_uri
     pieces = CODE.split(HIDDEN.sub("", markdown))
-    # A link's words may hold code, so that the split is undone where there is a link around it.
+    # Link text may contain inline code, so `_relinked` joins such pieces again.
     return _relinked(pieces, source, page.file.src_uri, files)
 
 
@@ -277,7 +280,7 @@ def _relinked(pieces: list[str], source: Path, here: str, files: Files) -> str:
 
 
 def _unescaped(row: re.Match[str]) -> str:
-    """Bars in code: elsewhere they are escaped in a table, while here a cell is whole as long as its code is."""
+    """Unescape vertical bars in inline code. GitHub needs the escape in tables; this site does not."""
     return INLINE.sub(lambda code: code[0].replace("\\|", "|"), row[0])
 
 

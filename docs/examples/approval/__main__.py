@@ -30,7 +30,7 @@ FAILED, CLAIMED, STOPPED = 1, 5, 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the command line says, and say in words what went wrong."""
+    """Run the command given on the command line, print errors as text, and return the exit code."""
     parser = _parser()
     flags = parser.parse_args(words)
     if flags.url is not None and flags.model is None:
@@ -67,7 +67,7 @@ def _work(flags: argparse.Namespace, place: Place, screen: Screen) -> int:
 
 
 def _rounds(flags: argparse.Namespace, screen: Screen) -> Iterable[Answers]:
-    """A person is asked as long as something waits; an answer given beforehand is for what waits now."""
+    """Return one round for an answer from the flags, or endless prompts if there is none and stdin is a terminal."""
     answer = from_flags(flags)
     if answer is None and sys.stdin.isatty():
         return repeat(asked(screen, flags.by))
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _passed_on(flags: argparse.Namespace) -> list[str]:
-    """The flags that every process of the story needs."""
+    """Return the flags that every process of the demo needs."""
     words = ["--folder", str(flags.folder)]
     words += ["--script"] if flags.script else []
     words += ["--url", flags.url, "--model", flags.model] if flags.url is not None else []

@@ -1,4 +1,4 @@
-"""What a person says to a call that waits: asked in a terminal, or given beforehand on the command line."""
+"""User decisions on pending calls, read from a terminal or from command-line flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERRUPTED: tuple[Verb, ...] = ("complete", "retry", "fail")
 @final
 @dataclass(frozen=True)
 class Answer:
-    """A decision that was not made yet. `text` is a reason or a result; `changes` are arguments in place of others."""
+    """Decision to apply to a pending call. `text` is a reason or a result; `changes` are replacement arguments."""
 
     verb: Verb
     by: str
@@ -30,10 +30,10 @@ class Answer:
     changes: Mapping[str, object] | None = None
 
     def apply(self, tool: Tool, wait: Wait) -> None:
-        """Make the decision. It is durable when the conversation has been saved, or run.
+        """Apply the decision to `tool`. It becomes durable when the conversation is saved or run.
 
         Raises:
-            IllegalTransitionError: the call does not wait for it (any more).
+            IllegalTransitionError: the status of the call does not allow this decision.
         """
         match self.verb:
             case "approve":
@@ -51,11 +51,11 @@ class Answer:
 
 
 Answers: TypeAlias = Callable[[Wait], Awaitable[Answer | None]]
-"""Says what is decided about a wait; `None` where nothing is."""
+"""Function that returns the decision on a pending call, or `None` to leave it pending."""
 
 
 def verbs_for(wait: Wait) -> tuple[Verb, ...]:
-    """What can be said to a wait: nothing to one for a time."""
+    """Return the decisions allowed for a pending call. A scheduled call allows none."""
     return {"approval": APPROVAL, "interrupted": INTERRUPTED, "schedule": ()}[wait.kind]
 
 
@@ -63,7 +63,7 @@ def verbs_for(wait: Wait) -> tuple[Verb, ...]:
 
 
 def from_flags(flags: Namespace) -> Answer | None:
-    """The answer that the command line gives, where it gives one."""
+    """Return the decision given by the command-line flags, or `None`."""
     if flags.edit:
         return Answer("edit", flags.by, changes=dict(flags.edit))
     for verb in ("reject", "complete", "fail"):
@@ -75,7 +75,7 @@ def from_flags(flags: Namespace) -> Answer | None:
 
 
 def given(answer: Answer | None) -> Answers:
-    """Give one answer to everything that it fits."""
+    """Return a function that gives the same answer to every call that allows it."""
 
     async def give(wait: Wait) -> Answer | None:
         return answer if answer is not None and answer.verb in verbs_for(wait) else None
@@ -84,7 +84,7 @@ def given(answer: Answer | None) -> Answers:
 
 
 def changed(text: str) -> tuple[str, object]:
-    """`cents=300` as a name and a value: JSON where it can be read as that, else text."""
+    """Parse an edit such as `cents=300` into a name and a value. The value is JSON if it parses, else text."""
     name, sign, value = text.partition("=")
     if not name or not sign:
         msg = f"an edit looks like cents=300, not like {text!r}"
@@ -93,7 +93,7 @@ def changed(text: str) -> tuple[str, object]:
 
 
 def value_of(text: str) -> object:
-    """JSON where the text can be read as that, else the text."""
+    """Parse the text as JSON. Return it unchanged if it is not JSON."""
     try:
         return cast("object", json.loads(text))
     except ValueError:
@@ -104,7 +104,7 @@ def value_of(text: str) -> object:
 
 
 def asked(screen: Screen, by: str) -> Answers:
-    """Ask the person at the terminal. Ctrl-C at a question ends the program, and nothing was decided."""
+    """Return a function that prompts the user. Ctrl-C at a prompt ends the program and leaves that call undecided."""
 
     async def ask(wait: Wait) -> Answer | None:
         verbs = verbs_for(wait)
@@ -143,10 +143,10 @@ async def _changes(screen: Screen, wait: Wait) -> dict[str, object]:
 
 
 async def _read(screen: Screen, question: str) -> str:
-    """A line from the terminal.
+    """Prompt for a line and read it from the terminal.
 
-    It is waited for in the event loop, where ctrl-C ends the wait whenever it comes; in `input()`, one that comes just
-    before the read would be noticed after it. Windows cannot wait for a terminal.
+    The event loop waits for the input, so Ctrl-C always interrupts the wait. `input()` would notice a Ctrl-C that
+    arrives just before the read only afterwards. Windows does not support waiting for a terminal.
     """
     print(screen.paint(MARGIN + question, YELLOW), end="", flush=True)
     if sys.platform != "win32":

@@ -1,4 +1,4 @@
-"""The chat: a model, two tools, and who may use them. Everything else in this folder is about people and processes."""
+"""The chat: a model, two tools and an approval policy. The other modules handle users and processes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ LIMIT = 1_000_00
 @final
 @dataclass(frozen=True)
 class Risk:
-    """What the policy is told about a tool. The library has no opinion on what belongs here."""
+    """Metadata of a tool for the policy. The application defines its fields."""
 
     moves_money: bool
 
 
 def policy(call: FunctionCall, risk: Risk) -> Execute | RequireApproval | Reject:
-    """Say who decides about a call. Its arguments have been validated: they are exactly what would run."""
+    """Return whether a call runs, needs approval or is rejected.
+
+    The arguments have been validated and are exactly those that would run.
+    """
     cents = call.arguments.get("cents")
     if not risk.moves_money:
         return Execute()
@@ -49,31 +52,31 @@ def policy(call: FunctionCall, risk: Risk) -> Execute | RequireApproval | Reject
 @final
 @dataclass(frozen=True)
 class Ledger:
-    """The bank's side: a line for each payment, in a file that no conversation knows of, so that twice would show.
+    """The bank's ledger: a file with one line per payment, separate from the conversation, so duplicates are visible.
 
-    `hold` is for trying what a crash does: a fifo that a payment waits at, after the money has gone.
+    `hold` is for crash tests: a FIFO at which a payment waits after the money has been sent.
     """
 
     path: Path
     hold: Path | None = None
 
     def pay(self, to: str, cents: int, key: str) -> None:
-        """Write a payment, durably or not at all."""
+        """Append a payment to the ledger."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {cents} cents to {to}  {key}\n")
 
     def payments(self, key: str = "") -> list[str]:
-        """Every payment; or those of one call, by its idempotency key."""
+        """Return all payments, or those of the call with the given idempotency key."""
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
         return [line for line in lines if line.endswith(key)]
 
     def left(self) -> int:
-        """What can still be spent."""
+        """Return the remaining budget in cents."""
         return BUDGET - sum(int(line.split()[2]) for line in self.payments())
 
 
 def make_tools(ledger: Ledger) -> ToolCollection[Risk]:
-    """The tools. The model sees a function's name, its docstring and its parameters; never the `ToolContext`."""
+    """Create the tools. The model sees a function's name, docstring and parameters, but not the `ToolContext`."""
     tools = ToolCollection(Risk)
 
     @tools.tool(Risk(moves_money=True))
@@ -100,10 +103,10 @@ def make_tools(ledger: Ledger) -> ToolCollection[Risk]:
 
 
 def make_chat(model: ChatProvider, options: ChatOptions, ledger: Ledger) -> StreamingChat[ChatResponse, Paused]:
-    """Build the chat. Its type says that a run ends in an answer or in a pause.
+    """Build the chat. Its type states that a run ends with a response or a pause.
 
-    The pause is in the type twice: the policy may require an approval, and a payment in which the process died is a
-    question for a person, too.
+    A run can pause for two reasons: the policy requires an approval, or the process died during a payment and the user
+    must decide what happened.
     """
     return (
         ChatBuilder()

@@ -1,4 +1,4 @@
-"""The two processes: one asks the model and ends at the pause, another one lets a person decide and goes on."""
+"""The two processes: one asks the model and exits at the pause; the other takes a decision and resumes the run."""
 
 from __future__ import annotations
 
@@ -24,31 +24,34 @@ from chat_store import FileConversation
 from screen import CYAN, YELLOW, Screen, asked_at, shown, status, terms, told
 
 ANSWERED, WAITS, INTERRUPTED = 0, 3, 4
-"""How a process ends: with the answer, at a call that nobody decided, at one that nobody knows the end of."""
+"""Exit codes: the model has answered, a call is pending, a call was interrupted with unknown outcome."""
 
 
 @final
 @dataclass(frozen=True)
 class Place:
-    """Where things are kept: the stored conversation, and the ledger of the bank."""
+    """Folder with the stored conversation and the ledger of the bank."""
 
     folder: Path
 
     @property
     def conversation(self) -> Path:
-        """The stored conversation."""
+        """Path of the stored conversation."""
         return self.folder / "chat.jsonl"
 
     @property
     def ledger(self) -> Path:
-        """The ledger."""
+        """Path of the ledger."""
         return self.folder / "payments.txt"
 
 
 @final
 @dataclass(frozen=True)
 class Desk:
-    """What a process works with. `hold` is a fifo to wait at where a crash would hurt most."""
+    """Commands of the demo and the objects they need.
+
+    `hold` is a FIFO at which the process waits, so that you can kill it at a critical moment.
+    """
 
     place: Place
     model: ChatProvider
@@ -57,10 +60,10 @@ class Desk:
     hold: Path | None = None
 
     async def ask(self, question: str) -> int:
-        """Process one: ask, stream, and end where somebody must decide.
+        """Ask the model, stream the response, and return when a decision is required. This is process one.
 
         Raises:
-            PendingToolsError: something waits already.
+            PendingToolsError: the conversation already has a pending call.
         """
         async with self._chat() as chat, FileConversation.open(self.place.conversation) as conversation:
             conversation.messages.user(question)
@@ -73,13 +76,13 @@ class Desk:
         return ANSWERED
 
     async def decide(self, rounds: Iterable[Answers]) -> int:
-        """Process two: show what waits, take decisions, resume, and stream to the end. As often as there are rounds.
+        """Show pending calls, take decisions, resume the run and stream the response. This is process two.
 
-        It begins with a run. Where something waits, that asks no model: it tells what waits, and finds out what a crash
-        has left behind.
+        It starts with a run. While calls are pending, that run sends no request to the model. It reports the pending
+        calls and detects calls interrupted by a crash. Each item of `rounds` then takes one round of decisions.
 
         Raises:
-            ConflictError: another process is at it, or has decided meanwhile.
+            ConflictError: another process has the conversation open or has changed it.
         """
         async with self._chat(self.hold) as chat, FileConversation.open(self.place.conversation) as conversation:
             if not unfinished(conversation.messages):
@@ -95,7 +98,7 @@ class Desk:
         return INTERRUPTED if outcome.reason in ("Interrupted", "Mixed") else WAITS
 
     async def list_waiting(self) -> int:
-        """Show what waits, without a model and without a run."""
+        """Show the pending calls, without a model and without a run."""
         async with FileConversation.open(self.place.conversation) as conversation:
             waiting = conversation.messages.pending()
             for tool in waiting:
@@ -107,7 +110,7 @@ class Desk:
             self.screen.line("", "nothing waits")
         return WAITS if waiting else ANSWERED
 
-    # --- Below ----------------------------------------------------------------------------------------------------
+    # --- Helpers --------------------------------------------------------------------------------------------------
 
     def _chat(self, hold: Path | None = None) -> StreamingChat[ChatResponse, Paused]:
         return make_chat(self.model, self.options, Ledger(self.place.ledger, hold))
@@ -115,7 +118,7 @@ class Desk:
     async def _run(
         self, chat: StreamingChat[ChatResponse, Paused], conversation: FileConversation
     ) -> ChatResponse | Paused:
-        """Run until there is an answer, or somebody must decide; show everything on the way."""
+        """Run until the model answers or a decision is required, and show every event."""
         async with chat.stream(conversation) as stream:
             async for event in stream:
                 self.screen.show(event)
@@ -136,7 +139,7 @@ class Desk:
                 self.screen.note(f"{self.place.ledger} has {found} payment(s) of this call")
 
     async def _take(self, answers: Answers, paused: Paused, messages: Messages) -> bool:
-        """Decide what waits. Whether anything was decided."""
+        """Apply the user's answers to the pending calls. Return whether there was any answer."""
         decided = False
         for wait in paused.waiting:
             if len(paused.waiting) > 1:
@@ -147,7 +150,7 @@ class Desk:
             tool = messages.tool(*wait.path)
             try:
                 answer.apply(tool, wait)
-            except IllegalTransitionError as error:  # its time ran out at the question
+            except IllegalTransitionError as error:  # the approval expired at the prompt
                 self.screen.note(str(error))
             else:
                 self.screen.line("", told(tool.decisions[-1]))
@@ -156,6 +159,6 @@ class Desk:
 
 
 def unfinished(messages: Messages) -> bool:
-    """Whether a run would go on: a call is unresolved, or the last word is not the model's answer."""
+    """Return whether a run would continue: a call is unresolved, or the last turn is not the model's answer."""
     last = messages.last
     return last is not None and (last.role != "model" or bool(last.turns[-1].tools))

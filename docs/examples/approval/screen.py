@@ -1,4 +1,4 @@
-"""What a person sees: the events of a stream as they come, and what waits."""
+"""Terminal output: stream events as they arrive, and pending calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DIM, BOLD, RED, GREEN, YELLOW, CYAN = 2, 1, 31, 32, 33, 36
 
 @final
 class Screen:
-    """Writes to the standard output: coloured in a terminal, unless `NO_COLOR` is set."""
+    """Writer to standard output, colored in a terminal unless `NO_COLOR` is set."""
 
     def __init__(self) -> None:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -47,31 +47,31 @@ class Screen:
         self._streaming = False
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
-            # A terminal that does not know a sign shows a question mark in its place.
+            # Print a question mark for characters that the terminal's encoding lacks.
             reconfigure(errors="replace")
 
     def paint(self, text: str, *codes: int) -> str:
-        """The text in a colour, where there are colours."""
+        """Wrap the text in ANSI codes if colors are enabled."""
         return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if self._coloured and codes else text
 
     def line(self, label: str, text: str, *codes: int) -> None:
-        """A whole line: who or what, and what about it."""
+        """Print a line with a label in the margin."""
         self._end_stream()
         label = label.ljust(len(MARGIN) + label.count("\n"))
         print((self.paint(label, *codes) if label.strip() else label) + text, flush=True)
 
     def note(self, text: str) -> None:
-        """What belongs to the line above it."""
+        """Print dimmed text that belongs to the line above."""
         for line in text.splitlines():
             self.line("", self.paint(line, DIM))
 
     def show(self, event: StreamEvent[ChatResponse, Paused]) -> None:
-        """An event of a stream."""
+        """Print a stream event."""
         match event:
             case TextDelta(text):
                 self._stream(text)
             case ToolCallDelta(arguments, _, name):
-                # The name comes once; its arguments come piece by piece, while the model still writes them.
+                # The name arrives once. The arguments arrive in pieces while the model writes them.
                 if name and self._streaming:
                     self._stream(f"\n{MARGIN}")
                 self._stream(f"calls {name} {arguments}" if name else arguments)
@@ -102,11 +102,11 @@ class Screen:
                 pass
 
     def call(self, name: str, arguments: Mapping[str, object]) -> None:
-        """A call that waits: exactly what would run."""
+        """Print a pending call with the exact arguments that would run."""
         self.line("⏸", self.paint(shown(name, arguments), BOLD), YELLOW)
 
     def wait(self, wait: Wait) -> None:
-        """What a pause says about a call."""
+        """Print a pending call of a pause, with its error if it has one."""
         self.call(wait.name, wait.arguments)
         if wait.kind == "interrupted":
             self.note(f"interrupted: {wait.error}")
@@ -126,16 +126,16 @@ class Screen:
             print(flush=True)
 
 
-# --- In words ---------------------------------------------------------------------------------------------------------
+# --- Formatting -------------------------------------------------------------------------------------------------------
 
 
 def shown(name: str, arguments: Mapping[str, object]) -> str:
-    """A call as a line of code."""
+    """Format a call as a line of code."""
     return f"{name}({', '.join(f'{key}={json.dumps(value)}' for key, value in arguments.items())})"
 
 
 def status(tool: Tool) -> str:
-    """What a call waits for, in a word or two."""
+    """Describe the status of an unresolved call."""
     match tool.status:
         case Pending(kind):
             return {"approval": "waits for approval", "schedule": "waits for its time", None: "was asked for"}[kind]
@@ -148,13 +148,13 @@ def status(tool: Tool) -> str:
 
 
 def asked_at(tool: Tool, messages: Messages) -> str:
-    """When the model asked for a call."""
+    """Describe when the model requested a call."""
     turns = (turn for content in messages for turn in content.turns)
     return next(f"asked for at {clock(turn.created_at)}" for turn in turns if tool in turn.tools)
 
 
 def terms(tool: Tool) -> list[str]:
-    """How long a call can wait, and who decided what about it."""
+    """Describe the decisions on a call and its approval deadline, one sentence each."""
     sentences = [told(decision) for decision in tool.decisions]
     match tool.status:
         case Pending("approval", datetime() as expires_at):
@@ -165,18 +165,18 @@ def terms(tool: Tool) -> list[str]:
 
 
 def told(decision: Decision) -> str:
-    """Who decided what, and when."""
+    """Describe a decision: the action, its author and its time."""
     edit = f" with {json.dumps(dict(decision.arguments))}" if decision.arguments is not None else ""
     when = f" at {clock(decision.at)}" if decision.at is not None else ""
     return f"{decision.action}{edit}, by {decision.by or 'somebody'}{when}"
 
 
 def clock(moment: datetime) -> str:
-    """A moment in the time of this machine."""
+    """Format a time in the local time zone."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def left(until: datetime) -> str:
-    """The time to a moment, as roughly as a person would say it."""
+    """Format the time left until a moment, in hours and minutes."""
     minutes = max(0, round((until - datetime.now(UTC)) / timedelta(minutes=1)))
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"  # noqa: PLR2004 - an hour

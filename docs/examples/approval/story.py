@@ -1,4 +1,4 @@
-"""The whole story, told by two processes of which neither knows the other: they share a stored conversation."""
+"""The complete demo, in two independent processes that share only a stored conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNATTENDED = ["--edit", "cents=300", "--by", "the demo"]
 
 
 def tell(place: Place, flags: Sequence[str], *, unattended: bool) -> int:
-    """Run process one, unless somebody must decide since the last time; then process two."""
+    """Run process one, unless a call is pending from an earlier run, then process two. Return the exit code."""
     screen = Screen()
     if anyio.run(_waits, place):
         screen.line("", "something waits since the last time; this goes on from there")
@@ -44,12 +44,12 @@ async def _waits(place: Place) -> bool:
 
 
 def _process(screen: Screen, words: Sequence[str]) -> int:
-    """A process of its own, with this one's terminal. Ctrl-C is for it to answer."""
+    """Run a command of the demo in a child process on the same terminal. The child handles Ctrl-C."""
     command = [sys.executable, str(Path(__file__).parent), *words]
     screen.line("\n", screen.paint(f"$ {shlex.join(['python', *command[1:]])}", DIM))
-    # A handler that does nothing, and not SIG_IGN, which the child would inherit.
+    # Use a handler without effect, because the child would inherit SIG_IGN.
     before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     try:
-        return subprocess.run(command, check=False).returncode  # noqa: S603 - our own words
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - a fixed command
     finally:
         signal.signal(signal.SIGINT, before)

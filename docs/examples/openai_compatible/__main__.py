@@ -19,7 +19,7 @@ APPROVAL = Path(__file__).parent.parent / "approval"
 
 
 def main() -> None:
-    """Require an address, and run the other program with the same words."""
+    """Require a URL, then run the approval example with the same arguments."""
     parser = argparse.ArgumentParser(
         prog="openai_compatible", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
