@@ -113,7 +113,7 @@ async def x19_a_part_of_a_union() -> None:
     print(answer.value.name)  # E: None
 
 
-def x110_a_class_is_not_a_model() -> None:  # R: UsageError: with_model\(\) needs a model, not <class .*: create an instance
+def x110_a_class_is_not_a_model() -> None:  # R: UsageError: with_model\(\) needs a model, not <class .*: create
     ChatBuilder().with_model(FakeFull)  # E: FakeFull
 
 
