@@ -42,8 +42,10 @@ from chat_core.events import (
     ToolResult,
     ToolStarted,
 )
-from chat_core.messages import Completed, Failed, File, FinishReason, ProviderPart, Reasoning, Text
+from chat_core.messages import Completed, Failed, File, FinishReason, ProviderPart, Reasoning, Text, Tool, Turn
+from chat_core.provider import ProviderMeta
 from chat_core.testing import Answer, ScriptedProvider
+from chat_core.usage import Metadata
 from pydantic import AfterValidator
 
 pytestmark = pytest.mark.anyio
@@ -183,7 +185,7 @@ async def test_arguments_that_do_not_fit_fail_in_words_for_the_model(raw: str) -
     assert ran == []
 
 
-@pytest.mark.parametrize("finish_reason", ["tool_calls", "stop", "other"])
+@pytest.mark.parametrize("finish_reason", ["tool_calls", "stop", "pause"])
 async def test_arguments_cut_at_the_end_never_run_whatever_the_answer_says_of_its_end(
     finish_reason: FinishReason,
 ) -> None:
@@ -195,6 +197,69 @@ async def test_arguments_cut_at_the_end_never_run_whatever_the_answer_says_of_it
     assert (await chat.complete(messages)).text == "sorry"
     assert ran == []
     assert "not valid JSON" in messages[1].tools[0].result_text()
+
+
+class VendorModel:
+    """Provider whose turn is given, as a decoder makes it."""
+
+    def __init__(self, *turns: Turn) -> None:
+        self.metadata = ProviderMeta("vendor", "m")
+        self.turns = [*turns]
+
+    async def complete(self, *_: object) -> Turn:
+        """Return the next turn."""
+        return self.turns.pop(0)
+
+
+@pytest.mark.parametrize("word", ["SOMETHING_NEW", None])
+@pytest.mark.parametrize("finish_reason", ["other", None])
+async def test_calls_of_a_response_with_an_unknown_finish_reason_never_run(
+    word: str | None, finish_reason: FinishReason | None
+) -> None:
+    ran: list[tuple[int, int]] = []
+    turn = Turn(
+        [Text("I add."), Tool(ADD)],
+        finish_reason=finish_reason,
+        metadata=Metadata("vendor", finish_reason=word, usage=Usage(10, 5)),
+    )
+    chat = ChatBuilder().with_model(VendorModel(turn)).with_tools(adder(ran)).build()
+    messages = Messages.from_user("1 + 2?")
+    with pytest.raises(InvalidResponseError, match=word or "without a known finish reason") as caught:
+        await chat.complete(messages)
+    error = caught.value
+    assert (error.partial, error.raw, error.metadata) == (turn, word or "", turn.metadata)
+    assert error.usage == Usage(10, 5)
+    assert ran == []
+    assert str(messages) == "user: 1 + 2?"
+
+
+async def test_calls_after_an_unknown_finish_reason_are_withheld_from_a_stream() -> None:
+    ran: list[tuple[int, int]] = []
+    model = ScriptedProvider(Answer([ADD], finish_reason="other"))
+    chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
+    messages = Messages.from_user("1 + 2?")
+    events: list[object] = []
+    with pytest.raises(InvalidResponseError):
+        async with chat.stream(messages) as stream:
+            async for event in stream:
+                events.append(event)
+    assert [type(event) for event in events] == [ToolCallDelta]
+    assert ran == []
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize("finish_reason", ["stop", "tool_calls", "pause"])
+async def test_calls_of_a_complete_response_run(finish_reason: FinishReason) -> None:
+    ran: list[tuple[int, int]] = []
+    model = ScriptedProvider(Answer([ADD], finish_reason=finish_reason), "3")
+    chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
+    assert (await chat.complete(Messages.from_user("1 + 2?"))).text == "3"
+    assert ran == [(1, 2)]
+
+
+async def test_text_with_an_unknown_finish_reason_is_an_answer() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider(Answer(["Hello."], finish_reason="other"))).build()
+    assert (await chat.complete(Messages.from_user("hi"))).text == "Hello."
 
 
 async def test_one_chat_serves_several_conversations_and_keeps_none() -> None:

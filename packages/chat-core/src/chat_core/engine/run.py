@@ -94,6 +94,8 @@ PauseT = TypeVar("PauseT", bound=Paused)
 _LOG = logging.getLogger("chat_core")
 _WITHDRAWN_REASONS = frozenset({"content_filter", "refusal"})
 """Finish reasons of responses that the provider withdrew. Repeating the request would give the same result."""
+_COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
+"""Finish reasons that mean a complete response. Only the calls of such a response run."""
 
 
 @final
@@ -271,7 +273,11 @@ class Run(Generic[OutT, PauseT]):
         return StreamCall(plan.model, request, self._retry_budget)
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
-        """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run."""
+        """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run.
+
+        Raises:
+            InvalidResponseError: the response has calls, and its finish reason is unknown. The history is unchanged.
+        """
         self._model_call = None
         self.usage += call.usage
         turn = call.turn
@@ -282,6 +288,8 @@ class Run(Generic[OutT, PauseT]):
             for tool in tools:
                 if not tool.resolved:
                     tool.fail(model_texts.ANSWER_WITHDRAWN if withdrawn else model_texts.ANSWER_TRUNCATED)
+        elif tools and turn.finish_reason not in _COMPLETE_REASONS:
+            raise _unknown_reason_error(turn)
         await self._checkpoint.append_turn("model", turn)
         if _is_final(turn):
             self._answer = turn
@@ -359,6 +367,18 @@ class Run(Generic[OutT, PauseT]):
 def _is_final(turn: Turn) -> bool:
     """Return whether the run ends with this turn."""
     return turn.finish_reason in _WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
+
+
+def _unknown_reason_error(turn: Turn) -> InvalidResponseError:
+    reported = turn.metadata.finish_reason if turn.metadata is not None else None
+    reason = f"with the unknown finish reason {reported!r}" if reported else "without a known finish reason"
+    msg = (
+        f"the response ended {reason}, so its {len(turn.tools)} call(s) may be incomplete; none was run: run again, or "
+        "add the reason to the provider's dialect if it means a complete response"
+    )
+    error = InvalidResponseError(msg, path="finish_reason", raw=reported or "", partial=turn)
+    error.metadata = turn.metadata
+    return error
 
 
 async def _drain(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:

@@ -18,7 +18,12 @@ from chat_core.usage import Metadata, Usage
 
 Role: TypeAlias = Literal["system", "user", "model"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]
-"""Normalized reason why a model stopped. The provider's own value is in the turn's metadata."""
+"""Normalized reason why a model stopped. The provider's own value is in the turn's metadata.
+
+Decoders report every value that they do not know to mean one of the others as `"other"`. The engine runs calls after
+`"stop"`, `"tool_calls"` and `"pause"` only. After `"other"`, or without a reason, a response with calls is an
+`InvalidResponseError`, and a response without calls is an answer.
+"""
 
 ROLES: tuple[Role, ...] = ("system", "user", "model")
 
