@@ -86,6 +86,59 @@ def test_two_texts_of_a_message_are_two() -> None:
     assert heard(*events, done(message("a", "bc"))) == [TextDelta("a"), TextDelta("b"), TextDelta("c")]
 
 
+@pytest.mark.parametrize("ends", ["text", "part", "item"])
+def test_text_is_delivered_once_when_content_index_continues_from_item_to_item(ends: str) -> None:
+    # vLLM (gpt-oss) and Bedrock count the content parts of the response, not of the item.
+    place = {"output_index": 1, "content_index": 1}
+    reasoning = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}
+    events = [
+        delta("reasoning_text", "Hm", output_index=0, content_index=0),
+        {**done(reasoning), "output_index": 0},
+        {**added({"type": "message", "content": []}), "output_index": 1},
+        delta("output_text", "Hel", **place),
+        delta("output_text", "lo", **place),
+    ]
+    if ends == "text":
+        events.append({"type": "output_text.done", "text": "Hello", **place})
+    if ends == "part":
+        events.append({"type": "content_part.done", "part": {"type": "output_text", "text": "Hello"}, **place})
+    events.append({**done(message("Hello")), "output_index": 1})
+    assert heard(*events, output=[reasoning, message("Hello")]) == [
+        ReasoningDelta("Hm"),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+    ]
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_missing_end_of_two_texts_is_delivered_wherever_their_indexes_begin(first: int) -> None:
+    events = (delta("output_text", "a", content_index=first), delta("output_text", "b", content_index=first + 1))
+    assert heard(*events, done(message("a", "bc")), output=[message("a", "bcd")]) == [
+        TextDelta("a"),
+        TextDelta("b"),
+        TextDelta("c"),
+        TextDelta("d"),
+    ]
+
+
+def test_a_text_whose_end_has_another_index_than_its_deltas_is_delivered_once() -> None:
+    events = (delta("output_text", "Hel", content_index=2), {"type": "output_text.done", "text": "Hello"})
+    assert heard(*events, done(message("Hello"))) == [TextDelta("Hel"), TextDelta("lo")]
+
+
+def test_a_reasoning_summary_whose_index_continues_is_delivered_once() -> None:
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
+    assert heard(delta("reasoning_summary_text", "Hm", summary_index=4), done(item), output=[item]) == [
+        ReasoningDelta("Hm")
+    ]
+
+
+@pytest.mark.parametrize("index", ["0", [0], {}, 0.5])
+def test_an_index_that_is_not_an_integer_is_a_wrong_shape(index: object) -> None:
+    with pytest.raises(WrongShapeError, match="content_index"):
+        heard(delta("output_text", "a", content_index=index))
+
+
 def test_a_refusal_and_a_citation_are_not_heard() -> None:
     events = (
         delta("refusal", "N"),

@@ -10,13 +10,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, final
 
-from chat_core.wire.shapes import Json
+from chat_core.wire.shapes import Json, WrongShapeError
 
 CALLS: Final = ("function_call", "custom_tool_call", "mcp_approval_request")
 """Types of the items that request an action of the client."""
 
 TextKey = tuple[str, int]
 """Key of one growing text of an item: the name of its list, and its index in that list."""
+
+
+def list_index(event: Json, name: str) -> int:
+    """Return the index of a text in its list.
+
+    Args:
+        event: an event about the text.
+        name: field with the index. Default: 0.
+
+    Raises:
+        WrongShapeError: the index is not an integer.
+    """
+    index = event.get(name)
+    if index is None:
+        return 0
+    if isinstance(index, int):
+        return index
+    raise WrongShapeError(name, "an integer")
 
 
 @final
@@ -42,7 +60,7 @@ class PartialItem:
             item["content"] = self._message_content()
         elif kind == "reasoning":
             for name, piece in (("summary", "summary_text"), ("content", "reasoning_text")):
-                if not item.get(name) and (texts := self._joined_texts(name)):
+                if not item.get(name) and (texts := self.joined_texts(name)):
                     item[name] = [{"type": piece, "text": text} for text in texts]
         elif kind != "mcp_approval_request":  # its emitted delta holds more than the arguments
             name = "input" if kind == "custom_tool_call" else "arguments"
@@ -75,9 +93,30 @@ class PartialItem:
                 content.append({"type": "refusal", "refusal": text})
         return content
 
-    def _joined_texts(self, name: str) -> list[str]:
+    def joined_texts(self, name: str) -> list[str]:
+        """Return the received texts of a list, ordered by index."""
         places = sorted(place for place in self.pieces if place[0] == name)
         return ["".join(self.pieces[place]) for place in places]
+
+    def first_index(self, name: str) -> int:
+        """Return the lowest index of the received texts of a list. Default: 0."""
+        return min((index for list_name, index in self.pieces if list_name == name), default=0)
+
+    def place_of(self, place: TextKey, text: str) -> TextKey:
+        """Return the place of the deltas of a text.
+
+        Args:
+            place: the place that the event at the end of the text names.
+            text: the whole text.
+
+        Returns:
+            `place`, unless it has no deltas and the only text of that list is the beginning of `text`. Some servers
+            count the indexes of deltas otherwise than those of ends.
+        """
+        if place in self.pieces:
+            return place
+        others = [other for other in self.pieces if other[0] == place[0]]
+        return others[0] if len(others) == 1 and text.startswith("".join(self.pieces[others[0]])) else place
 
 
 @final

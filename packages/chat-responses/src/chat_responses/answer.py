@@ -15,7 +15,7 @@ from chat_core.messages import Opaque
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
-from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey
+from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey, list_index
 from chat_responses.items import (
     TEXTS,
     approval_arguments,
@@ -93,14 +93,14 @@ class Answer:
         """Append deltas for the texts of an item that were not received as deltas."""
         kind = item.get("type")
         if kind == "message" and is_from_model(item):
-            for index, piece in enumerate(content_of(item, "item")):
-                if piece.get("type") in TEXTS:
-                    self._emit_missing_end(
-                        growing, ("text", index), require_text(piece.get("text") or "", "item.text"), out
-                    )
+            pieces = [piece for piece in content_of(item, "item") if piece.get("type") in TEXTS]
+            texts = [require_text(piece.get("text") or "", "item.text") for piece in pieces]
+            self._emit_missing_end_of_list(growing, "text", texts, out)
         elif kind == "reasoning":
-            for place, text in reasoning_texts(item, "item"):
-                self._emit_missing_end(growing, place, text, out)
+            listed = reasoning_texts(item, "item")
+            for name in ("summary", "content"):
+                texts = [text for (list_name, _), text in listed if list_name == name]
+                self._emit_missing_end_of_list(growing, name, texts, out)
         elif kind in ("function_call", "custom_tool_call"):
             text = arguments_of(item, "item")
             if growing.call is None:
@@ -129,18 +129,38 @@ class Answer:
 
     def _emit_missing_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
         """Append a delta for the end of `text` if the received deltas are the beginning of it."""
+        place = growing.place_of(place, text)
         received = "".join(growing.pieces.get(place, ()))
-        if text == received or not text.startswith(received):
+        if text != received and text.startswith(received):
+            self._emit_text(growing, place, text[len(received) :], out)
+
+    def _emit_missing_end_of_list(
+        self, growing: PartialItem, name: str, texts: Sequence[str], out: list[Delta]
+    ) -> None:
+        """Append deltas for the end of a list of texts if the received deltas are its beginning.
+
+        The texts are compared as a whole, not by index: some servers continue to count `content_index` from one item
+        to the next (vLLM, Bedrock), so that the index of a delta is not the position of its text in the item.
+        """
+        received = "".join(growing.joined_texts(name))
+        if not "".join(texts).startswith(received):
             return
-        rest = text[len(received) :]
+        first = growing.first_index(name)
+        known = len(received)
+        for index, text in enumerate(texts):
+            if known < len(text):
+                self._emit_text(growing, (name, first + index), text[known:], out)
+            known = max(0, known - len(text))
+
+    def _emit_text(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
+        """Store a text and append its delta. The text of a refusal has no delta."""
+        growing.pieces.setdefault(place, []).append(text)
         if place[0] in {"summary", "content"}:
-            self._emit_reasoning(growing, place, rest, out)
-            return
-        growing.pieces.setdefault(place, []).append(rest)
-        if place[0] == "text":
-            out.append(TextDelta(rest))
+            out.append(ReasoningDelta(text))
+        elif place[0] == "text":
+            out.append(TextDelta(text))
         elif place[0] == "arguments":
-            out.append(ToolCallDelta(rest, growing.call or 0))
+            out.append(ToolCallDelta(text, growing.call or 0))
 
     # --- Pieces ------------------------------------------------------------------------------------------
 
@@ -152,7 +172,8 @@ class Answer:
         if text:
             place = event.get("output_index"), event.get("content_index")
             if place != self._text_place or place[0] is None:
-                self._text_pieces = self._items.at(event).pieces.setdefault(("text", place[1] or 0), [])
+                key = "text", list_index(event, "content_index")
+                self._text_pieces = self._items.at(event).pieces.setdefault(key, [])
                 self._text_place = place
             self._text_pieces.append(text)
             out.append(TextDelta(text))
@@ -160,7 +181,7 @@ class Answer:
     def text_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `output_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("text", event.get("content_index") or 0), text, out)
+        self._emit_missing_end(self._items.at(event), ("text", list_index(event, "content_index")), text, out)
 
     def part_done(self, event: Json, out: list[Delta]) -> None:
         """Handle the end of a content part, which some servers send instead of the end of its text.
@@ -174,58 +195,51 @@ class Answer:
         if name is None:
             return
         text = require_text(part.get("text") or part.get("refusal") or "", "part.text")
-        index = event.get("summary_index" if name == "summary" else "content_index") or 0
+        index = list_index(event, "summary_index" if name == "summary" else "content_index")
         self._emit_missing_end(self._items.at(event), (name, index), text, out)
 
     def annotation_added(self, event: Json, _out: list[Delta]) -> None:
         """Handle `output_text.annotation.added`: store the citation of a text."""
-        notes = self._items.at(event).annotations.setdefault(event.get("content_index") or 0, [])
+        notes = self._items.at(event).annotations.setdefault(list_index(event, "content_index"), [])
         notes.append(event.get("annotation"))
 
     def refusal_delta(self, event: Json, _out: list[Delta]) -> None:
         """Handle `refusal.delta`: store the text. A refusal has no deltas of its own."""
-        place = "refusal", event.get("content_index") or 0
+        place = "refusal", list_index(event, "content_index")
         self._items.at(event).pieces.setdefault(place, []).append(require_text(event.get("delta") or "", "delta"))
 
     def refusal_done(self, event: Json, _out: list[Delta]) -> None:
         """Handle `refusal.done`: replace the stored text."""
-        place = "refusal", event.get("content_index") or 0
+        place = "refusal", list_index(event, "content_index")
         self._items.at(event).pieces[place] = [require_text(event.get("refusal") or "", "refusal")]
 
     def summary_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_summary_text.delta`: append the text of `event` to its item and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
-        self._emit_reasoning(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
+        if text:
+            self._emit_text(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
 
     def summary_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_summary_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("summary", event.get("summary_index") or 0), text, out)
+        self._emit_missing_end(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
 
     def reasoning_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_text.delta`: append the text of `event` to its item and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
-        self._emit_reasoning(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
+        if text:
+            self._emit_text(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
 
     def reasoning_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("content", event.get("content_index") or 0), text, out)
-
-    def _emit_reasoning(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
-        """Store a reasoning text and append its delta, unless the text is empty."""
-        if not text:
-            return
-        growing.pieces.setdefault(place, []).append(text)
-        out.append(ReasoningDelta(text))
+        self._emit_missing_end(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
 
     def arguments_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle a delta of call arguments: append the text of `event` to its call and to `out`."""
         text = require_text(event.get("delta") or "", "delta")
         if text:
-            growing = self._items.at(event)
-            growing.pieces.setdefault(("arguments", 0), []).append(text)
-            out.append(ToolCallDelta(text, growing.call or 0))
+            self._emit_text(self._items.at(event), ("arguments", 0), text, out)
 
     def arguments_done(self, event: Json, out: list[Delta]) -> None:
         """Handle the end of call arguments: append the text of `event` that was not received as deltas to `out`."""
