@@ -441,7 +441,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Cost of this library compared with raw and third-party clients; a full run writes docs/performance.md."""
-    _install(session, "tests")
+    _install(session)  # what a user installs: packages of the tests would change what is measured
     _tell_uv_what_pip_knows()
     for lock in sorted(LOCKS.glob("peers*.txt")) if "--no-peers" not in session.posargs else ():
         folder = str(ROOT / ".nox" / f"bench-{lock.stem}")

@@ -307,8 +307,7 @@ ROWS: Final = (
         kind="import",
         slots=(11, 3),
         note="This library and pydantic are imported and no more; the others make a client too, as their documentation "
-        "begins. Each is beside the pydantic of its own environment, and all of them are compiled. httpx imports trio "
-        "where that is installed, as it is for this library here, for its tests: a good part of its second line.",
+        "begins. Each is beside the pydantic of its own environment, and all of them are compiled.",
     ),
     Row(
         "read",

@@ -19,6 +19,8 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 DECLARING = [ROOT / "pyproject.toml", *(package.folder / "pyproject.toml" for package in PACKAGES)]
 PART_OF = {"pydantic-core": "pydantic", "referencing": "jsonschema", "jsonschema-specifications": "jsonschema"}
 """What a declared package brings, and tells its users to import."""
+IMPORTED_BY_OTHERS = {"chat-transport-httpx": {"sniffio"}}
+"""Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock."""
 CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
 
 
@@ -72,7 +74,9 @@ def met(requirement: Requirement, locked: dict[str, list[str]]) -> bool:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
 def test_a_package_declares_what_it_imports_and_nothing_else(package: Package) -> None:
-    assert imported(package) - (optional(package) - set(declared(package))) == set(declared(package))
+    used = imported(package) - (optional(package) - set(declared(package)))
+
+    assert used | IMPORTED_BY_OTHERS.get(package.name, set()) == set(declared(package))
 
 
 def test_the_core_depends_on_five_packages() -> None:
