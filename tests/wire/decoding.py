@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from chat_completions.codec import StreamDecoder, decode, decode_embeddings
 from chat_completions.errors import error_from_response
+from chat_completions.options import EncodingFormat
 from chat_core.errors import ChatError
 from chat_core.events import ReasoningDelta, TextDelta
 from chat_core.messages import ProviderPart, Reasoning, Turn
@@ -46,6 +47,8 @@ class Answer:
     headers: dict[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     expected: Object | None = field(repr=False)
+    encoding_format: EncodingFormat | None = None
+    """The encoding of embeddings that the request asked for."""
 
     @property
     def streamed(self) -> bool:
@@ -99,7 +102,14 @@ def _answers_of(row: Object) -> Iterator[Answer]:
                 headers=cast("dict[str, str]", response.get("headers") or {}),
                 body=body,
                 expected=expected,
+                encoding_format=_requested_encoding(item),
             )
+
+
+def _requested_encoding(item: Object) -> EncodingFormat | None:
+    """Return the encoding that a recorded request for embeddings asked for."""
+    value = _object(_object(item.get("request")).get("json_body")).get("encoding_format")
+    return "base64" if value == "base64" else None
 
 
 def body_of(response: Object) -> bytes:
@@ -126,7 +136,7 @@ def read(answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
         if answer.status != 200:
             return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
         if answer.api == "embeddings":
-            return decode_embeddings(answer.body, answer.vectors, PROVIDER)
+            return decode_embeddings(answer.body, answer.vectors, PROVIDER, encoding_format=answer.encoding_format)
         return read_stream([answer.body]) if answer.stream else decode(answer.body, PROVIDER)
     except ChatError as error:
         return error

@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from chat_completions import CompletionsBuilder, CompletionsProvider
+from chat_completions import CompletionsBuilder, CompletionsOptions, CompletionsProvider
 from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
@@ -46,7 +46,9 @@ async def ask(provider: CompletionsProvider, answer: Answer) -> Turn | Embedding
     try:
         if answer.api == "embeddings":
             count = answer.vectors if answer.status == 200 else 1
-            return await provider.embed(["text"] * count, ChatOptions())
+            fields = {} if answer.encoding_format is None else {"encoding_format": answer.encoding_format}
+            extras = CompletionsOptions(extra_body=fields, provider=PROVIDER)
+            return await provider.embed(["text"] * count, ChatOptions(extras=(extras,)))
         if not answer.stream:
             return await provider.complete(messages, NO_TOOLS, ChatOptions(), None)
         async with provider.stream(messages, NO_TOOLS, ChatOptions(), None) as stream:

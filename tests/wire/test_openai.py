@@ -188,7 +188,7 @@ async def ask_completions(item: Recorded, transport: MockTransport) -> list[str]
 async def ask_embeddings(item: Recorded, transport: MockTransport) -> list[str]:
     asked = cast("Object", item.asked)
     said = rebuild_embeddings(asked, item.provider)
-    transport.answer(body={"data": [{"embedding": [0.5]}] * len(said.texts)})
+    transport.answer(body={"data": [{"embedding": [0.5] * (said.dialect.dimensions or 1)}] * len(said.texts)})
     await embedder(item, said.dialect.model or "m", said.dialect.dimensions, transport).embed(said.texts, said.options)
     return [difference.path for difference in unlike_completions(asked, cast("Object", transport.last.json()))]
 

@@ -157,7 +157,7 @@ async def sent_for(item: Recorded) -> tuple[MockTransport, list[str]]:
     transport = MockTransport()
     if item.path.endswith("/embeddings"):
         texts = rebuild_embeddings(asked, item.provider)
-        transport.answer(body={"data": [{"embedding": [0.5]}] * len(texts.texts)})
+        transport.answer(body={"data": [{"embedding": [0.5] * (texts.dialect.dimensions or 1)}] * len(texts.texts)})
         model, dimensions = texts.dialect.model, texts.dialect.dimensions
         await built(item.provider, transport, model, dimensions, item).embed(texts.texts, texts.options)
     else:

@@ -232,10 +232,10 @@ def test_a_mistake_is_told_in_a_sentence(name: str, value: object) -> None:
         getattr(CompletionsBuilder(), name)(value)
 
 
-@pytest.mark.parametrize("value", [{"dimensions": 0}, {"max_batch": 0}])
-def test_vectors_and_batches_are_not_empty(value: dict[str, int]) -> None:
+@pytest.mark.parametrize(("dimensions", "max_batch"), [(0, 1), (1, 0)])
+def test_vectors_and_batches_are_not_empty(dimensions: int, max_batch: int) -> None:
     with pytest.raises(UsageError, match="at least 1"):
-        CompletionsBuilder().with_embeddings(**value)
+        CompletionsBuilder().with_embeddings(dimensions=dimensions, max_batch=max_batch)
 
 
 @pytest.mark.parametrize(

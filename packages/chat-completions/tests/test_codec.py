@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from chat_completions import CompletionsOptions, Dialect
-from chat_completions.codec import decode_embeddings, encode_embeddings
+from chat_completions.codec import decode_embeddings, encode_embeddings, requested_encoding
+from chat_completions.options import EncodingFormat
 from chat_core.errors import InvalidResponseError, RateLimitedError, UnsupportedOptionError
 from chat_core.options import ChatOptions
 from chat_core.usage import Usage
@@ -57,18 +58,33 @@ def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
 
 
 @pytest.mark.parametrize("name", ["output_dtype", "embedding_type", "embedding_types", "encoding_format"])
-@pytest.mark.parametrize("kind", ["int8", "ubinary", ["float", "int8"], None])
+@pytest.mark.parametrize("kind", ["int8", "ubinary", "base64_binary", ["float", "int8"], None])
 def test_vectors_of_anything_but_floats_are_refused_before_they_are_asked_for(name: str, kind: object) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
-    with pytest.raises(UnsupportedOptionError, match="must be floats"):
+    with pytest.raises(UnsupportedOptionError, match=r"must be (floats|numbers)"):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 
-@pytest.mark.parametrize("kind", ["float", "base64", ["float"]])
-def test_floats_may_be_asked_for_in_any_form(kind: object) -> None:
+@pytest.mark.parametrize("kind", ["float", "base64", "base64_int8"])
+def test_extra_body_selects_the_encoding_of_vectors(kind: str) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={"encoding_format": kind}),))
-    sent = json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))
+    dialect = Dialect(model="e", encoding_format="float")
+    sent = json.loads(encode_embeddings(["a"], options, dialect=dialect))
     assert sent["encoding_format"] == kind
+    assert requested_encoding(options, dialect) == kind
+
+
+def test_floats_can_be_requested_by_type() -> None:
+    options = ChatOptions(extras=(CompletionsOptions(extra_body={"embedding_types": ["float"]}),))
+    assert json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))["embedding_types"] == ["float"]
+
+
+def test_the_encoding_of_the_dialect_is_requested() -> None:
+    dialect = Dialect(model="e", encoding_format="base64_int8")
+    sent = json.loads(encode_embeddings(["a"], ChatOptions(), dialect=dialect))
+    assert sent["encoding_format"] == "base64_int8"
+    assert requested_encoding(ChatOptions(), dialect) == "base64_int8"
+    assert requested_encoding(ChatOptions(), Dialect(model="e")) is None
 
 
 @pytest.mark.parametrize(
@@ -104,9 +120,46 @@ def test_vectors_without_an_index_stand_in_order() -> None:
     assert decode_embeddings(answer(vector(None, 1), vector(None, 2), model=None), 2, "p").vectors == ((1.0,), (2.0,))
 
 
-def test_vectors_may_come_in_base64() -> None:
-    text = base64.b64encode(struct.pack("<2f", 0.5, -2.0)).decode()
-    assert decode_embeddings(answer({"index": 0, "embedding": text}), 1, "p").vectors == ((0.5, -2.0),)
+def test_base64_is_decoded_in_the_requested_encoding() -> None:
+    floats = answer({"index": 0, "embedding": base64.b64encode(struct.pack("<2f", 0.5, -2.0)).decode()})
+    assert decode_embeddings(floats, 1, "p", encoding_format="base64").vectors == ((0.5, -2.0),)
+    signed = answer({"index": 0, "embedding": base64.b64encode(bytes([1, 127, 128, 255])).decode()})
+    assert decode_embeddings(signed, 1, "p", encoding_format="base64_int8").vectors == ((1.0, 127.0, -128.0, -1.0),)
+
+
+@pytest.mark.parametrize("encoding", [None, "float"])
+def test_base64_that_was_not_requested_is_refused(encoding: EncodingFormat | None) -> None:
+    body = answer({"index": 0, "embedding": base64.b64encode(bytes(256)).decode()})
+    with pytest.raises(InvalidResponseError, match="set `encoding_format`"):
+        decode_embeddings(body, 1, "p", encoding_format=encoding)
+
+
+@pytest.mark.parametrize("encoding", ["base64", "base64_int8"])
+def test_numbers_are_accepted_in_every_encoding(encoding: EncodingFormat) -> None:
+    assert decode_embeddings(answer(vector(0, 1, 2)), 1, "p", encoding_format=encoding).vectors == ((1.0, 2.0),)
+
+
+def test_a_vector_must_have_the_requested_dimensions() -> None:
+    text = base64.b64encode(bytes(256)).decode()
+    body = answer({"index": 0, "embedding": text})
+    with pytest.raises(InvalidResponseError, match="64 dimensions, but 256 were requested") as error:
+        decode_embeddings(body, 1, "p", encoding_format="base64", dimensions=256)
+    assert error.value.path == "data[0].embedding"
+    assert len(decode_embeddings(body, 1, "p", encoding_format="base64_int8", dimensions=256).vectors[0]) == 256
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "-Infinity"])
+def test_numbers_that_are_not_finite_floats_are_refused(number: str) -> None:
+    body = f'{{"data": [{{"index": 0, "embedding": [0.5, {number}]}}]}}'.encode()
+    with pytest.raises(InvalidResponseError) as error:
+        decode_embeddings(body, 1, "p")
+    assert error.value.path == "data[0]"
+
+
+def test_base64_floats_must_be_finite() -> None:
+    text = base64.b64encode(struct.pack("<2f", 0.5, float("nan"))).decode()
+    with pytest.raises(InvalidResponseError):
+        decode_embeddings(answer({"index": 0, "embedding": text}), 1, "p", encoding_format="base64")
 
 
 def test_a_server_that_gives_the_total_alone_has_given_the_input() -> None:

@@ -56,6 +56,7 @@ def test_what_does_not_leaves_it_alone() -> None:
         refuses=("seed",),
         dimensions=3,
         dimensions_field="output_dimension",
+        encoding_format="base64",
     )
     assert other.turn_key == PLAIN.turn_key
     settable = {item.name for item in fields(Dialect) if item.init}

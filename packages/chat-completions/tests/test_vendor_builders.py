@@ -241,7 +241,7 @@ async def test_the_length_of_vectors_can_be_chosen_where_the_vendor_has_the_choi
         start(preset).with_model("m"),
     ):
         provider = builder.with_embeddings(dimensions=8, max_batch=16).with_transport(transport).build()
-        transport.answer(body={"data": [{"embedding": [0.5]}]})
+        transport.answer(body={"data": [{"embedding": [0.5] * 8}]})
         await provider.embed(["a"], ChatOptions())
         assert transport.last.json()[preset.dialect.dimensions_field] == 8
         assert provider.metadata.max_embedding_batch == 16

@@ -12,7 +12,7 @@ from typing import Self, final
 from chat_core.wire.connection import require_provider_name
 
 from chat_completions.client import CompletionsProvider
-from chat_completions.options import MaxTokensField
+from chat_completions.options import EncodingFormat, MaxTokensField
 from chat_completions.presets import ANY_SERVER
 from chat_completions.settings import Addressable, Adjustable, Settings, provider_arguments
 
@@ -61,17 +61,22 @@ class _Configurable(Adjustable, Addressable):
         """Send an empty string instead of null as the content of messages that only contain tool calls."""
         return self._with(self._settings.with_dialect(replace(self._settings.dialect, null_content=False)))
 
-    def with_embeddings(self, *, dimensions: int | None = None, max_batch: int = 2048) -> Self:
+    def with_embeddings(
+        self, *, dimensions: int | None = None, max_batch: int = 2048, encoding_format: EncodingFormat | None = None
+    ) -> Self:
         """Set the limits of embedding requests.
 
         Args:
             dimensions: The length of the vectors. `None` uses the default of the model.
             max_batch: The largest number of texts in one request.
+            encoding_format: The encoding that requests ask for: `float`, `base64` or `base64_int8`. `None` sends no
+                `encoding_format`, because some servers reject the field.
 
         Raises:
             UsageError: A number is less than 1.
         """
-        return self._with(self._settings.with_embeddings(dimensions, max_batch))
+        settings = self._settings.with_embeddings(dimensions, max_batch)
+        return self._with(settings.with_dialect(replace(settings.dialect, encoding_format=encoding_format)))
 
 
 @final

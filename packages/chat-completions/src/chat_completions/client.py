@@ -15,7 +15,15 @@ from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
-from chat_completions.codec import StreamDecoder, decode, decode_embeddings, encode, encode_embeddings, is_last
+from chat_completions.codec import (
+    StreamDecoder,
+    decode,
+    decode_embeddings,
+    encode,
+    encode_embeddings,
+    is_last,
+    requested_encoding,
+)
 from chat_completions.errors import ErrorPatterns, error_from_response, error_without_response
 from chat_completions.options import Dialect
 
@@ -108,7 +116,13 @@ class CompletionsProvider(_Provider):
             ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        return decode_embeddings(await self._post("/embeddings", body, options), len(texts), self._dialect.provider)
+        return decode_embeddings(
+            await self._post("/embeddings", body, options),
+            len(texts),
+            self._dialect.provider,
+            encoding_format=requested_encoding(options, self._dialect),
+            dimensions=self._dialect.dimensions,
+        )
 
 
 @final

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
 from chat_core.json import dump_bytes, loads
@@ -23,7 +25,7 @@ from chat_core.wire.strict import strict_schema
 from chat_completions.decode import DONE, StreamDecoder, decode, is_last
 from chat_completions.encode import encode, encode_turns
 from chat_completions.errors import error_from_object, find_error
-from chat_completions.options import CompletionsOptions, Dialect
+from chat_completions.options import CompletionsOptions, Dialect, EncodingFormat
 from chat_completions.usage import read_usage
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "encode_embeddings",
     "encode_turns",
     "is_last",
+    "requested_encoding",
     "strict_schema",
 ]
 
@@ -49,10 +52,26 @@ _CHAT_ONLY = (
     "reasoning",
 )
 
-_ENCODING_FIELDS = frozenset({"encoding_format", "output_dtype", "embedding_type", "embedding_types"})
-"""Request fields that select the number format of vectors. Responses do not reliably show the format."""
+_TYPE_FIELDS = frozenset({"output_dtype", "embedding_type", "embedding_types"})
+"""Request fields of some servers that select the type of the numbers. Responses do not show the type."""
 
-_FLOAT_ENCODINGS = ("float", "base64", ["float"], ["base64"])
+_FLOATS = ("float", "base64", ["float"], ["base64"])
+
+
+def _unpack_floats(data: bytes) -> tuple[float, ...] | None:
+    return struct.unpack(f"<{len(data) // 4}f", data) if len(data) % 4 == 0 else None
+
+
+def _unpack_int8(data: bytes) -> tuple[float, ...] | None:
+    return tuple([float(number) for number in struct.unpack(f"{len(data)}b", data)])
+
+
+_UNPACK: Final[Mapping[EncodingFormat, Callable[[bytes], tuple[float, ...] | None] | None]] = {
+    "float": None,
+    "base64": _unpack_floats,
+    "base64_int8": _unpack_int8,
+}
+"""The reader of the bytes of a vector for each encoding. `float` is a list of numbers in JSON."""
 
 
 def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Dialect) -> bytes:
@@ -71,9 +90,23 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     body: dict[str, object] = {"model": dialect.model, "input": list(texts)}
     if dialect.dimensions is not None:
         body[dialect.dimensions_field] = dialect.dimensions
-    if extras is not None:
-        body |= _encode_extras(extras, body, dialect)
-    return dump_bytes(body)
+    extra_fields = {} if extras is None else _encode_extras(extras, body, dialect)
+    if dialect.encoding_format is not None:
+        body["encoding_format"] = dialect.encoding_format
+    return dump_bytes(body | extra_fields)
+
+
+def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat | None:
+    """Return the encoding of vectors that a request asks for, or None if it leaves the choice to the server.
+
+    Args:
+        options: The options of the request. `encoding_format` in `extra_body` takes precedence.
+        dialect: The dialect.
+    """
+    extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
+    fields = {} if extras is None or extras.extra_body is None else extras.extra_body
+    value = fields.get("encoding_format", dialect.encoding_format)
+    return next((name for name in _UNPACK if value == name), None)
 
 
 def _encode_extras(extras: CompletionsOptions, body: dict[str, object], dialect: Dialect) -> dict[str, object]:
@@ -84,23 +117,40 @@ def _encode_extras(extras: CompletionsOptions, body: dict[str, object], dialect:
     if conflicts := sorted(extra_fields.keys() & (body.keys() | {"user"})):
         msg = f"extra_body cannot contain {', '.join(conflicts)}: set these fields with their own options"
         raise UnsupportedOptionError(msg)
-    for name in _ENCODING_FIELDS & extra_fields.keys():
-        if extra_fields[name] not in _FLOAT_ENCODINGS:
-            msg = f"vectors must be floats: {name}={extra_fields[name]!r} is not supported; use 'float' or 'base64'"
+    for name in _TYPE_FIELDS & extra_fields.keys():
+        if extra_fields[name] not in _FLOATS:
+            msg = f"vectors must be floats: {name}={extra_fields[name]!r} is not supported; use 'float'"
             raise UnsupportedOptionError(msg)
+    if "encoding_format" in extra_fields and extra_fields["encoding_format"] not in tuple(_UNPACK):
+        value, known = extra_fields["encoding_format"], ", ".join(map(repr, _UNPACK))
+        msg = f"vectors must be numbers: encoding_format={value!r} is not supported; use one of {known}"
+        raise UnsupportedOptionError(msg)
     return extra_fields if extras.user is None else {"user": extras.user, **extra_fields}
 
 
-def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsResponse:
+def decode_embeddings(
+    body: bytes,
+    count: int,
+    provider: str,
+    *,
+    encoding_format: EncodingFormat | None = None,
+    dimensions: int | None = None,
+) -> EmbeddingsResponse:
     """Decode the body of an embedding response. The vectors are in the order of the texts.
+
+    A list of numbers is always accepted. Base64 is accepted only if the request asked for it, because a response does
+    not show the type of the numbers.
 
     Args:
         body: The body of the response.
         count: The number of texts in the request.
         provider: The provider name, for error messages.
+        encoding_format: The encoding that the request asked for; `None` if it asked for none.
+        dimensions: The length of vectors that the request asked for; `None` accepts any length.
 
     Raises:
-        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors.
+        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors of finite numbers and
+            the requested length.
         ProviderError: The body contains an error object.
     """
     try:
@@ -120,12 +170,15 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
         raise InvalidResponseError(msg, path="data", raw=body)
     vectors: dict[int, tuple[float, ...]] = {}
     for position, item in enumerate(items):
-        vector = _read_vector(item)
+        vector = _read_vector(item, encoding_format)
         index = item.get("index") if is_object(item) else None
         target = index if isinstance(index, int) else position
         if vector is None or target in vectors or not 0 <= target < count:
-            msg = f"{provider}: data[{position}] is not an embedding of one of the texts"
+            msg = f"{provider}: data[{position}] is not an embedding of one of the texts{_encoding_hint(item)}"
             raise InvalidResponseError(msg, path=f"data[{position}]", raw=body)
+        if dimensions is not None and len(vector) != dimensions:
+            msg = f"{provider}: data[{position}] has {len(vector)} dimensions, but {dimensions} were requested"
+            raise InvalidResponseError(msg, path=f"data[{position}].embedding", raw=body)
         vectors[target] = vector
     model = answer.get("model")
     ordered = tuple([vectors[number] for number in range(count)])
@@ -141,17 +194,31 @@ def _read_embedding_usage(usage: object) -> Usage:
     return counts if counts.input_tokens or not isinstance(total, int) else Usage(total)
 
 
-def _read_vector(item: object) -> tuple[float, ...] | None:
-    """Return the numbers of an embedding, or None. It is a list, or base64 of little-endian 32-bit floats."""
+def _encoding_hint(item: object) -> str:
+    if is_object(item) and isinstance(item.get("embedding"), str):
+        return "; text is read only in the requested encoding: set `encoding_format` in `extra_body`"
+    return ""
+
+
+def _read_vector(item: object, encoding: EncodingFormat | None) -> tuple[float, ...] | None:
+    """Return the numbers of an embedding, or None if they are not finite numbers in the requested encoding."""
     value = item.get("embedding") if is_object(item) else None
-    if not value:
-        return None
+    vector: tuple[float, ...] | None = None
     if isinstance(value, str):
+        vector = _read_base64(value, encoding)
+    elif is_list(value) and all(number.__class__ in (float, int) for number in value):
         try:
-            data = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
+            vector = tuple([float(number) for number in value])
+        except OverflowError:  # an integer beyond the range of floats
             return None
-        return struct.unpack(f"<{len(data) // 4}f", data) if len(data) % 4 == 0 else None
-    if is_list(value) and all(number.__class__ in (float, int) for number in value):
-        return tuple([float(number) for number in value])
-    return None
+    return vector if vector and all(map(math.isfinite, vector)) else None
+
+
+def _read_base64(text: str, encoding: EncodingFormat | None) -> tuple[float, ...] | None:
+    unpack = None if encoding is None else _UNPACK[encoding]
+    if unpack is None:
+        return None
+    try:
+        return unpack(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        return None

@@ -11,6 +11,8 @@ DEFAULT_PROVIDER = "chat-completions"
 ReasoningReplay: TypeAlias = Literal["as-received", "never"]
 ReasoningStyle: TypeAlias = Literal["effort", "object", "thinking"]
 MaxTokensField: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
+EncodingFormat: TypeAlias = Literal["float", "base64", "base64_int8"]
+"""An encoding of embedding vectors: a list of numbers, or base64 of 32-bit floats or of signed bytes."""
 FileKind: TypeAlias = Literal["image", "audio", "video", "document"]
 
 
@@ -92,6 +94,8 @@ class Dialect:
         refuses: The names of other options that the vendor does not support.
         dimensions: The length of embedding vectors; `None` uses the default of the model.
         dimensions_field: The request field for `dimensions`.
+        encoding_format: The encoding of embedding vectors that requests ask for. `None` sends no `encoding_format`,
+            because some servers reject the field, and expects lists of numbers.
     """
 
     model: str
@@ -115,6 +119,7 @@ class Dialect:
     refuses: tuple[Literal["seed", "stop", "tool_choice", "parallel_tool_calls"], ...] = ()
     dimensions: int | None = None
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
+    encoding_format: EncodingFormat | None = None
     turn_key: str = field(init=False, repr=False, compare=False)
     """The cache key of encoded turns: every setting that the encoding of a turn depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)
