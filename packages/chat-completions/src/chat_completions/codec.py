@@ -104,7 +104,7 @@ def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat
         dialect: The dialect.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
-    fields = {} if extras is None or extras.extra_body is None else extras.extra_body
+    fields: Mapping[str, object] = (extras.extra_body if extras is not None else None) or {}
     value = fields.get("encoding_format", dialect.encoding_format)
     return next((name for name in _UNPACK if value == name), None)
 
