@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 from chat_core import (
@@ -15,6 +17,7 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
+from chat_core.engine.checkpoint import Checkpoint, LeaseClocks
 from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NetworkError, UsageError
 from chat_core.events import Done, FilePart, ReasoningDelta, StepFinished, StructuredDelta, TextDelta
 from chat_core.messages import Completed, File, Interrupted, Reasoning, Rejected
@@ -22,6 +25,24 @@ from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.tools.definition import ToolScope
 
 pytestmark = pytest.mark.anyio
+
+
+class StoppedClocks(LeaseClocks):
+    """Clocks that a test moves."""
+
+    def __init__(self) -> None:
+        self.wall = self.boot = 1000.0
+
+    def read(self) -> tuple[float, float]:
+        return self.wall, self.boot
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> StoppedClocks:
+    clocks = StoppedClocks()
+    monkeypatch.setattr(Checkpoint, "clocks", clocks)
+    return clocks
+
 
 ADD = FunctionCall("add", {"a": 1, "b": 2}, id="call_1")
 
@@ -252,8 +273,15 @@ async def test_an_error_is_told_as_it_is_where_the_lease_cannot_be_given_back_ei
 
 
 @pytest.mark.parametrize(
-    "error", [LeaseLostError("overtaken"), InvalidDocumentError("the file is gone"), RuntimeError("a bug")]
+    "error",
+    [
+        LeaseLostError("overtaken"),
+        InvalidDocumentError("the file is gone"),
+        RuntimeError("a bug"),
+        TimeoutError("the store is locked"),
+    ],
 )
+@pytest.mark.usefixtures("clocks")
 async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: Exception) -> None:
     failed = anyio.Event()
 
@@ -424,3 +452,117 @@ async def test_a_store_that_refuses_every_start_without_a_reason_ends_the_run() 
     with anyio.fail_after(30), pytest.raises(ConflictError):
         await chat.complete(conversation)
     assert seen == []
+
+
+# --- The time between the write-ahead and the body -------------------------------------------------------------------
+
+
+def paying(paid: list[str], *, blocking: bool) -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    def pay() -> str:
+        paid.append("pay")
+        return "paid"
+
+    async def pay_async() -> str:
+        return pay()
+
+    tools.tool(name="pay")(pay if blocking else pay_async)
+    return tools
+
+
+def conversation_that_stops(
+    clocks: StoppedClocks, seconds: dict[str, float], then: Callable[[MemoryConversation], None] = lambda _: None
+) -> MemoryConversation:
+    """A conversation whose process is stopped after the write that says that the call is about to run.
+
+    Its lease lasts 30 seconds.
+    """
+
+    def stop(call: object) -> None:
+        if str(call) == "write_tool p Running":
+            for name, value in seconds.items():
+                setattr(clocks, name, getattr(clocks, name) + value)
+        if str(call) == "renew":
+            then(conversation)
+
+    conversation = MemoryConversation(Messages.from_user("pay"), renew_every=10, on_call=stop)
+    return conversation
+
+
+PAY = FunctionCall("pay", {}, id="p")
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
+@pytest.mark.parametrize("seconds", [{"wall": 15.0}, {"boot": 15.0}, {"wall": -900.0, "boot": 20.0}], ids=str)
+async def test_a_body_does_not_start_late_where_another_run_took_over(
+    clocks: StoppedClocks, seconds: dict[str, float], *, blocking: bool
+) -> None:
+    paid: list[str] = []
+    conversation = conversation_that_stops(clocks, seconds, MemoryConversation.overtake)
+    chat = ChatBuilder().with_model(ScriptedProvider(PAY, "x")).with_tools(paying(paid, blocking=blocking)).build()
+    with pytest.raises(LeaseLostError):
+        await chat.complete(conversation)
+    assert paid == []
+    assert [str(call) for call in conversation.late] == ["renew"]
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
+async def test_a_body_starts_late_where_the_lease_could_be_renewed(clocks: StoppedClocks, *, blocking: bool) -> None:
+    paid: list[str] = []
+    conversation = conversation_that_stops(clocks, {"wall": 100.0, "boot": 100.0})
+    tools = paying(paid, blocking=blocking)
+    chat = ChatBuilder().with_model(ScriptedProvider(PAY, "Paid.")).with_tools(tools).build()
+    assert (await chat.complete(conversation)).text == "Paid."
+    assert paid == ["pay"]
+    steps = [str(call) for call in conversation.calls]
+    assert steps[steps.index("write_tool p Running") :][:3] == [
+        "write_tool p Running",
+        "renew",
+        "write_tool p Completed",
+    ]
+
+
+async def test_a_body_that_starts_in_time_renews_nothing(clocks: StoppedClocks) -> None:
+    paid: list[str] = []
+    conversation = conversation_that_stops(clocks, {"wall": 14.9, "boot": 14.9})
+    tools = paying(paid, blocking=False)
+    await ChatBuilder().with_model(ScriptedProvider(PAY, "Paid.")).with_tools(tools).build().complete(conversation)
+    assert paid == ["pay"]
+    assert "renew" not in [str(call) for call in conversation.calls]
+
+
+async def test_where_the_lease_cannot_be_renewed_the_body_does_not_start_and_the_call_says_so(
+    clocks: StoppedClocks,
+) -> None:
+    def fail(_: MemoryConversation) -> None:
+        raise TimeoutError("the store is locked")
+
+    paid: list[str] = []
+    conversation = conversation_that_stops(clocks, {"boot": 15.0}, fail)
+    tools = paying(paid, blocking=False)
+    chat = ChatBuilder().with_model(ScriptedProvider(PAY, "Paid.")).with_tools(tools).build()
+    with pytest.raises(TimeoutError, match="locked"):
+        await chat.complete(conversation)
+    assert paid == []
+    status = conversation.resting().tool("p").status
+    assert isinstance(status, Interrupted)
+    assert status.reason == "it was cancelled before its body began"
+
+
+async def test_the_tools_timeout_does_not_count_the_renewal(clocks: StoppedClocks) -> None:
+    tools = ToolCollection()
+
+    @tools.tool(timeout=1e-9)
+    async def pay() -> str:
+        return "paid"
+
+    conversation = conversation_that_stops(clocks, {"boot": 15.0})
+    await ChatBuilder().with_model(ScriptedProvider(PAY, "Paid.")).with_tools(tools).build().complete(conversation)
+    assert conversation.resting().tool("p").status == Completed("paid")
+
+
+def test_the_clocks_of_a_lease_count_forward() -> None:
+    clocks = LeaseClocks()
+    (_, before), (_, after) = clocks.read(), clocks.read()
+    assert 0 < before <= after

@@ -226,7 +226,8 @@ async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(
         fd = os.open(path, os.O_RDWR)
         try:
             assert _file_lock.try_lock(fd)
-            await conversation.renew()
+            with pytest.raises(TimeoutError, match="stopped"):
+                await conversation.renew()
             with pytest.raises(TimeoutError, match="stopped"):
                 await conversation.save()
             _file_lock.unlock(fd)

@@ -36,7 +36,7 @@ class Conversation(Protocol):
 
     @property
     def renew_every(self) -> float | None:
-        """Seconds between calls of `renew()` during a run; `None` if the lease does not expire."""
+        """Seconds between calls of `renew()` during a run: at most a third of the lease; `None` without expiry."""
         ...
 
     async def claim(self) -> None:
@@ -52,10 +52,11 @@ class Conversation(Protocol):
         ...
 
     async def renew(self) -> None:
-        """Extend the lease.
+        """Extend the lease. A run that starts a tool late calls this first, to find out whether it still has the lease.
 
         Raises:
             LeaseLostError: another run took over the conversation.
+            TimeoutError: the lease was not extended, because another process blocks the store.
         """
         ...
 

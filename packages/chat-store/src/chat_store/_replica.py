@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar, final
 
@@ -130,14 +130,14 @@ class Replica:
         self._overtaken = False
 
     async def renew(self) -> None:
-        """Renew the lease. If another process blocks the log, do nothing: the next write or renewal extends the lease.
+        """Renew the lease.
 
         Raises:
             LeaseLostError: another run took over.
+            TimeoutError: another process blocks the log. The next write or renewal extends the lease.
         """
         async with self._write_lock:
-            with suppress(TimeoutError):
-                await self._run_in_thread(self._log.renew)
+            await self._run_in_thread(self._log.renew)
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable before returning.

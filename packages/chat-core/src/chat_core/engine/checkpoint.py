@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import final
+from typing import ClassVar, final
 
 from anyio.lowlevel import EventLoopToken, current_token
 
@@ -14,6 +16,20 @@ from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Role, Tool, Turn
 
 _LOG = logging.getLogger("chat_core")
+
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""The clock that also counts while the machine is suspended. On macOS, that is `CLOCK_MONOTONIC`."""
+
+
+class LeaseClocks:
+    """The clocks that measure the age of a lease. Tests replace `Checkpoint.clocks`."""
+
+    def read(self) -> tuple[float, float]:
+        """Return the wall clock and the time since the machine was booted, in seconds.
+
+        The wall clock may be set back. The other clock stops on platforms that do not count suspended time.
+        """
+        return time.time(), time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
 @final
@@ -26,9 +42,12 @@ class Checkpoint:
         refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
     """
 
-    __slots__ = ("_loop_and_thread", "conversation", "messages", "refused_calls")
+    __slots__ = ("_leased_at", "_loop_and_thread", "conversation", "messages", "refused_calls")
+
+    clocks: ClassVar[LeaseClocks] = LeaseClocks()
 
     def __init__(self, target: Messages | Conversation) -> None:
+        self._leased_at: tuple[float, float] | None = None
         self.refused_calls: set[str] = set()
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
@@ -65,13 +84,44 @@ class Checkpoint:
     async def write_tool(self, tool: Tool) -> None:
         """Store the state of a tool call of the outermost conversation."""
         if self.conversation is not None:
-            await finish(partial(self.conversation.write_tool, (tool.id,), tool))
+            await self._extend_lease(partial(self.conversation.write_tool, (tool.id,), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
         """Append `turn` to `messages` as a turn of `role`, and store it."""
         self.messages.append(role, turn)
         if self.conversation is not None:
-            await finish(partial(self.conversation.write_turn, (), role, turn))
+            await self._extend_lease(partial(self.conversation.write_turn, (), role, turn))
+
+    def may_start(self) -> bool:
+        """Return whether the lease certainly lasts, so that the body of a tool may start. Callable in any thread.
+
+        False after half of the lease has passed since the last write: this process may have been stopped, and another
+        run may have taken over. Call `renew()`, which finds out.
+        """
+        conversation = self.conversation
+        if conversation is None or (renew_every := conversation.renew_every) is None:
+            return True
+        if self._leased_at is None:
+            return False
+        # `renew_every` is at most a third of the lease.
+        return max([now - then for now, then in zip(self.clocks.read(), self._leased_at, strict=True)]) < (
+            1.5 * renew_every
+        )
+
+    async def renew(self) -> None:
+        """Extend the lease.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        if self.conversation is not None:
+            await self._extend_lease(self.conversation.renew)
+
+    async def _extend_lease(self, write: Callable[[], Awaitable[None]]) -> None:
+        # The lease lasts from the write, so a time before the write is on the safe side.
+        before = self.clocks.read()
+        await finish(write)
+        self._leased_at = before
 
     async def release(self) -> None:
         """Release the lease. A failure is logged and not raised, because the lease expires on its own."""

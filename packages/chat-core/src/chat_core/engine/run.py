@@ -392,6 +392,9 @@ async def _renew_lease(conversation: Conversation, seconds: float) -> None:
         await anyio.sleep(seconds)
         try:
             await conversation.renew()
+        except TimeoutError:
+            # Another process blocks the store. The next write or renewal extends the lease.
+            continue
         except ChatError:
             # The lease is lost or released. The next write raises the error and ends the run in order.
             return

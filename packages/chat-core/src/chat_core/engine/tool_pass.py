@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Generic, final
+from typing import TYPE_CHECKING, Final, Generic, final
 
 import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
@@ -26,7 +26,7 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
-from chat_core.errors import ConflictError
+from chat_core.errors import ConflictError, LeaseLostError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.response import Paused
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from chat_core.tools.definition import ToolDefinition
 
 PauseT = TypeVar("PauseT", bound=Paused)
+
+_NOT_STARTED: Final = object()
+"""Returned instead of the value of a tool function that was not called, because the lease may have expired."""
 
 
 @final
@@ -275,24 +278,29 @@ class ToolPass(Generic[PauseT]):
             self._create_reporter(tool),
             inner,
         )
-        cancelled_text = model_texts.CANCELLED_BEFORE_START
         try:
             if self._checkpoint.conversation is not None:
                 # The write above is shielded from cancellation. Without a conversation, there was no write.
                 await checkpoint_if_cancelled()
-            cancelled_text = model_texts.CANCELLED_WHILE_RUNNING
             error = await self._run_body_observed(ready, context)
+        except LeaseLostError:
+            # The body did not start, and the run that took over decides about the call.
+            raise
         except BaseException:
-            # Cancelled. An idempotent call stays `Running` and runs again in the next run.
-            if not ready.definition.idempotent and isinstance(tool.status, Running):
-                tool.lost(cancelled_text)
-                await self._checkpoint.write_tool(tool)
+            await self._record_cancellation(ready)
             raise
         await self._checkpoint.write_tool(tool)
         if tool.resolved and self._deliver_events:
             self._mailbox.put(ToolResult(tool))
         if error is not None:
             raise error
+
+    async def _record_cancellation(self, ready: ReadyCall) -> None:
+        """Store that a call was cancelled. An idempotent call stays `Running` and runs again in the next run."""
+        tool = ready.tool
+        if not ready.definition.idempotent and isinstance(tool.status, Running):
+            tool.lost(model_texts.CANCELLED_WHILE_RUNNING if ready.began else model_texts.CANCELLED_BEFORE_START)
+            await self._checkpoint.write_tool(tool)
 
     async def _record_start(self, ready: ReadyCall) -> bool:
         """Store that the tool function is about to start. Return False if the call was decided elsewhere."""
@@ -317,23 +325,16 @@ class ToolPass(Generic[PauseT]):
         return await self._observed_run.tool(ready, context.attempt, partial(self._run_body, ready, context))
 
     async def _run_body(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
-        """Run the tool function with its timeout and record the outcome. Return an error that must end the run."""
-        tool, definition = ready.tool, ready.definition
-        timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
-        value: object = None
-        try:
-            if timeout is None:
-                value = await self._call_tool(ready, context)
-            else:
-                with anyio.move_on_after(timeout) as scope:
-                    value = await self._call_tool(ready, context)
-                if scope.cancelled_caught:
-                    ready.raised = TimeoutError()
-                    _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
-                    return None
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the model receives any error of a tool
-            ready.raised = error
-            _fail_unresolved(tool, model_texts.raised(error))
+        """Run the tool function with its timeout and record the outcome. Return an error that must end the run.
+
+        Raises:
+            LeaseLostError: another run took over before the function was called.
+        """
+        tool = ready.tool
+        while (value := await self._call_with_timeout(ready, context)) is _NOT_STARTED:
+            await self._checkpoint.renew()
+            await checkpoint_if_cancelled()
+        if ready.raised is not None:
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
@@ -342,18 +343,40 @@ class ToolPass(Generic[PauseT]):
             # The type of the scope includes this pause; `run()` returns it as `object`.
             self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
             return None
-        self._record_result(tool, definition, value)
+        self._record_result(tool, ready.definition, value)
+        return None
+
+    async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
+        """Return the value of the tool function, `_NOT_STARTED`, or None after recording why the call failed."""
+        tool, definition = ready.tool, ready.definition
+        timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
+        try:
+            if timeout is None:
+                return await self._call_tool(ready, context)
+            with anyio.move_on_after(timeout):
+                return await self._call_tool(ready, context)
+            ready.raised = TimeoutError()
+            _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the model receives any error of a tool
+            ready.raised = error
+            _fail_unresolved(tool, model_texts.raised(error))
         return None
 
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
-        run = partial(ready.definition.run, ready.arguments, context)
+        start = partial(self._start_body, partial(ready.definition.run, ready.arguments, context))
+        ready.began = True
         try:
-            value = await call_in_thread(run) if ready.definition.blocking else run()
+            value = await call_in_thread(start) if ready.definition.blocking else start()
+            ready.began = value is not _NOT_STARTED
             return await value if inspect.isawaitable(value) else value
         except anyio.get_cancelled_exc_class() as error:
             if is_cancelled():
                 raise
             raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
+
+    def _start_body(self, run: Callable[[], object]) -> object:
+        """Call the tool function, unless the lease may have expired. Runs in the task or thread of the function."""
+        return run() if self._checkpoint.may_start() else _NOT_STARTED
 
     def _record_result(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
         if tool.resolved:

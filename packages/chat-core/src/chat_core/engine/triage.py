@@ -41,6 +41,8 @@ class ReadyCall:
     """Revision of the call at its triage. If it changes before the call starts, the next pass decides."""
     raised: BaseException | None = field(default=None, init=False)
     """Exception of the tool function, whose message the model receives. A timeout is a `TimeoutError`."""
+    began: bool = field(default=False, init=False)
+    """Whether the tool function may have been called."""
 
     def __post_init__(self) -> None:
         self.revision = self.tool.revision
