@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from chat_core.errors import (
@@ -24,7 +24,7 @@ from chat_core.transport.values import Event
 from chat_core.usage import Usage
 from chat_responses.decode import StreamDecoder, decode, is_last
 
-USAGE = {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
+USAGE: Final = {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
 
 
 def message(*texts: str, **fields: Any) -> dict[str, Any]:
@@ -105,7 +105,6 @@ def test_the_last_event_of_a_socket_is_a_whole_response() -> None:
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, [], "content_filter"),
         ({"status": "incomplete", "incomplete_details": {"reason": "a new one"}}, [], "other"),
         ({"status": "incomplete", "incomplete_details": None}, [], "other"),
-        ({"status": "queued"}, [], "other"),
         ({"status": "a new one"}, [message("a")], "other"),
     ],
 )
@@ -114,6 +113,28 @@ def test_why_the_model_stopped_is_told(fields: dict[str, Any], items: list[Any],
     assert turn.finish_reason == reason
     assert turn.metadata is not None
     assert turn.metadata.finish_reason == response(**fields)["status"]
+
+
+UNFINISHED_CALL: Final = {"type": "function_call", "call_id": "a", "name": "pay", "arguments": "{}"}
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_response_that_the_server_has_not_finished_is_an_error(status: str) -> None:
+    with pytest.raises(InvalidResponseError, match=rf"resp_1 is still '{status}'.*`background`") as caught:
+        whole(UNFINISHED_CALL, status=status)
+    assert (caught.value.path, caught.value.retryable, caught.value.usage) == (
+        "status",
+        False,
+        Usage(3, 2, reasoning_tokens=1),
+    )
+    assert caught.value.partial is not None
+    assert [tool.name for tool in caught.value.partial.tools] == ["pay"]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_stream_that_ends_with_an_unfinished_response_is_an_error(status: str) -> None:
+    error = failed({"type": "response.done", "response": response(UNFINISHED_CALL, status=status)})
+    assert isinstance(error, InvalidResponseError)
 
 
 def test_a_call_in_a_response_that_was_cut_is_no_reason_to_go_on() -> None:

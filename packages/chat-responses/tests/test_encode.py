@@ -103,7 +103,7 @@ def test_the_options_of_this_wire_are_sent_as_they_are() -> None:
         "max_tool_calls": 3,
         "top_logprobs": 2,
         "truncation": "auto",
-        "background": True,
+        "background": False,
         "conversation": "conv_1",
         "user": "u",
         "safety_identifier": "s",
@@ -117,6 +117,12 @@ def test_the_options_of_this_wire_are_sent_as_they_are() -> None:
     assert {name: sent[name] for name in fields} == fields
     assert sent["include"] == ["message.output_text.logprobs"]
     assert sent["text"] == {"verbosity": "low"}
+
+
+def test_a_background_response_is_refused_in_extra_body_too() -> None:
+    with pytest.raises(UnsupportedOptionError, match="background"):
+        body(options=extra(extra_body={"background": True}))
+    assert body(options=extra(extra_body={"background": False}))["background"] is False
 
 
 def test_further_fields_of_the_text_stand_beside_those_that_are_asked_for() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
+from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ProviderOptions
 from chat_responses import ResponsesDialect, ResponsesOptions
 
@@ -16,6 +17,12 @@ def test_options_are_those_of_one_provider() -> None:
 def test_what_may_hold_a_secret_is_not_shown() -> None:
     tool = {"type": "mcp", "server_label": "s", "authorization": "hunter2"}
     assert "hunter2" not in repr(ResponsesOptions(tools=(tool,), extra_body={"key": "hunter2"}))
+
+
+def test_background_responses_are_refused() -> None:
+    with pytest.raises(UnsupportedOptionError, match=r"background=True is not supported.*stream\(\)"):
+        ResponsesOptions(background=True)
+    assert ResponsesOptions(background=False).background is False
 
 
 def test_options_and_dialects_do_not_change() -> None:

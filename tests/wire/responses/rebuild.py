@@ -50,7 +50,6 @@ TYPED_EXTRAS: Final = (
     "max_tool_calls",
     "top_logprobs",
     "truncation",
-    "background",
     "conversation",
     "prompt",
     "metadata",
@@ -158,6 +157,7 @@ def _output(left: Object) -> tuple[OutputSchema, bool] | None:
 
 def _options(left: Object, provider: str, raw: list[Object], include: tuple[str, ...]) -> ChatOptions:
     typed: dict[str, Any] = {"include": include, "tools": tuple(raw)}
+    left.pop("background", None)  # the library refuses it
     text = dict(object_of(left.get("text")))
     if text:
         typed["verbosity"] = text.pop("verbosity", None)

@@ -38,6 +38,9 @@ ERRORS: Final = ("error", "response.error")
 LAST_EVENTS: Final = TERMINAL.union(ERRORS)
 """All events that end a stream."""
 
+UNFINISHED: Final = ("queued", "in_progress")
+"""Statuses of a response that the server has not finished. A tuple, because a received status may be unhashable."""
+
 MAY_BE_LAST: Final = re.compile(rb"response\.(?:completed|incomplete|failed|cancelled|done|error)\"|\"error\"")
 
 METADATA_FIELDS: Final = (
@@ -233,6 +236,12 @@ class StreamDecoder(EventDecoder):
         listed = require_list(response.get("output") or [], "output")
         items = [require_object(item, f"output[{place}]") for place, item in enumerate(listed)]
         self._output = self._answer.ended(items, out)
+        if status in UNFINISHED:
+            msg = (
+                f"the response {self._head.get('id', '')} is still {status!r}, and background responses are not "
+                "supported: do not request `background`"
+            )
+            raise self.invalid(msg, "status")
         if kind and not status:
             self._head["status"] = "completed" if kind == "response.done" else kind.removeprefix("response.")
         self.done = True

@@ -24,7 +24,7 @@ from chat_core.wire.strict import strict_schema
 
 from chat_responses.chain import Encoded, last_stored, may_chain
 from chat_responses.declare import encode_tools, tool_choice_fields
-from chat_responses.options import ResponsesDialect, ResponsesOptions
+from chat_responses.options import ResponsesDialect, ResponsesOptions, refuse_background
 from chat_responses.parts import call_outputs, model_items, plain_items
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -381,10 +381,12 @@ def _add_extra_body(extras: ResponsesOptions | None, head: Json, rest: Json) -> 
     """Add the fields of `extra_body`.
 
     Raises:
-        UnsupportedOptionError: the request already has one of them.
+        UnsupportedOptionError: the request already has one of them, or it would run in the background.
     """
     for name, value in (extras.extra_body or {}).items() if extras is not None else ():
         if name in rest or name in head or name in {"model", "input", "tools", "stream"}:
             msg = f"extra_body cannot set {name!r}, because the request already has it: use the option for this field"
             raise UnsupportedOptionError(msg)
+        if name == "background":
+            refuse_background(value)
         rest[name] = value

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
+from chat_core.errors import UnsupportedOptionError
+
 DEFAULT_PROVIDER = "responses"
 
 ReasoningReplay: TypeAlias = Literal["as-received", "never"]
@@ -29,7 +31,7 @@ class ResponsesOptions:
         max_tool_calls: maximum number of calls of tools that the server runs.
         top_logprobs: number of alternatives returned for each token. `include` must request log probabilities.
         truncation: whether the server may drop items from the middle of a conversation that is too long.
-        background: whether the server returns immediately and continues in the background.
+        background: `True` is refused: responses that the server creates in the background cannot be retrieved yet.
         conversation: id of a conversation stored on the server. Its items precede the sent ones.
         prompt: a prompt stored on the server, with its variables.
         metadata: data that the server stores with the response.
@@ -40,6 +42,9 @@ class ResponsesOptions:
         tools: raw tools, sent after the tools of the chat. A raw tool replaces the tool of the chat with the same name.
         extra_body: additional fields of the request, sent unchanged. They cannot replace fields of the library.
         provider: name of the provider that these options are for.
+
+    Raises:
+        UnsupportedOptionError: `background` is `True`.
     """
 
     store: bool | None = None
@@ -65,6 +70,23 @@ class ResponsesOptions:
     tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False, repr=False)
     extra_body: Mapping[str, object] | None = field(default=None, hash=False, repr=False)
     provider: str = DEFAULT_PROVIDER
+
+    def __post_init__(self) -> None:
+        refuse_background(self.background)
+
+
+def refuse_background(background: object) -> None:
+    """Raise if a request would run in the background.
+
+    Raises:
+        UnsupportedOptionError: `background` is true.
+    """
+    if background:
+        msg = (
+            f"background={background!r} is not supported, because the server would return an unfinished response: "
+            "omit it, and use stream() for long responses"
+        )
+        raise UnsupportedOptionError(msg)
 
 
 @final
