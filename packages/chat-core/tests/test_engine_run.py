@@ -43,7 +43,7 @@ from chat_core.events import (
     ToolStarted,
 )
 from chat_core.messages import Completed, Failed, File, FinishReason, ProviderPart, Reasoning, Text, Tool, Turn
-from chat_core.provider import ProviderMeta
+from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.testing import Answer, ScriptedProvider
 from chat_core.usage import Metadata
 from pydantic import AfterValidator
@@ -206,7 +206,13 @@ class VendorModel:
         self.metadata = ProviderMeta("vendor", "m")
         self.turns = [*turns]
 
-    async def complete(self, *_: object) -> Turn:
+    async def complete(
+        self,
+        messages: Messages,  # noqa: ARG002 - as the protocol has it
+        tools: ToolDeclarations,  # noqa: ARG002
+        options: ChatOptions,  # noqa: ARG002
+        structured_output: OutputSchema | None,  # noqa: ARG002
+    ) -> Turn:
         """Return the next turn."""
         return self.turns.pop(0)
 

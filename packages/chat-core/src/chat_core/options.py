@@ -45,7 +45,8 @@ class ChatOptions:
         max_tokens: maximum tokens of one response, including reasoning if the provider counts it.
         stop: texts at which the response ends.
         seed: seed for repeatable sampling, as far as the provider guarantees it.
-        tool_choice: whether the model must call a tool: `"auto"`, `"none"`, `"required"`, or `NamedTool("…")`.
+        tool_choice: whether the model must call a tool: `"auto"`, `"none"`, `"required"`, or `NamedTool("…")`. The last
+            two are sent until the model has made a call that can run, then `"auto"`.
         parallel_tool_calls: whether one response may contain several tool calls.
         reasoning: reasoning effort by name, or a budget in tokens.
         timeout: seconds without data from the provider after which a request fails with `RequestTimeoutError`.

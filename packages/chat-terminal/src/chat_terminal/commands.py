@@ -18,7 +18,6 @@ from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
 from chat_terminal.controlling_terminal import find_approver
-from chat_terminal.forced_choice import FirstStepToolChoice
 from chat_terminal.inputs import build_parts, read_piped_input
 from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
 from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome
@@ -370,9 +369,7 @@ def _build_runner(
         temperature = _LOCAL_TEMPERATURE
     options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
     person = find_approver() if approve == "ask" else None
-    return Runner(
-        FirstStepToolChoice(build_model(model, base_url)), options, scopes, sessions, Screen(quiet=as_json), person
-    )
+    return Runner(build_model(model, base_url), options, scopes, sessions, Screen(quiet=as_json), person)
 
 
 def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:

@@ -30,9 +30,10 @@ generator empties, so that no task group and no cancel scope is open across a `y
 **Pause.** When all tasks have ended and calls still wait, the run ends with `Paused`. If a wait was decided meanwhile,
 the next phase is another tool pass instead.
 
-**Model call** (`model_call.py`). One request with its retries (`retry.py`), complete or streamed. Its turn is appended
-to the history, durably, when the response is complete; a failed call leaves the history as it was. The calls of a
-truncated or withdrawn response fail here and do not run.
+**Model call** (`model_call.py`). One request with its retries (`retry.py`), complete or streamed. A forced tool choice
+is sent until the history has a call that obeys it (`tool_choice.py`). The turn is appended to the history, durably,
+when the response is complete; a failed call leaves the history as it was. The calls of a truncated or withdrawn
+response fail here and do not run.
 
 **Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, and `Done`
 is the last event.
@@ -70,6 +71,7 @@ from chat_core.engine.model_call import (
 from chat_core.engine.plan import ChatPlan, Hook
 from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
+from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
@@ -259,7 +261,8 @@ class Run(Generic[OutT, PauseT]):
             raise MaxStepsExceededError(msg)
         self._steps += 1
         plan = self._plan
-        request = ModelRequest(self._messages, plan.declarations, self._options, plan.output.schema)
+        options = relax_tool_choice(self._options, self._messages)
+        request = ModelRequest(self._messages, plan.declarations, options, plan.output.schema)
         call = self._create_model_call(request)
         return call if self._observed_run is None else self._observed_run.call(call, request, self._retry_budget)
 
