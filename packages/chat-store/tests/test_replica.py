@@ -89,6 +89,76 @@ async def test_a_tool_of_an_inner_turn_that_is_not_durable_is_written_with_the_o
             assert other.messages == conversation.messages
 
 
+async def test_a_change_of_an_inner_conversation_is_written_without_what_is_durable_already(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.open(path) as conversation:
+        outer, inner = await begin(conversation)
+        inner.append("user", Turn([Text("long" * 1000)]))
+        await conversation.write_tool(("outer",), outer)
+        size = path.stat().st_size
+        for _ in range(5):
+            outer.suspend(inner)
+            await conversation.write_tool(("outer",), outer)
+            outer.start()
+            await conversation.write_tool(("outer",), outer)
+            turn = Turn([Text("short")])
+            inner.append("model", turn)
+            await conversation.write_turn(("outer",), "model", turn)
+        assert path.stat().st_size - size < 12_000
+        async with FileConversation.open(path) as other:
+            assert other.messages == conversation.messages
+        seen = [entry for entry in await conversation.history() if entry.event == "turn" and entry.path]
+        assert [(entry.path, entry.role) for entry in seen] == [(("outer",), "user"), *[(("outer",), "model")] * 5]
+        last = [entry.tool for entry in await conversation.history() if entry.path == ("outer",) and entry.tool][-1]
+        assert last is not None
+        assert isinstance(last.status, Running)
+        assert last.inner is not None
+        assert "".join([turn.text for content in last.inner for turn in content.turns]).endswith("short" * 4)
+
+
+async def test_decisions_inside_do_not_conflict_with_the_status_of_the_tool_around_them(opened: Open) -> None:
+    async with opened() as conversation:
+        outer, inner = await begin(conversation)
+        async with opened() as other:
+            other.messages.tool("outer", "inner").approve(by="ana")
+        outer.suspend(inner)
+        await conversation.write_tool(("outer",), outer)
+        assert conversation.messages.tool("outer").inner is inner
+        assert isinstance(inner.tool("inner").status, Approved)
+        async with opened() as other:
+            assert other.messages == conversation.messages
+
+
+async def test_an_inner_turn_of_another_process_reaches_an_open_conversation(opened: Open) -> None:
+    async with opened() as conversation, opened() as other:
+        _, inner = await begin(conversation)
+        await other.save()
+        turn = Turn([Text("And this one."), call("second")])
+        inner.append("model", turn)
+        await conversation.write_turn(("outer",), "model", turn)
+        inner.tool("second").approve()
+        await conversation.write_tool(("outer", "second"), inner.tool("second"))
+        await other.save()
+        assert other.messages == conversation.messages
+
+
+async def test_inner_turns_on_both_sides_are_refused(opened: Open) -> None:
+    async with opened() as conversation, opened() as other:
+        _, inner = await begin(conversation)
+        await other.save()
+        mine = other.messages.tool("outer").inner
+        assert mine is not None
+        mine.append("model", Turn([Text("mine")]))
+        turn = Turn([Text("yours")])
+        inner.append("model", turn)
+        await conversation.write_turn(("outer",), "model", turn)
+        with pytest.raises(ConflictError, match="turns were added"):
+            await other.save()
+        mine.contents[-1].turns.pop()
+
+
 async def test_an_inner_tool_that_was_decided_elsewhere_is_a_conflict(opened: Open) -> None:
     async with opened() as conversation:
         outer = call("outer")

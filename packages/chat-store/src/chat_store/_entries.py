@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, cast, final
 
 from chat_core.errors import InvalidDocumentError, NewerVersionError
-from chat_core.messages import Messages, Role, Tool, Turn, codec
+from chat_core.messages import Interrupted, Messages, Role, Running, Suspended, Tool, Turn, codec
 from chat_core.messages.content import ROLES
 
 ToolPath: TypeAlias = tuple[str, ...]
@@ -41,6 +42,11 @@ class ToolRevision:
         return cls(tool.revision, turns, {item.id: cls.from_tool(item) for content in inner for item in content.tools})
 
 
+def revisions_of(turn: Turn) -> dict[str, ToolRevision]:
+    """Return the stamps of the current states of the tools of a turn, by id."""
+    return {tool.id: ToolRevision.from_tool(tool) for tool in turn.tools}
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class ToolChange:
@@ -51,17 +57,20 @@ class ToolChange:
         base: the revision that the log has.
         revision: the revision after the change.
         document: the state of the tool after the change, as a JSON object.
+        keeps_inner: whether the inner conversation stays as it is in the log. The document has an empty one.
     """
 
     path: ToolPath
     base: ToolRevision
     revision: ToolRevision
     document: Document
+    keeps_inner: bool = False
 
     def to_dict(self) -> Document:
         """Return the JSON object stored in the entry."""
         above = {"path": list(self.path[:-1])} if len(self.path) > 1 else {}
-        return {**above, "tool": self.document}
+        kept = {"keeps_inner": True} if self.keeps_inner else {}
+        return {**above, **kept, "tool": self.document}
 
 
 @final
@@ -82,11 +91,31 @@ class NewTurn:
     @classmethod
     def from_turn(cls, role: Role, turn: Turn) -> NewTurn:
         """Return a copy of the current state of a turn."""
-        return cls(role, codec.turn_to_dict(turn), {tool.id: ToolRevision.from_tool(tool) for tool in turn.tools})
+        return cls(role, codec.turn_to_dict(turn), revisions_of(turn))
 
     def to_dict(self) -> Document:
         """Return the JSON object stored in the entry."""
         return {"role": self.role, "turn": self.document}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InnerTurns:
+    """Turns of an inner conversation that are not in the log yet.
+
+    Attributes:
+        path: the path of the tool that contains the conversation.
+        known_turns: the number of turns of the conversation in the log that the new ones follow.
+        turns: the new turns.
+    """
+
+    path: ToolPath
+    known_turns: int
+    turns: tuple[NewTurn, ...]
+
+    def to_dicts(self) -> list[Document]:
+        """Return the JSON objects stored in the entry, one for each turn."""
+        return [{"path": list(self.path), **turn.to_dict()} for turn in self.turns]
 
 
 @final
@@ -98,14 +127,27 @@ class Batch:
         known_turns: the number of turns in the log that the new ones follow.
         turns: the new turns.
         tools: the changed tools.
+        inner: the new turns of inner conversations.
     """
 
     known_turns: int
     turns: tuple[NewTurn, ...] = ()
     tools: tuple[ToolChange, ...] = ()
+    inner: tuple[InnerTurns, ...] = ()
+
+    @classmethod
+    def of(cls, known_turns: int, turns: Sequence[NewTurn], changes: Sequence[ToolChange | InnerTurns]) -> Batch:
+        """Return a batch of new turns and of the changes from `collect_changes()`."""
+        tools = tuple([item for item in changes if isinstance(item, ToolChange)])
+        return cls(known_turns, tuple(turns), tools, tuple([item for item in changes if isinstance(item, InnerTurns)]))
+
+    @property
+    def adds_turns(self) -> bool:
+        """Whether the batch adds turns, to the outermost or to an inner conversation."""
+        return bool(self.turns or self.inner)
 
     def __bool__(self) -> bool:
-        return bool(self.turns or self.tools)
+        return bool(self.turns or self.tools or self.inner)
 
     def to_dict(self) -> Document:
         """Return the fields stored in the entry."""
@@ -114,6 +156,9 @@ class Batch:
             fields["turns"] = [turn.to_dict() for turn in self.turns]
         if self.tools:
             fields["tools"] = [tool.to_dict() for tool in self.tools]
+        if self.inner:
+            # A name of its own: an earlier version would add these turns to the outermost conversation.
+            fields["inner_turns"] = [turn for item in self.inner for turn in item.to_dicts()]
         return fields
 
 
@@ -142,19 +187,37 @@ class Lease:
 @final
 @dataclass(frozen=True, slots=True)
 class TurnAdded:
-    """A turn added by an entry of the log."""
+    """A turn added by an entry of the log.
+
+    Attributes:
+        role: the role of the turn.
+        turn: the turn.
+        path: the path of the tool whose inner conversation has the turn. Empty for the outermost conversation.
+    """
 
     role: Role
     turn: Turn
+    path: ToolPath = ()
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ToolUpdated:
-    """A tool state stored by an entry of the log."""
+    """A tool state stored by an entry of the log.
+
+    Attributes:
+        path: the path of the tool.
+        tool: the new state.
+        keeps_inner: whether the entry leaves the inner conversation as it was. `tool` has an empty one.
+    """
 
     path: ToolPath
     tool: Tool
+    keeps_inner: bool = False
+
+    def merged_into(self, known: Tool) -> Tool:
+        """Return a tool with the new state. It shares the inner conversation of `known` if the entry leaves that."""
+        return replace_inner(self.tool, known.inner) if self.keeps_inner and known.inner is not None else self.tool
 
 
 @final
@@ -165,12 +228,20 @@ class Entry:
     lease: Lease | None
     turns: list[TurnAdded]
     tools: list[ToolUpdated]
+    inner: list[TurnAdded]
+
+    def updates(self) -> list[TurnAdded | ToolUpdated]:
+        """Return the changes of the entry in the order in which they must be applied."""
+        return [*self.turns, *self.tools, *self.inner]
 
 
-def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[ToolChange]:
-    """Yield the changes of a tool since a revision.
+# --- Collecting changes ----------------------------------------------------------------------------------------------
 
-    If only tools of its inner conversation have changed, yield a change for each of them instead of the whole tool.
+
+def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[ToolChange | InnerTurns]:
+    """Yield the changes of a tool and of its inner conversation since a revision.
+
+    What the log has of the inner conversation is not written again.
 
     Args:
         tool: the tool in its current state.
@@ -181,17 +252,58 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
     if now == base:
         return
     inner = tool.inner
-    if (
-        inner is None
-        or now.revision != base.revision
-        or now.turns != base.turns
-        or now.inner.keys() != base.inner.keys()
-    ):
+    if inner is None or not _continues(now, base, inner):
         yield ToolChange(path, base, now, codec.tool_to_dict(tool))
         return
-    for content in inner:
-        for item in content.tools:
-            yield from collect_changes(item, base.inner[item.id], (*path, item.id))
+    if now.revision != base.revision:
+        if not isinstance(tool.status, (Running, Suspended, Interrupted)):
+            # The document of a final status has the whole inner conversation.
+            yield ToolChange(path, base, now, codec.tool_to_dict(tool))
+            return
+        yield collect_own_change(tool, base, path)
+    if now.turns > base.turns:
+        yield collect_inner_turns(inner, base, path)
+    for tool_id, revision in base.inner.items():
+        yield from collect_changes(inner.tool(tool_id), revision, (*path, tool_id))
+
+
+def collect_own_change(tool: Tool, base: ToolRevision, path: ToolPath) -> ToolChange:
+    """Return the change of the status of a tool whose inner conversation is in the log."""
+    revision = ToolRevision(tool.revision, base.turns, base.inner)
+    return ToolChange(path, base, revision, own_document(tool), keeps_inner=True)
+
+
+def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> InnerTurns:
+    """Return the turns of an inner conversation since a revision of its tool.
+
+    Args:
+        inner: the conversation.
+        base: the revision that the log has of the tool.
+        path: the path of the tool.
+    """
+    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in inner for turn in content.turns]
+    return InnerTurns(path, base.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in turns[base.turns :]]))
+
+
+def _continues(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
+    """Return whether an inner conversation is the one that the log has, with or without further turns."""
+    if not base.turns or now.turns < base.turns or not base.inner.keys() <= now.inner.keys():
+        return False
+    turns = [turn for content in inner for turn in content.turns]
+    return [tool.id for turn in turns[: base.turns] for tool in turn.tools] == list(base.inner)
+
+
+def own_document(tool: Tool) -> Document:
+    """Return a tool as a JSON object, with an empty inner conversation in place of its own."""
+    return codec.tool_to_dict(tool if tool.inner is None else replace_inner(tool, Messages()))
+
+
+def replace_inner(tool: Tool, inner: Messages) -> Tool:
+    """Return a copy of a tool that has started, with another inner conversation."""
+    copied = copy(tool)
+    if isinstance(tool.status, (Running, Suspended, Interrupted)):
+        copied.status = replace(tool.status, inner=inner)
+    return copied
 
 
 def outermost_tools(messages: Messages) -> Iterator[Tool]:
@@ -226,7 +338,8 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     """Parse an entry other than the first one. Must be called inside `parsing(document)`."""
     turns = [_parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
-    return Entry(_parse_lease(document), turns, tools)
+    inner = [_parse_turn(item) for item in _items(document, "inner_turns")]
+    return Entry(_parse_lease(document), turns, tools, inner)
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:
@@ -238,12 +351,14 @@ def _parse_turn(item: Document) -> TurnAdded:
     if role not in ROLES:
         msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
         raise ValueError(msg)
-    return TurnAdded(role, codec.turn_from_dict(cast("Document", item["turn"]), Messages))
+    turn = codec.turn_from_dict(cast("Document", item["turn"]), Messages)
+    return TurnAdded(role, turn, tuple(cast("list[str]", item.get("path", []))))
 
 
 def _parse_tool(item: Document) -> ToolUpdated:
     tool = codec.tool_from_dict(cast("Document", item["tool"]), Messages)
-    return ToolUpdated((*cast("list[str]", item.get("path", [])), tool.id), tool)
+    path = (*cast("list[str]", item.get("path", [])), tool.id)
+    return ToolUpdated(path, tool, item.get("keeps_inner") is True)
 
 
 def _parse_lease(document: Mapping[str, object]) -> Lease | None:

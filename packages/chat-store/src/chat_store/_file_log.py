@@ -214,8 +214,7 @@ class FileLog(ConversationLog):
             return
         entry = self.state.parse(document)
         self.state.apply(entry)
-        self.updates.extend(entry.turns)
-        self.updates.extend(entry.tools)
+        self.updates.extend(entry.updates())
 
     def _append(self, batch: Batch | None, lease: Lease | None) -> None:
         document: Document = {"at": self._now().isoformat()}

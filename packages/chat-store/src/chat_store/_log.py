@@ -123,13 +123,13 @@ class ConversationLog(ABC):
             found = [(path, self.state.find(path)) for path in stale]
             tops = [(path[:1], self.state.find(path[:1])) for path, tool in found if tool is None]
             raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *tops] if tool is not None])
-        if batch.turns and batch.known_turns != self.state.turns:
+        if not self.state.follows(batch):
             msg = f"turns were added to the conversation {self._name} elsewhere; nothing was written: open it again"
             raise ConflictError(msg)
 
     def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
         """Return whether a batch may be written while another process's run is live: it only decides waiting tools."""
-        return not batch.turns and all(self.state.is_waiting(change.path, now) for change in batch.tools)
+        return not batch.adds_turns and all(self.state.is_waiting(change.path, now) for change in batch.tools)
 
     def _next_lease(self, fence: int, now: datetime) -> Lease:
         return Lease(fence, f"{socket.gethostname()}/{os.getpid()}", now + self._lease_length)

@@ -18,6 +18,7 @@ from chat_store._entries import (
     ToolRevision,
     copy_tool,
     outermost_tools,
+    own_document,
     parse_entry,
     parsing,
 )
@@ -65,6 +66,10 @@ class LogState:
                 if item.path[0] not in new and self.find(item.path) is None:
                     msg = f"the conversation has no tool {'/'.join(item.path)!r}"
                     raise ValueError(msg)
+            for added in entry.inner:
+                if added.path[0] not in new and self.find_inner(added.path) is None:
+                    msg = f"the tool {'/'.join(added.path)!r} has no inner conversation"
+                    raise ValueError(msg)
         return entry
 
     def apply(self, entry: Entry) -> None:
@@ -73,9 +78,13 @@ class LogState:
         for item in entry.tools:
             stored = self.find(item.path)
             if stored is not None:
-                stored.adopt(copy_tool(item.tool))
+                stored.adopt(item.merged_into(stored) if item.keeps_inner else copy_tool(item.tool))
+        for added in entry.inner:
+            inner = self.find_inner(added.path)
+            if inner is not None:
+                inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
         self.turns += len(entry.turns)
-        self.revision += len(entry.turns) + len(entry.tools)
+        self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner)
         if entry.lease is not None:
             self.fence = entry.lease.fence
             self.lease = entry.lease if entry.lease.until is not None else None
@@ -91,24 +100,45 @@ class LogState:
                 return None
         return tool
 
+    def find_inner(self, path: ToolPath) -> Messages | None:
+        """Return the durable inner conversation of the tool at a path, or None if it has no such conversation."""
+        tool = self.find(path)
+        return None if tool is None else tool.inner
+
     def stale_paths(self, batch: Batch) -> list[ToolPath]:
         """Return the paths of the tools in a batch that have changed in the log since the batch was collected."""
-        return [change.path for change in batch.tools if self._is_stale(change)]
+        stale = [change.path for change in batch.tools if self._is_stale(change)]
+        return stale + [item.path for item in batch.inner if self.find_inner(item.path) is None]
 
     def _is_stale(self, change: ToolChange) -> bool:
         tool = self.find(change.path)
         if tool is None:
             return True
+        if change.keeps_inner and tool.inner is not None:
+            # Changes inside do not concern the status of the tool itself.
+            return tool.revision != change.base.revision and own_document(tool) != change.document
         return ToolRevision.from_tool(tool) != change.base and codec.tool_to_dict(tool) != change.document
 
+    def follows(self, batch: Batch) -> bool:
+        """Return whether the turns of a batch follow the turns of the log, in every conversation."""
+        if batch.turns and batch.known_turns != self.turns:
+            return False
+        return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)
+
+    def _count_inner(self, path: ToolPath) -> int:
+        return sum(len(content.turns) for content in self.find_inner(path) or ())
+
     def is_waiting(self, path: ToolPath, now: datetime) -> bool:
-        """Return whether a tool may be decided while a run is live: the tool and all tools around it wait.
+        """Return whether a tool may be decided while a run is live: it waits, and no tool around it has ended.
+
+        A tool around it may be running: its chat receives the decision with its next write.
 
         Args:
             path: the path of the tool.
             now: the current time.
         """
-        return all(_is_waiting(self.find(path[: length + 1]), now) for length in range(len(path)))
+        around = [self.find(path[:length]) for length in range(1, len(path))]
+        return all(tool is not None and not tool.resolved for tool in around) and _is_waiting(self.find(path), now)
 
 
 def _is_waiting(tool: Tool | None, now: datetime) -> bool:

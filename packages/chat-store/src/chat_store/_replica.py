@@ -10,19 +10,20 @@ from typing import TypeVar, final
 from anyio import CancelScope, Lock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
-from chat_core.messages import Messages, Role, Tool, Turn, codec
+from chat_core.messages import Messages, Role, Tool, Turn
 
 from chat_store._entries import (
     Batch,
     NewTurn,
-    ToolChange,
     ToolPath,
     ToolRevision,
     ToolUpdated,
     TurnAdded,
     collect_changes,
+    collect_inner_turns,
     copy_tool,
     outermost_tools,
+    revisions_of,
 )
 from chat_store._log import ConversationLog, StaleToolError
 from chat_store.history import HistoryEntry, parse_history
@@ -143,7 +144,7 @@ class Replica:
         """Make the state of one tool durable before returning.
 
         Turns that are not durable yet are written with the tool. If the inner conversation that contains the tool is
-        not durable yet, the whole outer tool is written.
+        not durable yet, the whole outer tool is written; otherwise only what has changed.
 
         Args:
             path: the path of the tool in `messages`, including its own id: `messages.tool(*path)`.
@@ -159,7 +160,7 @@ class Replica:
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
         """Make an appended turn durable before returning, with all earlier turns that are not durable yet.
 
-        A turn of an inner conversation is written with the tool that contains the conversation.
+        If the inner conversation is not durable yet, the tool that contains it is written.
 
         Args:
             path: the path of the tool whose inner conversation has the turn. Empty for a turn of `messages`.
@@ -175,7 +176,7 @@ class Replica:
         if chat is None or not _has_turn(chat, turn):
             msg = f"the {role!r} turn is not in `messages`: append it before write_turn()"
             raise UsageError(msg)
-        collect = self._collect_turns if outer is None else partial(self._collect_tool, path, outer)
+        collect = self._collect_turns if outer is None else partial(self._collect_inner, path, outer)
         await self._commit(collect, self._log.write)
 
     async def release(self) -> None:
@@ -213,13 +214,13 @@ class Replica:
 
     def _collect_all(self) -> Batch:
         new = self._collect_turns()
-        tools = [
+        changes = [
             change
             for tool in outermost_tools(self._messages)
             if tool.id in self._revisions
             for change in collect_changes(tool, self._revisions[tool.id], (tool.id,))
         ]
-        return Batch(new.known_turns, new.turns, tuple(tools))
+        return Batch.of(new.known_turns, new.turns, changes)
 
     def _collect_turns(self) -> Batch:
         later = self._durable.later_turns()
@@ -232,11 +233,17 @@ class Replica:
             raise UsageError(msg)
         base = self._revision_at(path)
         if base is None:
-            return self._collect_tool(path[:-1], self._messages.tool(*path[:-1])) if path[1:] else self._collect_turns()
-        now = ToolRevision.from_tool(tool)
-        if now == base:
-            return Batch(self._durable.turns)
-        return Batch(self._durable.turns, (), (ToolChange(path, base, now, codec.tool_to_dict(tool)),))
+            above = path[:-1]
+            return self._collect_inner(above, self._messages.tool(*above)) if above else self._collect_turns()
+        return Batch.of(self._durable.turns, (), [*collect_changes(tool, base, path)])
+
+    def _collect_inner(self, path: ToolPath, tool: Tool) -> Batch:
+        """Return the new turns of the inner conversation of a tool, or the tool if the log has no such conversation."""
+        base, inner = self._revision_at(path), tool.inner
+        if base is None or not base.turns or inner is None:
+            return self._collect_tool(path, tool)
+        new = collect_inner_turns(inner, base, path)
+        return Batch.of(self._durable.turns, (), (new,) if new.turns else ())
 
     # --- Writing, and applying updates -----------------------------------------------------------------------
 
@@ -244,7 +251,7 @@ class Replica:
         async with self._write_lock:
             self._apply_updates()
             batch = collect()
-            if batch and (self._diverged or (self._overtaken and batch.turns)):
+            if batch and (self._diverged or (self._overtaken and batch.adds_turns)):
                 self._raise_diverged()
             try:
                 await self._run_in_thread(partial(write, batch))
@@ -282,11 +289,16 @@ class Replica:
                     for turn in own.turns:
                         self._revisions.update(turn.revisions)
                     for change in own.tools:
-                        self._set_revision(change.path, change.revision)
-                case TurnAdded(role, turn):
+                        self._set_revision(change.path, change.revision, keeps_inner=change.keeps_inner)
+                    for item in own.inner:
+                        for turn in item.turns:
+                            self._extend_inner(item.path, turn.revisions)
+                case TurnAdded(role, turn, ()):
                     self._append_turn(role, turn)
-                case ToolUpdated(path, tool):
-                    self._update_tool(path, tool)
+                case TurnAdded(role, turn, path):
+                    self._append_inner_turn(path, role, turn)
+                case ToolUpdated() as update:
+                    self._update_tool(update)
 
     def _append_turn(self, role: Role, turn: Turn) -> None:
         if self._diverged or self._durable.later_turns():
@@ -294,13 +306,36 @@ class Replica:
             return
         self._messages.append(role, turn)
         self._durable.extend(1)
-        self._revisions.update({tool.id: ToolRevision.from_tool(tool) for tool in turn.tools})
+        self._revisions.update(revisions_of(turn))
 
-    def _update_tool(self, path: ToolPath, tool: Tool) -> None:
+    def _append_inner_turn(self, path: ToolPath, role: Role, turn: Turn) -> None:
+        """Append a turn from the log to an inner conversation, unless that conversation was extended or ended here."""
+        base, mine = self._revision_at(path), self._find(path)
+        inner = None if mine is None else mine.inner
+        if base is None or inner is None or collect_inner_turns(inner, base, path).turns:
+            self._diverged = self._diverged or inner is not None
+            return
+        inner.append(role, turn)
+        self._extend_inner(path, revisions_of(turn))
+
+    def _extend_inner(self, path: ToolPath, revisions: dict[str, ToolRevision]) -> None:
+        """Mark the next turn of an inner conversation as durable, and the tools of the turn with these revisions."""
+        base = self._revision_at(path)
+        if base is not None:
+            base.turns += 1
+            base.inner.update(revisions)
+
+    def _update_tool(self, update: ToolUpdated) -> None:
         """Apply a tool state from the log, unless the tool was changed here: then the next write raises."""
-        mine = self._find(path)
-        if mine is not None and (ToolRevision.from_tool(mine) == self._revision_at(path) or mine == tool):
-            self._adopt(path, tool)
+        mine, base = self._find(update.path), self._revision_at(update.path)
+        if mine is None:
+            return
+        if update.keeps_inner and mine.inner is not None and base is not None:
+            if mine.revision == base.revision:
+                self._messages.adopt(update.path, update.merged_into(mine))
+                self._set_revision(update.path, ToolRevision(update.tool.revision), keeps_inner=True)
+        elif ToolRevision.from_tool(mine) == base or mine == update.tool:
+            self._adopt(update.path, update.tool)
 
     def _restore_tools(self, stale: StaleToolError) -> None:
         for path, tool in stale.tools:
@@ -329,8 +364,11 @@ class Replica:
             revision = None if revision is None else revision.inner.get(step)
         return revision
 
-    def _set_revision(self, path: ToolPath, revision: ToolRevision) -> None:
+    def _set_revision(self, path: ToolPath, revision: ToolRevision, *, keeps_inner: bool = False) -> None:
         *above, last = path
+        if keeps_inner and (known := self._revision_at(path)) is not None:
+            known.revision = revision.revision
+            return
         if not above:
             self._revisions[last] = revision
         elif (outer := self._revision_at(tuple(above))) is not None:

@@ -57,7 +57,7 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
         msg = "the messages do not follow from the revision: pass the messages and the revision of one snapshot"
         raise UsageError(msg)
     changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
-    return Batch(known, tuple([NewTurn.from_turn(role, turn) for role, turn in added]), tuple(changed))
+    return Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
 
 
 def _list_turns(messages: Messages) -> list[tuple[Role, Turn]]:

@@ -290,8 +290,7 @@ class StoreLog(ConversationLog):
             self.state.apply(entry)
             self._wait_index.apply(entry, self.state)
             if number > self._reported_entries:
-                self.updates.extend(entry.turns)
-                self.updates.extend(entry.tools)
+                self.updates.extend(entry.updates())
         self._head = replace(self._head, entries=number)
         self._reported_entries = max(self._reported_entries, number)
 

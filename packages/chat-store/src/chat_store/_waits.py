@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
 
-from chat_core.messages import Interrupted, Messages, Pending, Role, Suspended, Tool, Turn
+from chat_core.messages import Interrupted, Messages, Pending, Role, Running, Suspended, Tool, Turn
 from chat_core.response import Wait
 
 from chat_store._entries import Entry
@@ -46,7 +46,7 @@ class WaitIndex:
         for item in entry.turns:
             self._add_turn(item.role, item.turn)
         touched = {tool.id for item in entry.turns for tool in item.turn.tools}
-        touched |= {item.path[0] for item in entry.tools}
+        touched |= {item.path[0] for item in entry.tools} | {item.path[0] for item in entry.inner}
         for tool_id in touched:
             tool = state.find((tool_id,))
             if tool is None or tool.resolved:
@@ -74,10 +74,7 @@ class WaitIndex:
         """
         if not self.unresolved:
             return now if self.unanswered else None
-        tools = [tool for tool_id in sorted(self.unresolved) if (tool := state.find((tool_id,))) is not None]
-        if not any(is_waiting(tool) for tool in tools):
-            return now
-        return min(_deadlines(tools), default=None)
+        return _next_due([tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None], now)
 
 
 def needs_response(role: Role, turn: Turn) -> bool:
@@ -88,9 +85,11 @@ def needs_response(role: Role, turn: Turn) -> bool:
 
 
 def is_waiting(tool: Tool) -> bool:
-    """Return whether a call waits for a decision or for a scheduled time."""
+    """Return whether a call waits for a decision or for a scheduled time, or calls in its inner conversation do."""
     status = tool.status
-    return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
+    if isinstance(status, Suspended):
+        return any(is_waiting(item) for item in status.inner.pending())
+    return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None)
 
 
 def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
@@ -101,8 +100,9 @@ def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
         above: the ids of the outer calls, outermost first.
     """
     path, status = (*above, tool.id), tool.status
-    if isinstance(status, Suspended):
-        for item in status.inner.pending():
+    if isinstance(status, (Running, Suspended)):
+        # Calls that wait in a chat can be decided while it runs.
+        for item in status.inner.pending() if status.inner is not None else ():
             yield from iter_waits(item, path)
     elif isinstance(status, Pending) and status.kind is not None:
         yield Wait(
@@ -124,8 +124,16 @@ def wait_deadline(wait: Wait) -> datetime | None:
     return wait.at if wait.kind == "schedule" else wait.expires_at
 
 
-def _deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
-    for tool in tools:
-        for wait in iter_waits(tool):
-            if (deadline := wait_deadline(wait)) is not None:
-                yield deadline
+def _next_due(unresolved: Sequence[Tool], now: datetime) -> datetime | None:
+    """Return when a run can continue a conversation with these unresolved calls."""
+    if not any(is_waiting(tool) for tool in unresolved):
+        return now
+    return min((at for tool in unresolved if (at := _tool_due(tool, now)) is not None), default=None)
+
+
+def _tool_due(tool: Tool, now: datetime) -> datetime | None:
+    """Return when a run can continue a call of a conversation in which at least one call waits."""
+    status = tool.status
+    if isinstance(status, Suspended):
+        return _next_due(status.inner.pending(), now)
+    return min((at for wait in iter_waits(tool) if (at := wait_deadline(wait)) is not None), default=None)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast, final
 
-from chat_core.messages import Messages, Role, Tool, codec
+from chat_core.messages import Role, Tool
 
-from chat_store._entries import Document
+from chat_store._entries import Document, Entry, copy_tool, parse_entry, parsing
+from chat_store._log_state import LogState
 
 
 @final
@@ -22,7 +23,7 @@ class HistoryEntry:
         at: when the entry was written, by the clock of the writing process.
         event: the kind of event. `late` is a tool state reported by a run that had lost its lease; it had no effect.
         path: the ids of the outer tools whose inner conversations hold the tool, outermost first, and the tool's own
-            id. Empty for events without a tool.
+            id. For `turn`, the path of the tool whose inner conversation has the turn. Otherwise empty.
         tool: the new state of the tool. `tool.decisions` lists who decided the call.
         role: the role of the turn, for `turn`.
         holder: host name and process id of the run, for `claimed`.
@@ -40,35 +41,42 @@ class HistoryEntry:
 def parse_history(entries: Iterable[Document]) -> list[HistoryEntry]:
     """Return the events recorded in the entries of a log, oldest first, without lease renewals."""
     fence: object = 0
+    state = LogState()
     events: list[HistoryEntry] = []
     for entry in entries:
-        events += _parse_entry(entry, fence)
+        events += _parse_entry(entry, fence, state)
         fence = cast("Document", entry.get("lease", {})).get("fence", fence)
     return events
 
 
-def _parse_entry(entry: Document, fence: object) -> list[HistoryEntry]:
-    number, at = cast("int", entry["n"]), datetime.fromisoformat(cast("str", entry["at"]))
+def _parse_entry(document: Document, fence: object, state: LogState) -> list[HistoryEntry]:
+    """Return the events of an entry, and apply it to the state."""
+    number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
     if number == 1:
+        state.begin(document)
         return [HistoryEntry(number, at, "created")]
     found: list[HistoryEntry] = []
-    lease = cast("Document", entry.get("lease", {}))
+    lease = cast("Document", document.get("lease", {}))
     if lease.get("fence", fence) != fence:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
-    found += [
-        HistoryEntry(number, at, "turn", role=cast("Role", item["role"]))
-        for item in cast("list[Document]", entry.get("turns", []))
-    ]
-    found += _parse_tools(entry, number, at, "tool")
-    found += _parse_tools(cast("Document", entry.get("late", {})), number, at, "late")
+    entry = state.parse(document)
+    found += [HistoryEntry(number, at, "turn", added.path, role=added.role) for added in (*entry.turns, *entry.inner)]
+    state.apply(entry)
+    found += _list_tools(entry, number, at, "tool", state)
+    with parsing(document):
+        late = parse_entry(cast("Document", document.get("late", {})))
+    found += _list_tools(late, number, at, "late", state)
     if lease.get("released"):
         found.append(HistoryEntry(number, at, "released"))
     return found
 
 
-def _parse_tools(entry: Document, number: int, at: datetime, event: Literal["tool", "late"]) -> list[HistoryEntry]:
+def _list_tools(
+    entry: Entry, number: int, at: datetime, event: Literal["tool", "late"], state: LogState
+) -> list[HistoryEntry]:
     found: list[HistoryEntry] = []
-    for item in cast("list[Document]", entry.get("tools", [])):
-        tool = codec.tool_from_dict(cast("Document", item["tool"]), Messages)
-        found.append(HistoryEntry(number, at, event, (*cast("list[str]", item.get("path", [])), tool.id), tool))
+    for item in entry.tools:
+        known = state.find(item.path) if item.keeps_inner else None
+        tool = item.tool if known is None else copy_tool(item.merged_into(known))
+        found.append(HistoryEntry(number, at, event, item.path, tool))
     return found
