@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from chat_core import ChatBuilder, ChatOptions, Messages, Retry
+from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, Retry, ToolCollection
 from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, turn_deltas, usage_of_failure
 from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
-from chat_core.errors import NetworkError, RateLimitedError, StreamTruncatedError
-from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta
+from chat_core.errors import InvalidResponseError, NetworkError, RateLimitedError, StreamTruncatedError
+from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
 from chat_core.provider import NO_TOOLS, OutputSchema
 from chat_core.testing import Answer, ScriptedProvider
@@ -30,6 +30,53 @@ async def test_a_whole_call_brings_no_events_and_the_turn() -> None:
     assert call.turn is not None
     assert call.turn.text == "there"
     await call.aclose()
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_a_response_with_more_calls_than_allowed_is_refused_and_none_of_them_runs(streaming: bool) -> None:
+    ran: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    def add(n: int) -> None:
+        ran.append(n)
+
+    for limit, calls, builder in (
+        (1000, 1001, ChatBuilder()),
+        (2, 3, ChatBuilder().with_max_calls(2)),
+    ):
+        answer = [FunctionCall("add", {"n": n}, id=f"call_{n}") for n in range(calls)]
+        model = ScriptedProvider(answer, "never")
+        messages = Messages.from_user("hi")
+        chat = builder.with_model(model).with_tools(tools).build()
+        with pytest.raises(InvalidResponseError, match=rf"more than {limit} tool calls.*with_max_calls\(") as caught:
+            if streaming:
+                async with chat.stream(messages) as stream:
+                    _ = [event async for event in stream]
+            else:
+                await chat.complete(messages)
+        assert caught.value.partial is not None
+        assert (ran, len(model.asked), messages.pending()) == ([], 1, [])
+        assert messages.last is not None
+        assert messages.last.role == "user"
+
+    model = ScriptedProvider([FunctionCall("add", {"n": n}, id=f"call_{n}") for n in range(3)], "done")
+    chat = ChatBuilder().with_max_calls(3).with_model(model).with_tools(tools).build()
+    assert (await chat.complete(Messages.from_user("hi"))).text == "done"
+    assert sorted(ran) == [0, 1, 2]
+
+
+async def test_a_stream_is_closed_at_the_first_call_beyond_the_limit() -> None:
+    answer = [FunctionCall("add", {"n": n}, id=f"call_{n}") for n in range(50)]
+    model = ScriptedProvider(answer)
+    request = ModelRequest(Messages.from_user("hi"), NO_TOOLS, ChatOptions(), None, max_calls=2)
+    call = StreamCall(model, request, RetryBudget(NO_WAIT))
+    read: list[object] = []
+    with pytest.raises(InvalidResponseError, match="more than 2 tool calls"):
+        while (batch := await call.next()) is not None:
+            read += batch
+    assert {delta.index for delta in read if isinstance(delta, ToolCallDelta)} == {0, 1}
+    assert model.open_streams == 0
 
 
 async def test_what_failed_attempts_cost_is_counted() -> None:

@@ -132,6 +132,11 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         require_number(steps, "with_max_steps()", least=1)
         return self._with_settings(max_steps=steps)
 
+    def with_max_calls(self, calls: int) -> Self:
+        """Set how many tool calls one response may contain. The default is 1,000; a response with more is an error."""
+        require_number(calls, "with_max_calls()", least=1)
+        return self._with_settings(max_calls=calls)
+
     def with_tool_concurrency(self, limit: int) -> Self:
         """Set how many tools may run at the same time. The default is 8."""
         require_number(limit, "with_tool_concurrency()", least=1)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Delta: TypeAlias = "TextDelta | ReasoningDelta | ToolCallDelta | FilePart"
 """Increment of a streamed response."""
 
+MAX_CALLS = 1000
+"""Default limit on the tool calls of one response. The engine applies the limit of the chat, `with_max_calls()`."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol, final
 
 from chat_core.engine.retry import RetryBudget
-from chat_core.errors import ChatError
-from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta
+from chat_core.errors import ChatError, InvalidResponseError
+from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Reasoning, Text
 from chat_core.provider import (
+    MAX_CALLS,
     CompletionProvider,
     Delta,
     OutputSchema,
@@ -47,17 +48,36 @@ class ModelCall(Protocol):
 
 @final
 class ModelRequest:
-    """Arguments of a provider call."""
+    """Arguments of a provider call, and the limit on the tool calls of its response."""
 
-    __slots__ = ("messages", "options", "output", "tools")
+    __slots__ = ("max_calls", "messages", "options", "output", "tools")
 
     def __init__(
-        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        output: OutputSchema | None,
+        *,
+        max_calls: int = MAX_CALLS,
     ) -> None:
         self.messages = messages
         self.tools = tools
         self.options = options
         self.output = output
+        self.max_calls = max_calls
+
+    def checked(self, turn: Turn) -> Turn:
+        """Return `turn`.
+
+        Raises:
+            InvalidResponseError: the turn has more tool calls than allowed.
+        """
+        if len(turn.parts) > self.max_calls and len(turn.tools) > self.max_calls:
+            error = too_many_calls_error(self.max_calls)
+            error.partial, error.metadata = turn, turn.metadata
+            raise error
+        return turn
 
 
 @final
@@ -79,7 +99,9 @@ class CompleteCall:
         attempt = 1
         while True:
             try:
-                turn = await self._model.complete(request.messages, request.tools, request.options, request.output)
+                turn = request.checked(
+                    await self._model.complete(request.messages, request.tools, request.options, request.output)
+                )
             except ChatError as error:
                 self.usage += usage_of_failure(error)
                 await self._retry_budget.wait(error, attempt, delivered=False)
@@ -120,6 +142,9 @@ class StreamCall:
                 except StopAsyncIteration:
                     await self._finish()
                     return None
+                for delta in batch:
+                    if type(delta) is ToolCallDelta and delta.index >= self._request.max_calls:
+                        raise too_many_calls_error(self._request.max_calls)
             except ChatError as error:
                 reset = await self._handle_failure(error)
                 if reset is not None:
@@ -155,7 +180,7 @@ class StreamCall:
     async def _finish(self) -> None:
         stream = self._stream
         assert stream is not None  # noqa: S101 - the stream was read
-        self.turn = stream.close()
+        self.turn = self._request.checked(stream.close())
         self.usage += self.turn.usage
         await self.aclose()
 
@@ -189,6 +214,12 @@ def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Seque
         else:
             events.append(delta)
     return events
+
+
+def too_many_calls_error(limit: int) -> InvalidResponseError:
+    """Return the error for a response with more tool calls than `limit`. None of them runs."""
+    msg = f"the response has more than {limit} tool calls; none was run: raise the limit by with_max_calls(...)"
+    return InvalidResponseError(msg)
 
 
 def turn_deltas(turn: Turn) -> Sequence[Delta]:

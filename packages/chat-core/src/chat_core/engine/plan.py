@@ -13,7 +13,7 @@ from chat_core.engine.retry import Retry
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
-from chat_core.provider import CompletionProvider, ToolDeclarations
+from chat_core.provider import MAX_CALLS, CompletionProvider, ToolDeclarations
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
@@ -41,6 +41,7 @@ class Settings:
     Attributes:
         options: default options of each model request.
         max_steps: maximum number of model calls of a run, including corrections.
+        max_calls: maximum number of tool calls in one response.
         corrections: maximum number of invalid structured responses sent back to the model.
         concurrency: maximum number of tools that run at the same time.
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
@@ -53,6 +54,7 @@ class Settings:
 
     options: ChatOptions = field(default_factory=ChatOptions)
     max_steps: int = 16
+    max_calls: int = MAX_CALLS
     corrections: int = 1
     concurrency: int = 8
     tool_timeout: float | None = None

@@ -262,7 +262,8 @@ class Run(Generic[OutT, PauseT]):
         self._steps += 1
         plan = self._plan
         options = relax_tool_choice(self._options, self._messages)
-        request = ModelRequest(self._messages, plan.declarations, options, plan.output.schema)
+        max_calls = plan.settings.max_calls
+        request = ModelRequest(self._messages, plan.declarations, options, plan.output.schema, max_calls=max_calls)
         call = self._create_model_call(request)
         return call if self._observed_run is None else self._observed_run.call(call, request, self._retry_budget)
 
