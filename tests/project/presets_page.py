@@ -13,50 +13,50 @@ ALL: Final[tuple[AnyPreset, ...]] = tuple(
 )
 
 DIFFERENCES: Final = {
-    "max_tokens_field": "the limit of an answer is `{}`",
-    "seed_field": "the seed is `{}`",
+    "max_tokens_field": "the output limit is sent as `{}`",
+    "seed_field": "the seed is sent as `{}`",
     "reasoning_style": "reasoning: {}",
-    "reasoning_field": "reasoning of the caller's goes into `{}`",
-    "reasoning_required": "a message with calls always has reasoning",
-    "structured": "structured answers: {}",
-    "strict_rewrite": "schemas are sent as they are written",
+    "reasoning_field": "reasoning in the history is sent as `{}`",
+    "reasoning_required": "a message with calls always has the reasoning field",
+    "structured": "structured output: {}",
+    "strict_rewrite": "schemas are sent unchanged",
     "stream_usage": "`stream_options` is not sent",
-    "short_call_ids": "ids of calls have nine letters and digits",
+    "short_call_ids": "call ids have nine letters and digits",
     "tools": "no tools",
     "files": "files: {}",
-    "refuses": "not known: {}",
-    "dimensions_field": "the length of vectors is `{}`",
+    "refuses": "unsupported options: {}",
+    "dimensions_field": "the vector length is sent as `{}`",
 }
 VALUES: Final = {
-    "object": "the object `reasoning`, an effort or a budget",
-    "thinking": "an effort, or the switch `thinking` for none",
-    "json_object": "as JSON, the schema in words",
+    "object": "the object `reasoning` with an effort or a budget",
+    "thinking": "an effort, or `thinking` to disable it",
+    "json_object": "JSON mode, with the schema in the prompt",
 }
-EMBEDDINGS: Final = {NoEmbeddings(): "no", FixedEmbeddings(): "yes", SizedEmbeddings(): "yes, of any length"}
+EMBEDDINGS: Final = {NoEmbeddings(): "no", FixedEmbeddings(): "yes", SizedEmbeddings(): "yes, with a chosen length"}
 FACTS: Final = {
     "base_url": "base URL",
-    "base_url_variable": "variable of the base URL",
-    "key_variables": "variable of the key",
+    "base_url_variable": "environment variable of the base URL",
+    "key_variables": "environment variable of the key",
     "key_header": "header of the key",
     "embeddings": "embeddings",
-    "error_patterns": "errors by their words",
+    "error_patterns": "error messages",
     "notes": "notes",
-    "max_tokens_field": "limit of an answer",
+    "max_tokens_field": "field of the output limit",
     "seed_field": "seed",
-    "reasoning_style": "how reasoning is requested",
-    "reasoning_field": "field of reasoning",
-    "reasoning_required": "reasoning beside calls",
-    "structured": "structured answers",
+    "reasoning_style": "request of reasoning",
+    "reasoning_field": "field for reasoning",
+    "reasoning_required": "reasoning with calls",
+    "structured": "structured output",
     "strict_rewrite": "schemas",
     "stream_usage": "`stream_options`",
-    "short_call_ids": "ids of calls",
+    "short_call_ids": "call ids",
     "tools": "tools",
     "files": "files",
-    "refuses": "options that it does not know",
-    "dimensions_field": "length of vectors",
+    "refuses": "unsupported options",
+    "dimensions_field": "vector length",
 }
 NEVER_RECORDED: Final = {"base_url_variable", "key_variables"}
-"""Facts that traffic cannot show. The address of a server of one's own is another one."""
+"""Facts that recorded traffic cannot confirm. For a server that users run themselves, the address is another one."""
 
 
 def vendor_rows() -> list[str]:

@@ -11,19 +11,10 @@ from .language import KINDS, Kind, Text
 from .workspace import ROOT
 
 PENDING = (
-    "benchmarks/",
-    "docs/assets/",
-    "docs/comparison.md",
     "docs/differences",
     "docs/examples/",
-    "docs/guides/local-model.md",
-    "docs/guides/moving.md",
-    "docs/guides/tapes.md",
-    "docs/guides/transport-tutorial.md",
     "docs/maintainers/",
-    "docs/migrating",
     "docs/performance.md",
-    "docs/reference/",
     "packages/chat-completions/src/chat_completions/answer.py",
     "packages/chat-completions/src/chat_completions/decode.py",
     "packages/chat-store/src/chat_store/testing/",
