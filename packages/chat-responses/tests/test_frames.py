@@ -105,6 +105,22 @@ def test_what_is_no_json_is_no_error_that_it_knows() -> None:
     assert FRAMES.whole([b'"so"']) == b'"so"'
 
 
+@pytest.mark.parametrize("kind", [["error"], ["response.completed"], {}, 7, None])
+def test_an_event_whose_type_is_not_a_string_ends_nothing_and_is_no_error(kind: object) -> None:
+    data = json.dumps({"type": kind, "response": {"output": []}, "x": "error"}).encode()
+    assert not is_last(Event("message", data))
+    assert FRAMES.failed(Event("message", data)) is None
+    assert FRAMES.whole([data]) == data
+    assert parse_error_event(data) is None
+
+
+def test_a_frame_that_is_not_json_among_the_frames_of_a_response_is_ignored() -> None:
+    done = frame(type="response.output_item.done", output_index=0, item=ITEM)
+    last = frame(type="response.done", response={"id": "resp_1", "status": "completed", "output": []})
+    assert json.loads(FRAMES.whole([b"ping", done, last]))["output"] == [ITEM]
+    assert FRAMES.whole([b"[DONE]"]) == b"[DONE]"
+
+
 def test_one_request_at_a_time_without_a_key_a_head_or_a_cancel() -> None:
     assert (FRAMES.multiplexed, FRAMES.acknowledged, FRAMES.cancel("1")) == (False, False, None)
     assert FRAMES.head(b"")[0] == 200

@@ -78,7 +78,8 @@ def is_last(event: Event, /) -> bool:
         event_data = loads(data)
     except ValueError:
         return False
-    return is_object(event_data) and event_data.get("type") in LAST_EVENTS
+    kind = event_data.get("type") if is_object(event_data) else None
+    return isinstance(kind, str) and kind in LAST_EVENTS
 
 
 def decode(body: bytes, provider: str) -> Turn:

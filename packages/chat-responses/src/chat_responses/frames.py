@@ -73,10 +73,7 @@ class ResponsesFrames:
 
     def failed(self, event: Event, /) -> int | None:
         """Return the HTTP status of an error event. Return `None` for any other event, including a failed response."""
-        try:
-            fields = mapping(loads(event.data))
-        except ValueError:
-            return None
+        fields = _event_fields(event.data)
         if fields.get("type") not in ERRORS:
             return None
         status = fields.get("status") or fields.get("status_code")
@@ -85,9 +82,9 @@ class ResponsesFrames:
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
         """Return the body that the same request has over HTTP, or the event that reports an error."""
-        last = loads(frames[-1])
-        response = mapping(last).get("response")
-        if mapping(last).get("type") not in TERMINAL or not is_object(response):
+        last = _event_fields(frames[-1])
+        response = last.get("response")
+        if not _is_terminal(last) or not is_object(response):
             return frames[-1]
         if not response.get("output"):
             # Some servers omit the items from the last event.
@@ -119,7 +116,7 @@ def finished_items(frames: Sequence[bytes]) -> list[Json]:
     """Return the finished items in `frames`, in the order of the response."""
     found: dict[int, Json] = {}
     for frame in frames:
-        event = mapping(loads(frame))
+        event = _event_fields(frame)
         item, place = event.get("item"), event.get("output_index")
         if event.get("type") == "response.output_item.done" and is_object(item):
             found[place if isinstance(place, int) else len(found)] = item
@@ -128,8 +125,19 @@ def finished_items(frames: Sequence[bytes]) -> list[Json]:
 
 def parse_error_event(body: bytes) -> Json | None:
     """Return the error event in `body`, or `None` if `body` is something else."""
+    event = _event_fields(body)
+    return event if event.get("type") in ERRORS else None
+
+
+def _event_fields(frame: bytes) -> Json:
+    """Return the fields of the event in `frame`, or an empty object if `frame` is not an event."""
     try:
-        event = loads(body)
+        event = loads(frame)
     except ValueError:
-        return None
-    return event if is_object(event) and event.get("type") in ERRORS else None
+        return {}
+    return event if is_object(event) else {}
+
+
+def _is_terminal(event: Json) -> bool:
+    kind = event.get("type")
+    return isinstance(kind, str) and kind in TERMINAL
