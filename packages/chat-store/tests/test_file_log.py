@@ -25,6 +25,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_store import _file_lock
 from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
@@ -324,6 +325,23 @@ async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path:
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
         remove(path.with_name("chat.jsonl.run-1"))
+        with pytest.raises(ConflictError, match="may hold"):
+            await other.claim()
+        clock.advance(31)
+        await other.claim()
+
+
+async def test_where_the_file_system_ignores_locks_the_clock_alone_decides(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ignore(_: int) -> bool:
+        return True
+
+    monkeypatch.setattr(_file_lock, "try_lock", ignore)
+    clock = Clock()
+    await store(path, waiting("one"))
+    async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
+        await run.claim()
         with pytest.raises(ConflictError, match="may hold"):
             await other.claim()
         clock.advance(31)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zlib import crc32
 
 import anyio
 import pytest
@@ -129,9 +131,63 @@ async def test_zeros_at_the_end_are_a_write_that_a_power_failure_cut(path: Path)
     await journal_of_every_kind(path)
     before = await stored(path)
     data = content_of(path)
-    for tail in (b"\0" * 100, b'{"n":9,\0\0\0"crc":"00000000"}\n', b'\0\0\0\n{"n":10'):
+    first_sector = b"\0" * (-len(data) % 512)
+    line = b'{"n":9,"at":"' + b"x" * 600
+    whole = [
+        b"\0" * 100,
+        first_sector + b'"crc":"00000000"}\n',
+        first_sector + b'\n{"n":10',
+        line[: len(first_sector)] + b"\0" * 512 + b'"crc":"00000000"}\n',
+        line[: len(first_sector)] + b"\0" * 40,
+    ]
+    for tail in whole:
         overwrite(path, data + tail)
-        assert await stored(path) == before
+        assert await stored(path) == before, tail
+
+
+async def test_zeros_that_are_not_whole_sectors_are_damage(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").approve(by="ana@example.com")
+    data = content_of(path)
+    place = data.rindex(b"@")
+    for end in (len(data), len(data) - 1):
+        overwrite(path, data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 : end])
+        with pytest.raises(InvalidDocumentError, match="line 2"):
+            await stored(path)
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["with a length", "without a length"])
+async def test_a_changed_line_feed_at_the_end_is_damage_and_no_unfinished_write(path: Path, *, early: bool) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").approve(by="ana")
+    data = content_of(path)
+    if early:
+        data = b"".join([without_length(line) for line in data.splitlines()])
+        overwrite(path, data)
+        assert isinstance((await stored(path)).tool("one").status, Approved)
+    for bit in range(8):
+        overwrite(path, data[:-1] + bytes([data[-1] ^ 1 << bit]))
+        with pytest.raises(InvalidDocumentError, match="line 2"):
+            await stored(path)
+
+
+def without_length(line: bytes) -> bytes:
+    """A line as early versions wrote it."""
+    body = re.sub(rb'"length":\d+,', b"", line)[: -len(b',"crc":"00000000"}')] + b"}"
+    return b'%s,"crc":"%08x"}\n' % (body[:-1], crc32(body))
+
+
+async def test_a_last_line_whose_end_was_overwritten_is_damage(path: Path) -> None:
+    await store(path, waiting("one"))
+    async with FileConversation.open(path) as conversation:
+        conversation.messages.tool("one").approve(by="ana")
+    data = content_of(path)
+    for length in (2, 20, 60):
+        overwrite(path, data[:-length] + b"x" * length)
+        with pytest.raises(InvalidDocumentError, match="line 2"):
+            await stored(path)
 
 
 async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
@@ -139,7 +195,7 @@ async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
     data = content_of(path)
     lines = data.splitlines(keepends=True)
     start = sum(map(len, lines[:-1]))
-    for place in [*range(30, len(lines[0]), 41), *range(start, len(data) - 1, 7)]:
+    for place in [*range(30, len(lines[0]), 41), *range(start, len(data), 7)]:
         overwrite(path, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         with pytest.raises(InvalidDocumentError):
             await stored(path)

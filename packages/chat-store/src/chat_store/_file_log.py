@@ -6,8 +6,10 @@ There are two locks, because a run lasts longer than a write:
 - The run lock is on a separate file, `<name>.run-<fence>`. The run holds it until it ends, and the system releases it
   when the process exits. Locking a range of bytes in the journal would not suffice: such locks belong to processes, and
   cannot exclude two runs of one process. Each run has its own file, so that a run that takes over from a stalled one
-  can hold a lock, too. The file is empty, and exists only while a run is live or after its process died. If it is
-  deleted, the time in the journal alone decides whether the run is live.
+  can hold a lock, too. The file is empty, and exists only while a run is live or after its process died.
+
+If its run file was deleted, or if the file system ignores locks, the time in the journal alone decides whether a run is
+live.
 """
 
 from __future__ import annotations
@@ -261,17 +263,32 @@ class FileLog(ConversationLog):
         return self._path.with_name(f"{self._path.name}.run-{fence}")
 
     def _is_locked(self, fence: int) -> bool | None:
-        """Return whether a live process holds the run lock, or None if the run file was deleted and this is unknown."""
+        """Return whether a live process holds the run lock.
+
+        Returns:
+            None if this is unknown: the run file was deleted, or the file system ignores locks.
+        """
+        path = self._run_file(fence)
         try:
-            fd = _file_lock.open_file(self._run_file(fence), create=False)
+            with _opened(path) as fd:
+                if not _file_lock.try_lock(fd):
+                    return True
+                # Where locks work, a second lock of the same file is refused, even in one process.
+                with _opened(path) as second:
+                    return None if _file_lock.try_lock(second) else False
         except FileNotFoundError:
             return None
-        try:
-            return not _file_lock.try_lock(fd)
-        finally:
-            os.close(fd)
 
     def _remove_run_file(self, fence: int) -> None:
         # Windows does not delete a file that is open elsewhere. A leftover run file is harmless.
         with contextlib.suppress(OSError):
             self._run_file(fence).unlink()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Generator[int]:
+    fd = _file_lock.open_file(path, create=False)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

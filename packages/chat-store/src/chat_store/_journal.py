@@ -1,20 +1,24 @@
 """An append-only file of JSON lines that stays readable after a crash at any time.
 
-    {"format":"chat-conversation","version":1,"n":1,"id":"…","at":"…","messages":{…},"crc":"5e0c1a2b"}
-    {"n":2,"at":"…","lease":{"fence":1,"holder":"…","until":"…"},"crc":"…"}
-    {"n":3,"at":"…","tools":[{"tool":{…}}],"crc":"…"}
+    {"format":"chat-conversation","version":1,"length":75,"n":1,"id":"…","at":"…","messages":{…},"crc":"5e0c1a2b"}
+    {"length":96,"n":2,"at":"…","lease":{"fence":1,"holder":"…","until":"…"},"crc":"…"}
+    {"length":62,"n":3,"at":"…","tools":[{"tool":{…}}],"crc":"…"}
 
-Each line is a JSON object and is written atomically. `n` is the line number. `crc` is the CRC-32 of the line without
-its `crc` field. A line ends with a line feed, so a write that a crash interrupted is recognized by the missing line
-feed. Such a write never took effect, because the call that wrote it never returned: readers ignore it, and the next
-write truncates it. The zeros that a file system may leave in place of data after a power failure are treated the same.
-A line with a wrong checksum anywhere else is an error.
+Each line is a JSON object and is written atomically. `n` is the line number. `length` is the number of bytes after its
+comma, up to the end of the line; early versions did not write it. `crc` is the CRC-32 of the line without its `crc`
+field. A line ends with a line feed.
+
+A write that a crash interrupted never took effect, because the call that wrote it never returned: readers ignore it,
+and the next write truncates it. Such a write leaves a part of its line that is shorter than `length`. After a power
+failure, a file system may also have the size of the whole line, with zeros in place of whole sectors. Anything else,
+such as a line with a wrong checksum or without its line feed, is damage, and an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -34,12 +38,18 @@ LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that is writing. A write takes milliseconds."""
 
 _FILE_PREFIX = b'{"format":"chat-conversation"'
+_FIRST_FIELDS = b'{"format":"%s","version":%d,' % (FORMAT.encode(), VERSION)
 _CHECKSUM_LENGTH = len(b',"crc":"00000000"}')
+_LENGTH_FIELD = re.compile(rb'\{(?:"format":"[^"]*","version":\d+,)?"length":(\d+),')
+_SECTOR = 512
+"""The smallest unit that a power failure can leave unwritten, in bytes."""
 
 
 def encode(entry: Mapping[str, object]) -> bytes:
-    """Return the line for an entry, which must not be empty."""
-    body = dump_bytes(entry)
+    """Return the line for an entry, which must not be empty. The line of entry 1 names the format."""
+    fields = dump_bytes(entry)[1:]
+    length = len(fields) + _CHECKSUM_LENGTH
+    body = b'%s"length":%d,%s' % (_FIRST_FIELDS if entry.get("n") == 1 else b"{", length, fields)
     return b'%s,"crc":"%08x"}\n' % (body[:-1], crc32(body))
 
 
@@ -100,14 +110,14 @@ class Journal:
             NewerVersionError: a later version of this library wrote the file.
         """
         data = _file_lock.read_from(self._fd, self._offset)
-        for entry, length in _parse_entries(data, self._count, self._path):
+        for entry, length in _parse_entries(data, self._offset, self._count, self._path):
             apply(entry)
             self._offset += length
             self._count += 1
 
     def read_entries(self) -> list[dict[str, object]]:
         """Return all entries, oldest first."""
-        return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, 0), 0, self._path)]
+        return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, 0), 0, 0, self._path)]
 
     @property
     def empty(self) -> bool:
@@ -128,10 +138,7 @@ class Journal:
             OSError: the entry could not be written, and is not in the file.
             UsageError: the entry cannot be represented as JSON, and was not written.
         """
-        numbered: dict[str, object] = {"n": self._count + 1, **entry}
-        if self._count == 0:
-            numbered = {"format": FORMAT, "version": VERSION, **numbered}
-        line = encode(numbered)
+        line = encode({"n": self._count + 1, **entry})
         decoded = decode(line[:-1])
         if decoded is None:
             msg = f"the entry cannot be read back from its JSON form: {entry!r}"
@@ -170,25 +177,27 @@ class Journal:
             raise InvalidDocumentError(msg)
 
 
-def _parse_entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[str, object], int]]:
+def _parse_entries(data: bytes, offset: int, count: int, path: Path) -> Iterator[tuple[dict[str, object], int]]:
     """Yield the entries in a part of the file, each with its length in bytes.
 
     Args:
-        data: the part of the file.
+        data: the part of the file, up to its end.
+        offset: the position of the part in the file.
         count: the number of entries before it.
         path: the path of the file, for errors.
     """
     if count == 0:
         _require_supported_format(data, path)
     start = 0
-    while (end := data.find(b"\n", start)) >= 0:
+    while start < len(data):
         count += 1
-        line = data[start:end]
-        entry = decode(line)
+        end = data.find(b"\n", start)
+        entry = decode(data[start:end]) if end >= 0 else None
         if entry is None:
-            if _is_incomplete_write(data[start:]):
+            if _is_incomplete_write(data[start:], offset + start):
                 return
-            msg = f"line {count} of {path} is damaged: its checksum is wrong"
+            what = "its checksum is wrong" if end >= 0 else "it has no line feed"
+            msg = f"line {count} of {path} is damaged: {what}"
             raise InvalidDocumentError(msg)
         if entry.get("n") != count:
             msg = f"line {count} of {path} has the number {entry.get('n')!r}: lines are missing or repeated"
@@ -197,10 +206,30 @@ def _parse_entries(data: bytes, count: int, path: Path) -> Iterator[tuple[dict[s
         start = end + 1
 
 
-def _is_incomplete_write(rest: bytes) -> bool:
-    """Return whether a power failure left only the length of a write on disk, and zeros in place of its data."""
+def _is_incomplete_write(rest: bytes, offset: int) -> bool:
+    """Return whether the end of a file is what a crash leaves of a write.
+
+    Args:
+        rest: the data behind the last valid line.
+        offset: its position in the file.
+    """
     first, *others = rest.split(b"\n")
-    return b"\0" in first and all(decode(line) is None for line in others)
+    if b"\0" not in first:
+        return not others and not _is_whole_line(first)
+    # JSON has no zeros. A power failure leaves them in whole sectors, unlike a flipped bit.
+    return all(decode(line) is None for line in others) and all(
+        (zeros.start() == 0 or (offset + zeros.start()) % _SECTOR == 0)
+        and (zeros.end() == len(rest) or (offset + zeros.end()) % _SECTOR == 0)
+        for zeros in re.finditer(rb"\0+", rest)
+    )
+
+
+def _is_whole_line(line: bytes) -> bool:
+    """Return whether a line has its full length, so that the last byte is in place of its line feed."""
+    field = _LENGTH_FIELD.match(line)
+    if field is not None and len(line) >= field.end() + int(field[1]):
+        return True
+    return decode(line[:-1]) is not None
 
 
 def _require_supported_format(data: bytes, path: Path) -> None:

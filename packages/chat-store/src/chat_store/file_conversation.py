@@ -15,7 +15,8 @@ are compared by the wall clocks of the processes.
 An object may be used by any number of tasks of one event loop, asyncio or trio. Other threads, event loops and
 processes must open the file themselves, including children made by `os.fork()`. Such a child also keeps the run of its
 parent alive until the lease expires. The file system must support locks: local ones do, network file systems only if
-they are configured to.
+they are configured to. Where locks are ignored, a run still waits for the lease of another to expire, but two
+writes at the same moment can damage the file.
 """
 
 from __future__ import annotations
