@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from chat_testing.conformance.mutations import mutate_response
+
+DOCUMENT = json.dumps(
+    {"id": "r", "choices": [{"text": "words", "arguments": '{"cents": 5}'}], "usage": {"n": 3}}
+).encode()
+STREAM = b'event: a\ndata: {"text": "one"}\n\n: comment\r\ndata: {"text": "two"}\r\n\r\ndata: [DONE]\n\n'
+
+
+def mutated(body: bytes, count: int = 300) -> list[bytes]:
+    return [mutate_response(body, Random(seed)) for seed in range(count)]  # noqa: S311 - reproducible
+
+
+def test_a_seed_reproduces_a_mutation() -> None:
+    assert mutated(DOCUMENT) == mutated(DOCUMENT)
+    assert len(set(mutated(DOCUMENT))) > 200
+
+
+def test_documents_stay_json() -> None:
+    parsed = 0
+    for body in mutated(DOCUMENT):
+        try:
+            json.loads(body)
+        except RecursionError:
+            continue
+        parsed += 1
+    assert parsed > 200
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"NaN", b"-1", b"1" + b"0" * 400, b"[" * 200, b'{"a":' * 100, b'"unexpected":', b"\\ud83d", b'\\"cents\\":-1'],
+)
+def test_values_of_every_kind_occur(words: bytes) -> None:
+    assert any(words in body for body in mutated(DOCUMENT, 5000))
+
+
+def test_fields_are_removed() -> None:
+    assert any(b'"usage"' not in body for body in mutated(DOCUMENT))
+
+
+def test_only_the_data_of_events_is_mutated() -> None:
+    for body in mutated(STREAM):
+        lines = body.split(b"\n")
+        assert len(lines) == len(STREAM.split(b"\n"))
+        assert lines[0] == b"event: a"
+        assert lines[4].startswith(b"data: ")
+        assert lines[4].endswith(b"\r")
+        assert lines[6] == b"data: [DONE]"
+
+
+def test_text_that_is_not_json_stays() -> None:
+    assert mutate_response(b"<html>", Random(0)) == b"<html>"  # noqa: S311 - reproducible
