@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core.messages import FunctionCall
-from chat_core.tools.context import CallContext
+from chat_core.messages.function_call import CallContext
 
 
 @pytest.mark.parametrize(

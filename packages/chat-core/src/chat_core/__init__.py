@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         ToolStatus,
         Turn,
     )
+    from chat_core.messages.function_call import CallContext
     from chat_core.options import ChatOptions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
     from chat_core.output import OutputSpec, StructuredOutput, TextOutput
     from chat_core.provider import (
@@ -122,7 +123,7 @@ if TYPE_CHECKING:
     from chat_core.response import ChatResponse, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
-    from chat_core.tools.context import CallContext, ToolContext
+    from chat_core.tools.context import ToolContext
     from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
     from chat_core.tools.scope import ScopedCollection
     from chat_core.usage import Metadata, Usage
@@ -289,6 +290,7 @@ _HOMES = {
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
         "Turn Interrupted"
     ),
+    "messages.function_call": "CallContext",
     "options": "ChatOptions NamedTool ProviderOptions ReasoningEffort ToolChoice",
     "output": "OutputSpec StructuredOutput TextOutput",
     "provider": (
@@ -298,7 +300,7 @@ _HOMES = {
     "response": "ChatResponse PauseReason Paused StructuredResponse Wait WaitKind",
     "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
-    "tools.context": "CallContext ToolContext",
+    "tools.context": "ToolContext",
     "tools.definition": "InvalidArgumentsError ToolDefinition ToolScope",
     "tools.scope": "ScopedCollection",
     "usage": "Metadata Usage",

@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Final, Generic, Never, Self, TypeVar, cast, fi
 import typing_extensions
 
 from chat_core._loop import Task, loop_holder
+from chat_core.conversation import Conversation
+from chat_core.engine.stream import ChatStream
 from chat_core.errors import UsageError
-from chat_core.events import StructuredDelta, TextDelta
+from chat_core.events import StreamEvent, StructuredDelta, TextDelta
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import EmbeddingsResponse
 from chat_core.response import ChatResponse, Paused
+from chat_core.usage import Usage
 
 if TYPE_CHECKING:
     from chat_core.chat import Chat, EmbeddingsChat, StreamingChat  # circular: Chat.blocking returns a BlockingChat
-    from chat_core.conversation import Conversation
-    from chat_core.engine.stream import ChatStream
-    from chat_core.events import StreamEvent
-    from chat_core.messages import Messages
-    from chat_core.options import ChatOptions
-    from chat_core.provider import EmbeddingsResponse
-    from chat_core.usage import Usage
 
 T = TypeVar("T")
 OutT_co = typing_extensions.TypeVar("OutT_co", covariant=True, default=ChatResponse)

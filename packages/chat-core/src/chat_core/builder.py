@@ -43,6 +43,7 @@ from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
 from chat_core.engine.plan import ChatPlan, Hook, Settings
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
+from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec, StructuredOutput, TextOutput
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
@@ -51,9 +52,6 @@ from chat_core.tools.action import Action, Withhold
 from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolScope
 from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
-
-if TYPE_CHECKING:
-    from chat_core.observer import Observer
 
 ValueT = TypeVar("ValueT")
 OutT = TypeVar("OutT")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Never, Self, TypeAlias, final
+from types import TracebackType
+from typing import Generic, Never, Self, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core import blocking
+from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
 from chat_core.embed import embed
 from chat_core.engine.plan import ChatPlan, Settings
@@ -24,15 +27,6 @@ from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.chat_tools import ChatTools
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from chat_core.blocking import (  # circular: BlockingChat wraps a Chat
-        BlockingChat,
-        BlockingEmbeddingsChat,
-        BlockingStreamingChat,
-    )
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -100,8 +94,6 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
     @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:
         """This chat for callers without an event loop."""
-        from chat_core.blocking import BlockingChat  # noqa: PLC0415  # circular: as above
-
         return BlockingChat(self)
 
     async def aclose(self) -> None:
@@ -132,8 +124,6 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
         """This chat for callers without an event loop."""
-        from chat_core.blocking import BlockingStreamingChat  # noqa: PLC0415  # circular: as above
-
         return BlockingStreamingChat(self)
 
 
@@ -166,8 +156,6 @@ class EmbeddingsChat(_Closing):
     @property
     def blocking(self) -> BlockingEmbeddingsChat:
         """This chat for callers without an event loop."""
-        from chat_core.blocking import BlockingEmbeddingsChat  # noqa: PLC0415  # circular: as above
-
         return BlockingEmbeddingsChat(self)
 
     async def aclose(self) -> None:
@@ -177,6 +165,9 @@ class EmbeddingsChat(_Closing):
 
 AnyChat: TypeAlias = Chat[object, Paused]
 """Any chat that completes conversations, whatever its output type and whether or not it can pause."""
+
+# `typing.get_type_hints()` looks up the names of annotations there; `blocking` imports them for type checkers only.
+blocking.__dict__.update(Chat=Chat, EmbeddingsChat=EmbeddingsChat, StreamingChat=StreamingChat)
 
 
 async def _close_model(model: object) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
-from typing import TYPE_CHECKING, cast, final
+from typing import cast, final
 
 from chat_core.engine.model_call import usage_of_failure
+from chat_core.engine.plan import Settings
 from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError, UsageError
+from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
-
-if TYPE_CHECKING:
-    from chat_core.engine.plan import Settings
-    from chat_core.options import ChatOptions
 
 
 async def embed(

@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Never, TypeAlias, final
+from typing import Generic, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import Tool
 from chat_core.response import ChatResponse, Paused
 from chat_core.usage import Usage
 
-if TYPE_CHECKING:
-    from chat_core.messages import File, Tool
+__all__ = [
+    "AttemptReset",
+    "Done",
+    "FilePart",
+    "NestedEvent",
+    "ProgressEvent",
+    "ReasoningDelta",
+    "StepFinished",
+    "StreamEvent",
+    "StructuredDelta",
+    "TextDelta",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolProgress",
+    "ToolResult",
+    "ToolStarted",
+]
 
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
-
-
-@final
-@dataclass(slots=True)
-class TextDelta:
-    """Next piece of the text of the response."""
-
-    text: str
-
-
-@final
-@dataclass(slots=True)
-class ReasoningDelta:
-    """Next piece of the model's reasoning."""
-
-    text: str
-
-
-@final
-@dataclass(slots=True)
-class ToolCallDelta:
-    """Next piece of the arguments of a tool call.
-
-    Attributes:
-        arguments: piece of the arguments' JSON text.
-        index: number of the tool call in the response, from 0.
-        name: name of the tool, possibly only in the first delta of a call.
-        call_id: the provider's id of the call, possibly only in the first delta.
-    """
-
-    arguments: str
-    index: int = 0
-    name: str | None = None
-    call_id: str | None = None
 
 
 @final
@@ -116,14 +99,6 @@ class StructuredDelta:
         except ValueError:
             return None
         return value
-
-
-@final
-@dataclass(slots=True)
-class FilePart:
-    """File in the response."""
-
-    file: File
 
 
 @final

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 from pydantic_core import from_json
 
-JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
 """Any JSON value."""
 
 parse = from_json

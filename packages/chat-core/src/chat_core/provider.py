@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, final, overload, runtime_checkable
+from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
+from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
 from chat_core.usage import NO_USAGE, Usage
 
-if TYPE_CHECKING:
-    from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
-    from chat_core.messages import Messages, Turn
-    from chat_core.options import ChatOptions
-
-Delta: TypeAlias = "TextDelta | ReasoningDelta | ToolCallDelta | FilePart"
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | FilePart
 """Increment of a streamed response."""
 
 MAX_CALLS = 1000

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, final
+from typing import Generic, Literal, TypeAlias, final
 
 from typing_extensions import TypeVar
 
-from chat_core.messages import File, ProviderPart, Reasoning, Turn
+from chat_core.messages import File, FinishReason, Part, ProviderPart, Reasoning, Turn
 from chat_core.usage import NO_USAGE, Metadata, Usage
-
-if TYPE_CHECKING:
-    from chat_core.messages import FinishReason, Part
 
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 PauseT = TypeVar("PauseT", bound="Paused")

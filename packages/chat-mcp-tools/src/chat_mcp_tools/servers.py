@@ -8,18 +8,16 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any, TypeAlias, final
 from urllib.parse import urlsplit
 
 from chat_core.errors import UsageError
 from mcp import StdioServerParameters, stdio_client
+from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
 # Creates a client with the limits recommended by the SDK, without naming an HTTP library here.
 from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[reportPrivateUsage]
-
-if TYPE_CHECKING:
-    from mcp.client import Transport
 
 
 @final

@@ -14,9 +14,11 @@ from contextvars import Token
 from datetime import datetime
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
-from chat_core import Completed, Failed
+from chat_core import ChatOptions, Completed, Failed, Usage
+from chat_core.observer import CallRecord, RunRecord, ToolRecord, WaitRecord
+from chat_core.provider import ProviderMeta
 from opentelemetry import context as contexts
 from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider, get_meter
@@ -25,11 +27,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 from chat_otel import _names as names
 from chat_otel._content import as_json, input_of, message_of, output_of
 from chat_otel._instruments import Instruments
-
-if TYPE_CHECKING:
-    from chat_core import ChatOptions, Usage
-    from chat_core.observer import CallRecord, RunRecord, ToolRecord, WaitRecord
-    from chat_core.provider import ProviderMeta
 
 Attributes: TypeAlias = dict[str, str | bool | int | float | tuple[str, ...]]
 

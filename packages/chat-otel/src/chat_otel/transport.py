@@ -6,16 +6,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from chat_core.errors import TransportError
-from chat_core.transport import Request, TransportExchange, TransportMiddleware
+from chat_core.transport import Request, Transport, TransportExchange, TransportMiddleware
 from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.propagate import inject
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
-
-if TYPE_CHECKING:
-    from chat_core.transport import Transport
 
 Attributes: TypeAlias = dict[str, str | int]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Generic, TypeAlias, final
+from typing import Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
 from chat_core.engine.retry import Retry
 from chat_core.messages import Messages
+from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
 from chat_core.provider import MAX_CALLS, CompletionProvider, ToolDeclarations
@@ -18,9 +19,6 @@ from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.definition import ToolScope
-
-if TYPE_CHECKING:
-    from chat_core.observer import Observer
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)

@@ -5,27 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Never, final
+from typing import Generic, Never, final
 
 from anyio import CancelScope
+from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 from typing_extensions import TypeVar
 
+from chat_core.conversation import Conversation
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup, call_in_loop
 from chat_core.errors import UsageError
-from chat_core.events import Done, StructuredDelta, TextDelta
+from chat_core.events import Done, StreamEvent, StructuredDelta, TextDelta
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
 from chat_core.response import ChatResponse, Paused
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
-    from chat_core.conversation import Conversation
-    from chat_core.events import StreamEvent
-    from chat_core.messages import Messages
-    from chat_core.options import ChatOptions
-    from chat_core.usage import Usage
+from chat_core.usage import Usage
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)

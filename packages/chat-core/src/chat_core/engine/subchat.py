@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic, final
+from typing import Generic, final
 
 from typing_extensions import TypeVar
 
@@ -15,17 +15,13 @@ from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, In
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.events import Done
-from chat_core.messages import Messages
+from chat_core.messages import File, FunctionCall, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
-from chat_core.tools.definition import InvalidArgumentsError, ToolScope
-
-if TYPE_CHECKING:
-    from chat_core.messages import File, FunctionCall
-    from chat_core.tools.context import ToolContext
-    from chat_core.tools.definition import ToolDefinition
+from chat_core.tools.context import ToolContext
+from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 

@@ -18,10 +18,10 @@ from chat_core import model_texts
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
+from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused, Wait
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
-from chat_core.tools.context import CallContext
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
 PauseT = TypeVar("PauseT", bound=Paused)

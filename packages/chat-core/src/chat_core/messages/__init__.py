@@ -3,11 +3,13 @@
 `Messages` is a list of `Content`, a `Content` a list of consecutive `Turn`s of one role, a `Turn` a list of parts.
 """
 
+from chat_core import errors
+from chat_core.messages import codec, function_call, status, tool
 from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_from_dict, turn_to_dict
-from chat_core.messages.content import Content, FinishReason, Role, Turn
+from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.messages import Messages
-from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, Part, ProviderPart, Reasoning, Structured, Text
+from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
@@ -23,6 +25,13 @@ from chat_core.messages.status import (
     ToolStatus,
 )
 from chat_core.messages.tool import Tool
+
+# `typing.get_type_hints()` looks up the names of annotations in the module of a class. These modules are below the ones
+# that define the names, and import them for type checkers only.
+errors.__dict__["Turn"] = Turn
+function_call.__dict__["Content"] = Content
+for _module in (codec, status, tool):
+    _module.__dict__["Messages"] = Messages
 
 __all__ = [
     "NOBODY",

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from chat_core.messages.content import FinishReason
-    from chat_core.messages.parts import Part
+    from chat_core.messages.content import FinishReason, Part
     from chat_core.usage import Metadata
 
 

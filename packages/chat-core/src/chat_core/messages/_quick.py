@@ -22,8 +22,7 @@ from chat_core.messages._tool_codec import parse_plain_arguments, read_tool
 from chat_core.messages.content import FinishReason
 
 if TYPE_CHECKING:
-    from chat_core.messages.content import Turn
-    from chat_core.messages.parts import Part
+    from chat_core.messages.content import Part, Turn
     from chat_core.messages.tool import Tool
 
 _TURN = frozenset({"parts", "created_at", "finish_reason", "metadata"})

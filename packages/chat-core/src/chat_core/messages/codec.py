@@ -50,8 +50,8 @@ from chat_core.messages._part_codec import (
 )
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_tool, write_tool
-from chat_core.messages.content import Content, FinishReason, Role, Turn
-from chat_core.messages.parts import Embedding, Extra, File, Part, Reasoning, Structured, Text
+from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
+from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
 
 if TYPE_CHECKING:

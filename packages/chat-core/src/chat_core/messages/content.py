@@ -12,9 +12,12 @@ from itertools import islice
 from typing import Literal, Self, TypeAlias, final
 
 from chat_core.errors import UsageError
-from chat_core.messages.parts import Extra, Part, Text
+from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
 from chat_core.usage import Metadata, Usage
+
+Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart
+"""Any part of a turn."""
 
 Role: TypeAlias = Literal["system", "user", "model"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]

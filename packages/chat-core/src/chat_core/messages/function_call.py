@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, cast, final
 
 from chat_core import model_texts
 from chat_core.json import dumps, is_finite, loads
+from chat_core.messages.parts import Extra, Opaque
+from chat_core.messages.status import Decision
 
 if TYPE_CHECKING:
-    from chat_core.messages.parts import Extra, Opaque
-    from chat_core.tools.context import CallContext  # circular: a strategy reads the context from the call
+    from chat_core.messages.content import Content
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Circumstances of a call, for a strategy.
+
+    Attributes:
+        messages: contents of the conversation before the call, oldest first; read-only.
+        conversation_id: id of the stored conversation; `None` if it is not stored.
+        decisions: earlier decisions about this call.
+    """
+
+    messages: Sequence[Content]
+    conversation_id: str | None = None
+    decisions: tuple[Decision, ...] = ()
 
 
 @final

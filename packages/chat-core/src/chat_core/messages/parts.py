@@ -1,4 +1,4 @@
-"""Parts of a turn. All are immutable; `Tool`, the one part with a life cycle, is in `tool.py`."""
+"""Parts of a turn, all immutable. `Tool`, the part with a life cycle, is in `tool.py`, their union in `content.py`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, final
+from typing import Self, TypeAlias, final
 
 from chat_core.errors import UsageError
-
-if TYPE_CHECKING:
-    from chat_core.messages.tool import Tool
 
 Extra: TypeAlias = Mapping[str, object] | None
 """Fields of a stored document that this version does not know. They are kept, and written back unchanged."""
@@ -173,5 +170,3 @@ class ProviderPart:
 
 NOBODY = ""
 """Provider name of a `ProviderPart` that stands for a part of unknown type. It is written back as it was read."""
-
-Part: TypeAlias = "Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart"

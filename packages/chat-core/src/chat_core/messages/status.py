@@ -8,9 +8,10 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
+from chat_core.messages.parts import Extra, File
+
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
-    from chat_core.messages.parts import Extra, File
 
 WaitKind: TypeAlias = Literal["approval", "schedule"]
 DecisionAction: TypeAlias = Literal["approve", "reject", "cancel", "retry", "complete", "fail"]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal, cast, final
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.json import dumps
+from chat_core.messages.function_call import FunctionCall
+from chat_core.messages.parts import Extra, File
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
@@ -32,9 +34,7 @@ from chat_core.messages.status import (
 )
 
 if TYPE_CHECKING:
-    from chat_core.messages.function_call import FunctionCall
     from chat_core.messages.messages import Messages
-    from chat_core.messages.parts import Extra, File
 
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)

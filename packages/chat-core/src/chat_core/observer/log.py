@@ -6,13 +6,11 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TypeAlias, final
 
 from chat_core.messages import Completed
-
-if TYPE_CHECKING:
-    from chat_core.observer.records import CallRecord, RunRecord, ToolRecord, WaitRecord
-    from chat_core.usage import Usage
+from chat_core.observer.records import CallRecord, RunRecord, ToolRecord, WaitRecord
+from chat_core.usage import Usage
 
 _NOTHING = nullcontext()
 Fields: TypeAlias = dict[str, object]

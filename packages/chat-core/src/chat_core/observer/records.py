@@ -10,16 +10,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, final, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, final, runtime_checkable
 
+from chat_core.errors import ChatError
+from chat_core.messages import Messages, Tool, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import ProviderMeta, ToolDeclaration, ToolDeclarations
+from chat_core.response import Paused, WaitKind
 from chat_core.usage import NO_USAGE, Usage
-
-if TYPE_CHECKING:
-    from chat_core.errors import ChatError
-    from chat_core.messages import Messages, Tool, Turn
-    from chat_core.options import ChatOptions
-    from chat_core.provider import ProviderMeta, ToolDeclaration, ToolDeclarations
-    from chat_core.response import Paused, WaitKind
 
 RunOutcome: TypeAlias = Literal["open", "answered", "paused", "left", "cancelled", "failed"]
 """The outcome of a run: still open, answered, paused, stream closed early (`left`), cancelled, or failed."""

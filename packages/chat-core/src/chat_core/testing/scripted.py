@@ -37,7 +37,7 @@ class Answer:
     before: Callable[[], Awaitable[object]] | None = None
 
 
-Scripted: TypeAlias = "Answer | str | FunctionCall | ChatError | Sequence[Part | FunctionCall | str]"
+Scripted: TypeAlias = Answer | str | FunctionCall | ChatError | Sequence[Part | FunctionCall | str]
 
 
 @final

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from chat_core.messages.function_call import CallContext
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.collection import Handler, ToolCollection
-from chat_core.tools.context import CallContext, ToolContext
+from chat_core.tools.context import ToolContext
 from chat_core.tools.declare import FunctionTool, ToolOptions, declare, require_name
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 from chat_core.tools.raw import RawTool, SchemaChecker, declare_raw

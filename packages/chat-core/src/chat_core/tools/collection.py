@@ -18,7 +18,7 @@ from chat_core.tools.raw import declare_raw
 ResultT = TypeVar("ResultT")
 Params = ParamSpec("Params")
 
-Handler: TypeAlias = "Callable[[dict[str, Any]], object] | Callable[[dict[str, Any], ToolContext], object]"
+Handler: TypeAlias = Callable[[dict[str, Any]], object] | Callable[[dict[str, Any], ToolContext], object]
 """Handler of a tool that is declared by a JSON Schema. It receives the arguments, and a `ToolContext` if it has a
 parameter of that type. It may be a coroutine function."""
 

@@ -1,29 +1,12 @@
-"""Information about a call that its strategy and its body receive."""
+"""Information about a call that the body of its tool receives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import final
 
-if TYPE_CHECKING:
-    from chat_core.messages import Content, Decision, Messages  # circular: see FunctionCall.context
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """Circumstances of a call, for a strategy.
-
-    Attributes:
-        messages: contents of the conversation before the call, oldest first; read-only.
-        conversation_id: id of the stored conversation; `None` if it is not stored.
-        decisions: earlier decisions about this call.
-    """
-
-    messages: Sequence[Content]
-    conversation_id: str | None = None
-    decisions: tuple[Decision, ...] = ()
+from chat_core.messages import Content, Messages  # circular: see FunctionCall.context
 
 
 def _ignore(_value: object, /) -> None: ...

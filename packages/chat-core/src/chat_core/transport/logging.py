@@ -6,15 +6,13 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.transport.middleware import TransportExchange, TransportMiddleware
+from chat_core.transport.protocol import Transport
 from chat_core.transport.provider_errors import request_id
 from chat_core.transport.values import Request, redact
-
-if TYPE_CHECKING:
-    from chat_core.transport.protocol import Transport
 
 
 @final

@@ -12,15 +12,13 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, final
+from typing import Literal, Self, TypeAlias, final
 
 from anyio import get_cancelled_exc_class
 
 from chat_core.errors import TransportError
+from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response, never_last
-
-if TYPE_CHECKING:
-    from chat_core.transport.protocol import Transport
 
 Outcome: TypeAlias = Literal["open", "complete", "left", "cancelled", "failed"]
 """The outcome of an exchange.

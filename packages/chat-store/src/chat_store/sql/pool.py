@@ -16,7 +16,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
-Connection: TypeAlias = "psycopg.Connection[TupleRow]"
+Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 _RETRY_SECONDS = 0.05
 """The time between two attempts to reach an unavailable server."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from chat_core.errors import UsageError
+from chat_core.transport import Transport
 
 from chat_testing.tape.recording import RecordingTransport
 from chat_testing.tape.redaction import Secrets
 from chat_testing.tape.replay import Match, TapeTransport
-
-if TYPE_CHECKING:
-    from chat_core.transport import Transport
 
 OPTION: Final = "--record-tapes"
 

@@ -7,17 +7,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import Event, TransportExchange, TransportMiddleware
+from chat_core.transport import Event, Transport, TransportExchange, TransportMiddleware
 
 from chat_testing.tape import _file
 from chat_testing.tape._entry import Entry, TapedRequest
 from chat_testing.tape.redaction import Redactor, Secrets
-
-if TYPE_CHECKING:
-    from chat_core.transport import Transport
 
 
 def _now() -> datetime:

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from anyio.lowlevel import checkpoint
 from chat_core.errors import UsageError
-from chat_core.transport import Event, EventStream, Request, Response
+from chat_core.transport import Event, EventStream, Request, Response, Transport
 
 from chat_testing.tape import _differences, _file
 from chat_testing.tape._entry import Entry, TapedRequest
 from chat_testing.tape.redaction import Secrets
-
-if TYPE_CHECKING:
-    from chat_core.transport import Transport
 
 Match: TypeAlias = Literal["strict", "lenient", "order"]
 """Rule that selects the recorded response for a request.

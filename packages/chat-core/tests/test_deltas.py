@@ -1,0 +1,16 @@
+"""The events that a provider decodes."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from chat_core import deltas, events
+from chat_core.provider import Delta
+
+
+def test_every_delta_is_an_event_and_has_one_home() -> None:
+    kinds = get_args(Delta)
+
+    assert [kind.__module__ for kind in kinds] == [deltas.__name__] * 4
+    assert set(kinds) < set(get_args(events.ProgressEvent))
+    assert all(getattr(events, kind.__name__) is kind for kind in kinds)
