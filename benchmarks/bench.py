@@ -84,7 +84,7 @@ def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str
     command = [sys.executable, str(HERE / "checkpoints.py"), "--json", f"--slots={asked.count(row, False)}"]
     try:
         answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)  # noqa: S603
-        rows = [checkpoints.Row.from_dict(told) for told in json.loads(answer.stdout)]
+        rows = [checkpoints.Row.from_dict(document) for document in json.loads(answer.stdout)]
     except (subprocess.SubprocessError, ValueError) as error:
         failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
         return [Measured("checkpoints", failure=failure)], ()
@@ -126,10 +126,10 @@ def run(asked: Asked, rows: Sequence[Row]) -> list[Result]:
     """Measure `rows` and print each result to standard error as soon as it is available."""
     results: list[Result] = []
     with Process(sys.executable, str(HERE / "server.py")) as server:
-        port = server.told()
+        port = server.read_line()
         for row in rows:
             result = result_of(row, port, asked)
-            ratios = {other.row.name: other.told.ratio for other in results if not other.told.failure}
+            ratios = {other.row.name: other.measurement.ratio for other in results if not other.measurement.failure}
             result = replace(result, limit=ratios.get(row.like))
             results.append(result)
             for item in result.measured:
@@ -153,12 +153,12 @@ def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> N
         "When, each of them says below."
     )
     text = page_file.read_text(encoding="utf-8")
-    page_file.write_text(again(text, results, [row.name for row in ROWS], said), encoding="utf-8")
+    page_file.write_text(with_remeasured_rows(text, results, [row.name for row in ROWS], said), encoding="utf-8")
 
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description="CPU time beside clients written by hand, and beside others'.")
+    parser = argparse.ArgumentParser(description="CPU time compared with hand-written clients and other libraries.")
     parser.add_argument("--quick", action="store_true", help="a few slots of everything; the page is left as it is")
     parser.add_argument("--no-peers", action="store_true", help="nothing that others wrote")
     parser.add_argument("--minutes", type=float, default=40, help="nothing more is begun after so many")

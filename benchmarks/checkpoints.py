@@ -66,10 +66,10 @@ class Row:
     failure: str = ""
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Row:
+    def from_dict(cls, document: Mapping[str, Any]) -> Row:
         """Create a row from an object printed by `--json`."""
-        costs = {name: Summary(**cost) for name, cost in told["costs"].items()}
-        rest: dict[str, Any] = {name: value for name, value in told.items() if name != "costs"}
+        costs = {name: Summary(**cost) for name, cost in document["costs"].items()}
+        rest: dict[str, Any] = {name: value for name, value in document.items() if name != "costs"}
         return cls(costs=costs, **rest)
 
     def to_dict(self) -> dict[str, Any]:

@@ -59,18 +59,18 @@ def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [python, "-c", CODE.format(code)]
-    said = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    said["PYTHONPYCACHEPREFIX"] = str(compiled)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(compiled)
     try:
         answer = subprocess.run(  # noqa: S603 - our own lines
-            command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=said
+            command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=environment
         )
     except subprocess.TimeoutExpired as error:
-        msg = "it said nothing"
+        msg = "the program printed nothing in time"
         raise BenchmarkError(msg) from error
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if answer.returncode:
-        last = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = answer.stderr.strip().splitlines()[-1:] or ["the program printed nothing in time"]
         raise BenchmarkError(last[0][:200])
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # The code may print output of its own before the number.

@@ -1,9 +1,9 @@
-"""Many streams at once over each transport: none loses an event, none gets another one's, and what memory each takes.
+"""Run many concurrent streams over each transport: check that none loses or mixes up events, and measure the memory.
 
 Usage: python benchmarks/many_streams.py [--streams N] [--events N] [TRANSPORT …]
 
 The server has a process of its own, and so has each client, which stops every stream in its middle until all of them
-are there: that is when memory is looked at, once as tracemalloc counts it and once as the process holds it.
+are open. Then the memory is measured with tracemalloc and as the resident set of the process.
 """
 
 from __future__ import annotations
@@ -170,12 +170,12 @@ def main() -> int:
 
 def measure(name: str, command: list[str], asked: argparse.Namespace) -> int:
     """Run a client with and without tracemalloc, print the results, and return the number of incorrect streams."""
-    told = [
+    reports = [
         json.loads(subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE).stdout)  # noqa: S603 - this file
         for more in (["--traced"], [])
     ]
-    traced, held = [f"{each['bytes'] / 1024:.0f} KB" for each in told]
-    wrong: int = max([each["wrong"] for each in told])
+    traced, held = [f"{each['bytes'] / 1024:.0f} KB" for each in reports]
+    wrong: int = max([each["wrong"] for each in reports])
     print(
         f"{name:10}  {asked.streams} streams of {asked.events} events: {wrong} lost or crossed; "
         f"each takes {traced} as tracemalloc counts, {held} of the process"

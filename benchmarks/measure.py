@@ -98,7 +98,7 @@ class Process:
         self._process.communicate()
         self._said.close()
 
-    def told(self) -> str:
+    def read_line(self) -> str:
         """Read the next output line.
 
         Raises:
@@ -124,8 +124,8 @@ class Process:
             into.write("\n")
             into.flush()
         except BrokenPipeError:
-            pass  # `told` raises the error of the process
-        return self.told()
+            pass  # `read_line()` raises the error of the process
+        return self.read_line()
 
 
 def folder_of(who: str) -> Path:
@@ -161,14 +161,14 @@ class Client(Process):
         try:
             return Sample(**json.loads(line))
         except (ValueError, TypeError) as error:
-            msg = f"it said {line[:100]}"
+            msg = f"the client printed {line[:100]!r} instead of a JSON object"
             raise BenchmarkError(msg) from error
 
 
 def fresh_slot(who: str, row: Row, port: str) -> Sample:
     """Run one slot in a new client process and return its cost."""
     with Client(who, row.work, row.wire, port) as client:
-        client.told()
+        client.read_line()
         return client.slot()
 
 
@@ -183,8 +183,8 @@ def pairs_of(who: str, row: Row, port: str, count: int) -> list[tuple[Sample, Sa
     if row.kind == "growth":
         first, second = (who, row.work), (who, row.larger)
     with Client(*first, row.wire, port) as baseline, Client(*second, row.wire, port) as subject:
-        baseline.told()
-        subject.told()
+        baseline.read_line()
+        subject.read_line()
         return [(baseline.slot(), subject.slot()) for _ in range(count)]
 
 

@@ -51,11 +51,11 @@ class Result:
     limit: float | None = None
     table: Sequence[str] = ()
     at: str = ""
-    told: Measured = field(init=False)
+    measurement: Measured = field(init=False)
 
     def __post_init__(self) -> None:
         # The target applies to the first client.
-        object.__setattr__(self, "told", self.measured[0])
+        object.__setattr__(self, "measurement", self.measured[0])
 
     @property
     def fastest(self) -> Measured | None:
@@ -66,7 +66,7 @@ class Result:
     @property
     def met(self) -> bool:
         """Whether the result meets all targets of the row."""
-        row, ours = self.row, self.told
+        row, ours = self.row, self.measurement
         return (
             not ours.failure
             and (row.target is None or ours.ratio <= row.target)
@@ -131,7 +131,7 @@ def targets_of(result: Result) -> str:
 
 def reached(result: Result) -> str:
     """Describe the values measured for the targets of a row."""
-    row, ours = result.row, result.told
+    row, ours = result.row, result.measurement
     if ours.failure:
         return f"failed: {ours.failure}"
     if row.kind == "checkpoints":
@@ -152,7 +152,7 @@ def readme(results: Sequence[Result]) -> str:
     """Return the Markdown table of the README."""
     lines = ["| work | of raw httpx, median | the middle half | target |", "|---|---|---|---|"]
     for result in results:
-        ours, row = result.told, result.row
+        ours, row = result.measurement, result.row
         if row.kind == "ratio" and row.baseline == "raw-httpx" and row.target is not None:
             spread = f"{number(ours.low)} to {number(ours.high)}"
             lines.append(f"| {row.what} | {number(ours.ratio)} | {spread} | ≤ {row.target:g} |")
@@ -186,16 +186,16 @@ def _section(result: Result) -> list[str]:
     # Headings are read without the row above, so they need the full title.
     title = row.heading or row.what
     ended = [f"At {result.at} UTC, at a load of {result.load:.1f}.", ""] if result.at else []
-    told = [row.note, ""] if row.note else []
+    note = [row.note, ""] if row.note else []
     if result.table:
-        return [f"### {title[0].upper()}{title[1:]}", "", *told, *ended, *result.table]
-    beside = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
+        return [f"### {title[0].upper()}{title[1:]}", "", *note, *ended, *result.table]
+    unit = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
     memory = row.most_mb is not None
-    titles = f"client | {beside}, median | the middle half | pairs | CPU of one {row.unit}"
+    titles = f"client | {unit}, median | the middle half | pairs | CPU of one {row.unit}"
     lines = [
         f"### {title[0].upper()}{title[1:]}",
         "",
-        *told,
+        *note,
         *ended,
         f"| {titles} |{' memory |' if memory else ''}",
         f"|---|---|---|---|---|{'---|' if memory else ''}",
@@ -224,14 +224,14 @@ def put(text: str, generated: str) -> str:
     return f"{before}{begin}\n\n{generated}\n\n{end}{after}"
 
 
-def again(text: str, results: Sequence[Result], order: Sequence[str], said: str) -> str:
+def with_remeasured_rows(text: str, results: Sequence[Result], order: Sequence[str], note: str) -> str:
     """Replace the remeasured rows in a page.
 
     Args:
         text: the page.
         results: the results of the remeasured rows.
         order: the names of all rows, in the order of the page.
-        said: a note on the new measurement, inserted above the summary table.
+        note: a note on the new measurement, inserted above the summary table.
 
     Returns:
         The updated page.
@@ -242,7 +242,7 @@ def again(text: str, results: Sequence[Result], order: Sequence[str], said: str)
     before, begin, rest = text.partition(BEGIN)
     generated, end, after = rest.partition(END)
     summary, *sections = generated.strip().split("\n\n### ")
-    told, line, table = summary.partition("\n|---|---|---|---|\n")
+    header, line, table = summary.partition("\n|---|---|---|---|\n")
     rows = table.split("\n")
     if not end or len(rows) != len(order) or len(sections) != len(order):
         msg = f"the page has {len(rows)} rows of {len(order)}: measure all of them first"
@@ -251,8 +251,8 @@ def again(text: str, results: Sequence[Result], order: Sequence[str], said: str)
         place = order.index(result.row.name)
         rows[place] = _row(result)
         sections[place] = "\n".join(_section(result)).removeprefix("### ")
-    head, _, titles = told.rpartition("\n\n")
-    summary = f"{head}\n\n{said}\n\n{titles}{line}" + "\n".join(rows)
+    head, _, titles = header.rpartition("\n\n")
+    summary = f"{head}\n\n{note}\n\n{titles}{line}" + "\n".join(rows)
     return f"{before}{begin}\n\n" + "\n\n### ".join([summary, *sections]) + f"\n\n{end}{after}"
 
 
@@ -291,7 +291,7 @@ def plot(results: Mapping[str, Result]) -> str:
         "line{stroke:#999;stroke-width:.5}"
     )
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-    title = "<title>CPU time beside a client written by hand, on a logarithmic scale</title>"
+    title = "<title>CPU time compared with a hand-written client, on a logarithmic scale</title>"
     return "\n".join([head, title, f"<style>{style}</style>", *lines, *body, "</svg>", ""])
 
 

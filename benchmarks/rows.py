@@ -197,7 +197,7 @@ ROWS: Final = (
     ),
     Row(
         "crowd-httpx2",
-        "the same, over httpx2 and beside it",
+        "the same, over httpx2 and compared with it",
         "crowd",
         "event",
         1.25,
@@ -206,7 +206,7 @@ ROWS: Final = (
         most_mb=20,
         slots=(4, 2),
         fresh=True,
-        heading="200 streams at once, of 200 events each, over httpx2 and beside it",
+        heading="200 streams at once, of 200 events each, over httpx2 and compared with it",
         peers=("openai",),
     ),
     Row(
@@ -253,7 +253,7 @@ ROWS: Final = (
     ),
     Row(
         "deltas",
-        "one tool call in 16,000 pieces, beside one in 1,000",
+        "one tool call in 16,000 pieces, compared with one in 1,000",
         "deltas1000",
         "stream",
         20,
@@ -266,7 +266,7 @@ ROWS: Final = (
     ),
     Row(
         "deltas2000",
-        "one tool call in 2,000 pieces, beside one in 500",
+        "one tool call in 2,000 pieces, compared with one in 500",
         "deltas500",
         "stream",
         5,
@@ -278,7 +278,7 @@ ROWS: Final = (
     ),
     Row(
         "parser",
-        "events of 150 bytes in chunks of 4 KiB, beside openai's decoder",
+        "events of 150 bytes in chunks of 4 KiB, compared with openai's decoder",
         "parser",
         "event",
         0.2,
@@ -287,7 +287,7 @@ ROWS: Final = (
     ),
     Row(
         "big",
-        "an event of 10 MB in pieces of 1 KiB, beside one of 1 MB",
+        "an event of 10 MB in pieces of 1 KiB, compared with one of 1 MB",
         "big1",
         "event",
         16,
@@ -298,7 +298,7 @@ ROWS: Final = (
     ),
     Row(
         "import",
-        "`import chat_core`, beside `import pydantic`",
+        "`import chat_core`, compared with `import pydantic`",
         "import",
         "import",
         1.4,
@@ -306,12 +306,12 @@ ROWS: Final = (
         peers=IMPORTED,
         kind="import",
         slots=(11, 3),
-        note="This library and pydantic are imported and no more; the others make a client too, as their documentation "
-        "begins. Each is beside the pydantic of its own environment, and all of them are compiled.",
+        note="This library and pydantic are only imported; the others also create a client, as in their documentation. "
+        "Each is compared with the pydantic of its own environment. All modules are compiled.",
     ),
     Row(
         "read",
-        "1,000 messages from JSON, beside `json.loads` of plain dicts",
+        "1,000 messages from JSON, compared with `json.loads` of plain dicts",
         "read",
         "message",
         None,
@@ -320,7 +320,7 @@ ROWS: Final = (
     ),
     Row(
         "write",
-        "1,000 messages to JSON, beside `json.dumps` of plain dicts",
+        "1,000 messages to JSON, compared with `json.dumps` of plain dicts",
         "write",
         "message",
         None,
@@ -336,10 +336,11 @@ ROWS: Final = (
         ours=(),
         kind="checkpoints",
         slots=(11, 0),
-        note="With a store every step is written before it matters: for a call of a tool that are three durable "
-        "writes, the turn that asks for it, that it is about to start, and its result. What they cost beyond the same "
-        "run on plain messages, in microseconds: the median of the pairs, and the middle half. A commit is on the disk "
-        "before it is told; of PostgreSQL the CPU is that of the client.",
+        note="A store writes each step before its effect: three durable writes for a tool call (the turn with "
+        "the call, the start of the call, its result). The table shows the cost in addition to the same "
+        "run on plain messages, in microseconds: the median and the interquartile range of the paired "
+        "differences. Each write is committed to disk. For PostgreSQL, only the CPU time of the client is "
+        "counted.",
     ),
 )
 """All rows, in the order in which they are measured and reported."""

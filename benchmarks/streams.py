@@ -55,8 +55,8 @@ def gemini() -> Iterator[bytes]:
         if number == EVENTS - 1:
             candidate["finishReason"] = "STOP"
         usage = {"promptTokenCount": 10, "candidatesTokenCount": number, "totalTokenCount": 10 + number}
-        told = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "bench", "responseId": "r1"}
-        yield _sse(told, end="\r\n")
+        event = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "bench", "responseId": "r1"}
+        yield _sse(event, end="\r\n")
 
 
 def responses() -> Iterator[bytes]:

@@ -81,9 +81,9 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-def require(said: object) -> None:
-    """Exit the process if `said` is falsy, so that a client that did not do the work is not measured."""
-    if not said:
+def require(done: object) -> None:
+    """Exit the process if `done` is falsy, so that a client that did not do the work is not measured."""
+    if not done:
         msg = "the work was not done"
         raise SystemExit(msg)
 

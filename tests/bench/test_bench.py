@@ -175,7 +175,7 @@ def test_rows_that_are_measured_again_replace_theirs_on_the_page_and_nothing_els
     whole = report.put("a <!-- measured --> <!-- end --> z", report.page([first, second], "Measured once."))
     better = [dataclasses.replace(second.measured[0], ratio=0.25), *second.measured[1:]]
 
-    page = report.again(
+    page = report.with_remeasured_rows(
         whole, [dataclasses.replace(second, measured=better)], ["call", "stream"], "Measured again: `stream`."
     )
 
@@ -184,7 +184,7 @@ def test_rows_that_are_measured_again_replace_theirs_on_the_page_and_nothing_els
     )
     assert page == report.put(whole, expected)
     with pytest.raises(ValueError, match="2 rows of 3"):
-        report.again(whole, [second], ["call", "stream", "loop"], "")
+        report.with_remeasured_rows(whole, [second], ["call", "stream", "loop"], "")
 
 
 def test_the_plot_has_a_bar_for_each_client_that_was_measured() -> None:

@@ -14,7 +14,6 @@ PENDING = (
     "docs/differences",
     "docs/examples/",
     "docs/maintainers/",
-    "docs/performance.md",
     "packages/chat-completions/src/chat_completions/answer.py",
     "packages/chat-completions/src/chat_completions/decode.py",
     "packages/chat-store/src/chat_store/testing/",
