@@ -28,7 +28,7 @@ from typing import Final
 
 import importing
 from measure import HERE, PATIENCE, Measured, Process, folder_of, measured, python_of
-from report import Result, again, page, plot, put, readme
+from report import Result, page, plot, put, readme, with_remeasured_rows
 from rows import ROWS, Row
 
 DOCS: Final = HERE.parent / "docs"
