@@ -12,7 +12,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any, Final, TypeAlias
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 Place: TypeAlias = tuple[Any, Any]
 """A container and one of its keys or indices."""
 
