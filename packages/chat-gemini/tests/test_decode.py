@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -106,8 +107,6 @@ def test_a_whole_answer_whose_candidates_are_all_others_is_the_first_of_them() -
         ("MODEL_ARMOR", "content_filter"),
         ("CONTINUATION", "pause"),
         ("LANGUAGE", "other"),
-        ("MALFORMED_FUNCTION_CALL", "other"),
-        ("UNEXPECTED_TOOL_CALL", "other"),
         ("NO_IMAGE", "other"),
         ("SOMETHING_NEW", "other"),
     ],
@@ -120,16 +119,41 @@ def test_every_finish_reason_has_a_meaning_and_its_own_word_is_kept(reason: str,
 
 
 def test_a_candidate_may_have_a_finish_reason_alone() -> None:
-    bare = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(f())"}]}
+    bare = {"candidates": [{"finishReason": "LANGUAGE", "finishMessage": "print(f())"}]}
     for turn in (whole(bare), stream(bare)):
         assert (turn.parts, turn.finish_reason) == ((), "other")
         assert extra(turn) == {"finishMessage": "print(f())"}
 
 
+@pytest.mark.parametrize(
+    ("reason", "retryable"),
+    [
+        ("MALFORMED_FUNCTION_CALL", True),
+        ("MALFORMED_RESPONSE", True),
+        ("UNEXPECTED_TOOL_CALL", True),
+        ("TOO_MANY_TOOL_CALLS", False),
+        ("MISSING_THOUGHT_SIGNATURE", False),
+    ],
+)
+@pytest.mark.parametrize("read", [whole, stream], ids=["whole", "stream"])
+def test_a_response_that_the_model_failed_to_write_is_an_error(
+    read: Callable[..., Turn], reason: str, retryable: bool
+) -> None:
+    call: dict[str, object] = {"functionCall": {"name": "pay", "args": {}}}
+    content = {"role": "model", "parts": [{"text": "I pay."}, call]}
+    candidate = {"content": content, "finishReason": reason, "finishMessage": "Unexpected tool call: pay"}
+    with pytest.raises(InvalidResponseError, match=rf"{reason} \(Unexpected tool call: pay\): .*;") as caught:
+        read({"candidates": [candidate]})
+    error = caught.value
+    assert (error.path, error.raw, error.retryable) == ("candidates[0].finishReason", reason, retryable)
+    assert error.partial is not None
+    assert (error.partial.text, [tool.name for tool in error.partial.tools]) == ("I pay.", ["pay"])
+
+
 def test_calls_that_end_an_answer_are_its_reason() -> None:
     call: dict[str, object] = {"functionCall": {"name": "f", "args": {}}}
     assert whole(chunk(call, finish="STOP")).finish_reason == "tool_calls"
-    assert whole(chunk(call)).finish_reason == "tool_calls"
+    assert whole(chunk(call)).finish_reason == "other"  # whether it is complete is unknown, so its calls do not run
     assert whole(chunk(call, finish="MAX_TOKENS")).finish_reason == "length"
 
 

@@ -24,6 +24,8 @@ from chat_core.transport.values import Event
 from chat_core.usage import Usage
 from chat_responses.decode import StreamDecoder, decode, is_last
 
+UNFINISHED_CALL: Final = {"type": "function_call", "call_id": "a", "name": "pay", "arguments": "{}"}
+
 USAGE: Final = {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
 
 
@@ -105,6 +107,8 @@ def test_the_last_event_of_a_socket_is_a_whole_response() -> None:
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, [], "content_filter"),
         ({"status": "incomplete", "incomplete_details": {"reason": "a new one"}}, [], "other"),
         ({"status": "incomplete", "incomplete_details": None}, [], "other"),
+        ({"status": None, "incomplete_details": {"reason": "max_output_tokens"}}, [UNFINISHED_CALL], "length"),
+        ({"status": None, "incomplete_details": {"reason": "a new one"}}, [UNFINISHED_CALL], "other"),
         ({"status": "a new one"}, [message("a")], "other"),
     ],
 )
@@ -113,9 +117,6 @@ def test_why_the_model_stopped_is_told(fields: dict[str, Any], items: list[Any],
     assert turn.finish_reason == reason
     assert turn.metadata is not None
     assert turn.metadata.finish_reason == response(**fields)["status"]
-
-
-UNFINISHED_CALL: Final = {"type": "function_call", "call_id": "a", "name": "pay", "arguments": "{}"}
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])

@@ -22,7 +22,7 @@ from chat_core.wire.event_decoder import SKIP, EventDecoder
 from chat_core.wire.shapes import Json, is_list, is_object, require_list, require_object, require_text
 
 from chat_gemini.answer import Answer
-from chat_gemini.errors import error_from_object, find_error
+from chat_gemini.errors import error_from_object, failed_generation, find_error
 from chat_gemini.usage import read_usage
 
 FIRST: Final = (0, None)
@@ -45,7 +45,7 @@ FINISH: Final[dict[str, FinishReason]] = {
     "MODEL_ARMOR": "content_filter",
     "CONTINUATION": "pause",
 }
-"""Finish reasons by `finishReason`. Any other reason is `other`."""
+"""Finish reasons by `finishReason`. Any other reason is `other`, after which no call runs."""
 
 KEPT: Final = ("createTime", "modelStatus", "promptFeedback", "usageMetadata")
 """Fields of a chunk that are stored in the metadata."""
@@ -198,7 +198,8 @@ class StreamDecoder(EventDecoder):
         Raises:
             ContentFilteredError: the prompt was blocked.
             StreamTruncatedError: the stream ended before a finish reason.
-            InvalidResponseError: a whole response has no candidate with content or a finish reason.
+            InvalidResponseError: the model failed to write a valid response, or a whole response has no candidate with
+                content or a finish reason.
         """
         if self._finish is None:
             if (blocked := self._blocked()) is not None:
@@ -207,6 +208,8 @@ class StreamDecoder(EventDecoder):
                 raise self.truncated(len(self._answer.calls))
             if not self._seen:
                 raise self.invalid("there is no candidate with a content or a finish reason", "candidates", b"")  # noqa: TRY003
+        if (failure := failed_generation(self._finish, self._extra.get("finishMessage"), self.provider)) is not None:
+            raise self.with_partial(failure)
         return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
@@ -261,7 +264,7 @@ class StreamDecoder(EventDecoder):
         finish: FinishReason | None = None
         if self._finish is not None or self._whole:
             finish = FINISH.get(self._finish or "", "other")
-            if self._answer.calls and (finish == "stop" or self._finish is None):
+            if self._answer.calls and finish == "stop":
                 finish = "tool_calls"
         if is_object(self._last):
             self._keep(self._last)

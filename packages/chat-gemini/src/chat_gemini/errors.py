@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from chat_core.errors import (
     AuthenticationError,
+    InvalidResponseError,
     OverloadedError,
     PermissionDeniedError,
     ProviderError,
@@ -46,6 +47,31 @@ NAMES: Final[Mapping[str, type[ProviderError]]] = {
     "UNAUTHENTICATED": AuthenticationError,
 }
 """Error classes by the name of the `google.rpc.Code`, for names that are more specific than the HTTP status."""
+
+FAILED_GENERATIONS: Final[Mapping[str, tuple[str, bool]]] = {
+    "MALFORMED_FUNCTION_CALL": (
+        "the model wrote a call that cannot be parsed; simplify the tools if it happens often",
+        True,
+    ),
+    "MALFORMED_RESPONSE": ("the model wrote a response that cannot be parsed; run again", True),
+    "UNEXPECTED_TOOL_CALL": (
+        "the model called a tool that the request does not declare; run again, or declare it",
+        True,
+    ),
+    "TOO_MANY_TOOL_CALLS": (
+        "the model called too many tools of the server in succession; ask for less at a time",
+        False,
+    ),
+    "MISSING_THOUGHT_SIGNATURE": ("a call in the history has lost its signature; send the turns as received", False),
+}
+"""What a finish reason of a failed response means, and whether the same request may succeed later.
+
+Source: `FinishReason` of Google's Gen AI SDK (googleapis.github.io/kotlin-genai, 2026-11-22), and recorded traffic for
+`UNEXPECTED_TOOL_CALL`. A failure of the model is retryable, a failure that the request causes is not.
+"""
+
+MAX_DETAIL: Final = 500
+"""Maximum length of a message of the server in an error message."""
 
 QUOTA_EXHAUSTED: Final = re.compile(
     r"\blimit: 0\b|per[ _]?day|credits? (?:are|is|have been) (?:depleted|exhausted)|spend(?:ing)? (?:cap|limit)",
@@ -98,6 +124,24 @@ def find_error(data: object) -> object:
     if not is_object(data) or not data.get("error"):
         return None
     return data
+
+
+def failed_generation(reason: str | None, detail: object, provider: str) -> InvalidResponseError | None:
+    """Return the error for a finish reason that means a failed response; `None` for any other reason.
+
+    Args:
+        reason: the finish reason.
+        detail: value of `finishMessage`.
+        provider: provider name for the message.
+    """
+    if reason not in FAILED_GENERATIONS:
+        return None
+    explanation, retryable = FAILED_GENERATIONS[reason]
+    words = f" ({detail[:MAX_DETAIL]})" if isinstance(detail, str) and detail else ""
+    msg = f"{provider} ended the response with {reason}{words}: {explanation}"
+    error = InvalidResponseError(msg, path="candidates[0].finishReason", raw=reason)
+    error.retryable = retryable
+    return error
 
 
 # --- Details ------------------------------------------------------------------------------------------------

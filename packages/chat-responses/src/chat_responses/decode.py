@@ -274,8 +274,9 @@ class StreamDecoder(EventDecoder):
     def _finish_reason(self, parts: list[Part]) -> FinishReason:
         """Return the finish reason of a response that ended."""
         status = self._head.get("status")
-        if status == "incomplete":
-            return FINISH_REASONS.get(str(mapping(self._head.get("incomplete_details")).get("reason")), "other")
+        details = mapping(self._head.get("incomplete_details"))
+        if status == "incomplete" or (details and status is None):
+            return FINISH_REASONS.get(str(details.get("reason")), "other")
         if status not in ("completed", None):
             return "other"
         if any(isinstance(part, Tool) for part in parts):
