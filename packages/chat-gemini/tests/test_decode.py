@@ -425,6 +425,15 @@ def test_a_mistake_of_ours_is_not_told_as_the_servers() -> None:
         decoder.feed([event(say("a")), cast("Event", "no event")])
 
 
+@pytest.mark.parametrize("depth", [2, 100, 900])
+def test_lists_of_lists_are_a_wrong_shape_at_any_depth(depth: int) -> None:
+    body = b"[" * depth + json.dumps(say("a", "STOP")).encode() + b"]" * depth
+    with pytest.raises(InvalidResponseError):
+        decode(body, "p")
+    with pytest.raises(InvalidResponseError):
+        StreamDecoder("p").feed([event(body)])
+
+
 def test_a_right_shape_has_no_wrong_path() -> None:
     assert wrong_path(say("a", "STOP")) is None
     assert wrong_path([say("a"), {"candidates": 7}]) == "candidates"

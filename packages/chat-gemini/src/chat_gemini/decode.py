@@ -19,7 +19,7 @@ from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
 from chat_core.wire.event_decoder import SKIP, EventDecoder
-from chat_core.wire.shapes import Json, is_list, is_object, require_list, require_object, require_text
+from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import error_from_object, failed_generation, find_error
@@ -137,6 +137,8 @@ class StreamDecoder(EventDecoder):
         """Implement `EventDecoder.take` for a chunk or a list of chunks."""
         if chunk.__class__ is list:
             for item in chunk:
+                if item.__class__ is list:  # a list of lists has no meaning, and may be nested without limit
+                    raise WrongShapeError("the answer", "an object")  # noqa: EM101 - a path
                 self.take(item, name, out)
             return
         if chunk is None:
@@ -305,17 +307,22 @@ def _copied(value: object) -> object:
 def wrong_path(chunk: object) -> str | None:
     """Return the path of the first field with the wrong type; `None` if there is none."""
     if is_list(chunk):
-        return next((where for item in chunk if (where := wrong_path(item)) is not None), None)
+        return next((where for item in chunk if (where := _wrong_in_chunk(item)) is not None), None)
+    return _wrong_in_chunk(chunk)
+
+
+def _wrong_in_chunk(chunk: object) -> str | None:
     if not is_object(chunk):
         return ""
     name = next((name for name in ("usageMetadata", "promptFeedback") if not is_object(chunk.get(name) or {})), None)
     candidates: object = chunk.get("candidates") or list[Any]()
     if name is not None or not is_list(candidates):
         return name or "candidates"
-    return next((where for i, item in enumerate(candidates) if (where := _wrong_in(item, f"candidates[{i}]"))), None)
+    found = (_wrong_in_candidate(item, f"candidates[{i}]") for i, item in enumerate(candidates))
+    return next((where for where in found if where), None)
 
 
-def _wrong_in(candidate: object, path: str) -> str | None:
+def _wrong_in_candidate(candidate: object, path: str) -> str | None:
     if not is_object(candidate):
         return path
     content: object = candidate.get("content") or dict[str, Any]()

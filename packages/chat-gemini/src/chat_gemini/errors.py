@@ -119,11 +119,8 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
 
 def find_error(data: object) -> object:
     """Return the error object in a response with status 200; `None` if there is none."""
-    if is_list(data):
-        return next((found for item in data if (found := find_error(item)) is not None), None)
-    if not is_object(data) or not data.get("error"):
-        return None
-    return data
+    chunks = data if is_list(data) else [data]
+    return next((chunk for chunk in chunks if is_object(chunk) and chunk.get("error")), None)
 
 
 def failed_generation(reason: str | None, detail: object, provider: str) -> InvalidResponseError | None:
