@@ -19,7 +19,7 @@ from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
 from chat_core.wire.event_decoder import SKIP, EventDecoder
-from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
+from chat_core.wire.shapes import Json, is_list, is_object, require_list, require_object, require_text
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import error_from_object, failed_generation, find_error
@@ -138,7 +138,7 @@ class StreamDecoder(EventDecoder):
         if chunk.__class__ is list:
             for item in chunk:
                 if item.__class__ is list:  # a list of lists has no meaning, and may be nested without limit
-                    raise WrongShapeError("the answer", "an object")  # noqa: EM101 - a path
+                    raise AttributeError("candidates")
                 self.take(item, name, out)
             return
         if chunk is None:
