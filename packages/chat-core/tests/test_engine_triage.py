@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Never
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from chat_core import (
@@ -12,6 +16,7 @@ from chat_core import (
     ChatBuilder,
     ChatResponse,
     Execute,
+    File,
     FunctionCall,
     Messages,
     Paused,
@@ -27,8 +32,13 @@ from chat_core import (
 from chat_core.errors import ConflictError, IllegalTransitionError, InterruptedToolsError, PendingToolsError
 from chat_core.events import ToolResult
 from chat_core.messages import Approved, Completed, Failed, Interrupted, Pending, Rejected, Running, Tool, Turn
+from chat_core.provider import ToolDeclaration
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
+from chat_core.tools import ToolDefinition, ToolScope
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator
 
 pytestmark = pytest.mark.anyio
 
@@ -615,10 +625,184 @@ async def test_a_policy_cannot_change_what_runs_by_changing_what_it_is_shown() -
         return Execute()
 
     scope = ScopedCollection(bank.tools, meddling)
-    await (ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(scope).build()).complete(
-        Messages.from_user("pay")
+    messages = Messages.from_user("pay")
+    await ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(scope).build().complete(messages)
+    assert bank.paid == []
+    assert messages.tool("call_1").status == Rejected("the policy could not decide (TypeError)", "policy")
+
+
+async def test_what_an_approver_is_shown_cannot_be_changed_and_is_what_runs() -> None:
+    ran: list[object] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay(lines: list[dict[str, int]], note: str = "none") -> str:
+        ran.append((lines, note))
+        return "paid"
+
+    def ask(_call: FunctionCall, _meta: None) -> RequireApproval:
+        return RequireApproval()
+
+    model = ScriptedProvider(FunctionCall("pay", {"lines": [{"cents": 5}]}, id="call_1"), "done")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, ask)).build()
+    messages = Messages.from_user("pay")
+    pause = await chat.complete(messages)
+    assert isinstance(pause, Paused)
+    for shown in (messages.tool("call_1").effective_arguments, pause.waiting[0].arguments):
+        arguments: Any = shown
+        assert arguments == {"lines": [{"cents": 5}], "note": "none"}
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["note"] = "changed"
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["lines"].append({"cents": 9})
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["lines"][0]["cents"] = 9
+    messages.tool("call_1").approve()
+    await chat.complete(messages)
+    assert ran == [([{"cents": 5}], "none")]
+    assert messages.tool("call_1").decisions[0].arguments is None
+
+
+# --- Arguments whose validation fails in an unusual way ---------------------------------------------------------
+
+
+class Hostile:
+    """A tool whose validation raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.tools = ToolCollection()
+
+        def check(value: int) -> int:
+            raise error
+
+        @self.tools.tool
+        async def pay(cents: Annotated[int, AfterValidator(check)]) -> None: ...
+
+
+@pytest.mark.parametrize("error", [LookupError("no such account"), RecursionError("deep"), OverflowError("big")])
+async def test_what_a_validator_of_the_application_raises_goes_to_the_model(error: Exception) -> None:
+    messages = Messages.from_user("pay")
+    model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
+    await ChatBuilder().with_model(model).with_tools(Hostile(error).tools).build().complete(messages)
+    assert messages.tool("call_1").result_text() == (
+        f"The call of pay was not run: The arguments could not be checked: {type(error).__name__}: {error}"
     )
-    assert bank.paid == [("bo", 100)]
+
+
+class RaisingDefinition:
+    """A tool definition of an application, which validates as it likes."""
+
+    declaration = ToolDeclaration("pay", "", {"type": "object"})
+    timeout = None
+    idempotent = sequential = blocking = False
+
+    def validate(self, _arguments: Mapping[str, object], /) -> Mapping[str, object]:
+        raise ZeroDivisionError("nothing")
+
+    def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
+        raise NotImplementedError
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        raise NotImplementedError
+
+
+class RaisingScope(ToolScope[Never]):
+    def definitions(self) -> list[ToolDefinition]:
+        return [RaisingDefinition()]
+
+    async def decide(self, _call: FunctionCall, /) -> Execute:
+        return Execute()
+
+
+async def test_what_a_definition_of_the_application_raises_goes_to_the_model() -> None:
+    messages = Messages.from_user("pay")
+    model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
+    await ChatBuilder().with_model(model).with_scoped_tools(RaisingScope()).build().complete(messages)
+    assert "could not be checked: ZeroDivisionError: nothing" in messages.tool("call_1").result_text()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8) | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+
+
+def nest(depth: int, item: int) -> object:
+    return json.loads("[" * depth + json.dumps(item) + "]" * depth)
+
+
+def wrap(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def items(item: object) -> object:
+        return {"items": item}
+
+    def choice(*branches: object) -> object:
+        return {"anyOf": list(branches)}
+
+    def members(item: object) -> object:
+        return {"patternProperties": {"^a|b+": item}, "additionalProperties": item}
+
+    return st.builds(items, inner) | st.builds(choice, inner, inner) | st.builds(members, inner)
+
+
+DEEP = st.builds(nest, st.sampled_from([30, 150, 201, 300, 490, 700]), st.integers())
+ARGUMENTS = st.dictionaries(st.sampled_from(["a", "b", "cents"]), JSON | DEEP, max_size=3)
+LEAVES: list[Any] = [
+    True,
+    {},
+    {"multipleOf": 0.1},
+    {"multipleOf": 7},
+    {"pattern": "^(a+)+$"},
+    {"$ref": "#"},
+    {"$ref": "#/$defs/list"},
+    {"$ref": "#/$defs/pattern"},
+    {"maximum": 5},
+    {"uniqueItems": True},
+    {"const": 10**400},
+    {"enum": [1, "a", None]},
+    {"minLength": 3},
+]
+SCHEMAS: st.SearchStrategy[Any] = st.recursive(st.sampled_from(LEAVES), wrap, max_leaves=5)
+DEFINITIONS = {"list": {"items": {"$ref": "#/$defs/list"}}, "pattern": {"pattern": "^[a-z]+$"}}
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "cents"]), SCHEMAS, max_size=3),
+    ARGUMENTS,
+    st.sampled_from([Execute(), RequireApproval(), Reject("no")]),
+    st.booleans(),
+)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_arguments_and_no_schema_end_a_run(
+    properties: dict[str, object], arguments: dict[str, object], action: Action[Paused], parsed: bool
+) -> None:
+    tools = ToolCollection()
+    schema = {"type": "object", "properties": properties, "$defs": DEFINITIONS}
+    tools.register("pay", schema, accept)
+    tools.tool(untyped)
+    text = json.dumps(arguments)
+    calls = [FunctionCall.parse(name, text) if parsed else FunctionCall(name, arguments) for name in ("pay", "untyped")]
+    scope = ScopedCollection(tools, lambda _call, _meta: action)
+    messages = Messages.from_user("go")
+    chat = ChatBuilder().with_model(ScriptedProvider(calls, "done")).with_scoped_tools(scope).build()
+    end = anyio.run(chat.complete, messages)
+    assert Messages.from_json(messages.to_json()) == messages
+    statuses = [tool.status for content in messages.contents for tool in content.tools]
+    assert len(statuses) == 2
+    if isinstance(end, Paused):
+        assert all(
+            isinstance(status, (Failed, Pending)) and (not isinstance(status, Pending) or status.kind == "approval")
+            for status in statuses
+        )
+    else:
+        assert all(isinstance(status, (Completed, Failed, Rejected)) for status in statuses)
+
+
+async def accept(_arguments: dict[str, Any]) -> None: ...
+
+
+async def untyped(a: object = None, b: Any = 1, cents: float | list[Any] = 0) -> None: ...
 
 
 # --- Where the chat has changed between the pause and now ----------------------------------------------------------

@@ -55,7 +55,11 @@ TEXTS = {
     model_texts.SUBCHAT_REQUEST: "What is asked, in full: nothing else is known there.",
     model_texts.unreadable_arguments(ERROR): "the arguments are not valid JSON: it is odd",
     model_texts.arguments_not_an_object("list"): "the arguments must be a JSON object, not list",
+    model_texts.arguments_too_deep(ValueError("nested deeper than 200 levels")): (
+        "the arguments are nested deeper than 200 levels"
+    ),
     model_texts.arguments_not_json(ERROR): "The arguments are not JSON: it is odd",
+    model_texts.not_checked(ERROR): "the arguments: they could not be checked (ValueError: it is odd)",
     model_texts.arguments_not_checked(ERROR): "The arguments could not be checked: ValueError: it is odd",
     model_texts.subchat_arguments({"a": 1}): (
         "the arguments must be {'request': <text>} and nothing else, not {'a': 1}"

@@ -80,8 +80,7 @@ def test_arguments_that_another_tool_has_validated_are_read_by_the_one_that_runs
 def test_validated_arguments_that_were_changed_are_validated_again() -> None:
     tool = declare(transfer, ToolOptions())
     arguments = tool.validate({"to": "bo", "cents": 5})
-    assert isinstance(arguments, dict)
-    arguments["cents"] = -1
+    arguments = {**arguments, "cents": -1}
     with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.validate(arguments)
 

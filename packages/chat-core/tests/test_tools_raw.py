@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import socket
@@ -232,3 +233,36 @@ def test_the_library_of_json_schema_is_loaded_with_the_first_raw_schema() -> Non
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=env, check=False, cwd=Path(__file__).parent).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "document", "problem"),
+    [
+        (
+            {"multipleOf": 0.1},
+            10**400,
+            "the arguments: they could not be checked (OverflowError: int too large to convert to float)",
+        ),
+        ({"$ref": "#"}, 1, "the arguments: nested too deep to be checked"),
+        (
+            {"items": {"$ref": "#"}},
+            json.loads("[" * 900 + "]" * 900),
+            "the arguments: nested too deep to be checked",
+        ),
+    ],
+)
+def test_what_cannot_be_checked_is_a_problem(schema: dict[str, object], document: object, problem: str) -> None:
+    assert SchemaChecker(schema).problems(document) == [problem]
+
+
+def deep_schema() -> dict[str, object]:
+    schema: dict[str, object] = {}
+    for _ in range(700):
+        schema = {"items": schema}
+    return schema
+
+
+@pytest.mark.parametrize("schema", [deep_schema(), {"$ref": "http://[x"}])
+def test_no_schema_raises_anything_raw(schema: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"the schema (cannot be used|refers to)"):
+        SchemaChecker(schema)

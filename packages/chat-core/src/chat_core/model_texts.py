@@ -139,9 +139,19 @@ def arguments_not_an_object(kind: str) -> str:
     return f"the arguments must be a JSON object, not {kind}"
 
 
+def arguments_too_deep(error: Exception) -> str:
+    """Return the problem of a call whose arguments are nested too deeply; `error` gives the limit."""
+    return f"the arguments are {error}"
+
+
 def arguments_not_json(error: Exception) -> str:
     """Return the error about arguments that cannot be written as JSON."""
     return f"The arguments are not JSON: {error}"
+
+
+def not_checked(error: Exception) -> str:
+    """Return the problem of arguments whose check by a JSON Schema raised."""
+    return f"{WHOLE_ARGUMENTS}: they could not be checked ({type(error).__name__}: {error})"
 
 
 def arguments_not_checked(error: Exception) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, final
@@ -17,6 +16,7 @@ from typing_extensions import TypeVar
 from chat_core import model_texts
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
+from chat_core.frozen import freeze
 from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
 from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused, Wait
@@ -25,8 +25,6 @@ from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
 PauseT = TypeVar("PauseT", bound=Paused)
-
-_IMMUTABLE_TYPES = frozenset({str, int, float, bool})
 
 
 @final
@@ -193,7 +191,7 @@ class Triage(Generic[PauseT]):
             self._result.ready.append(ReadyCall(tool, definition, self._validate(tool, definition)))
             return
         try:
-            arguments = definition.validate(tool.edited)
+            arguments = _check(definition, tool.edited)
         except InvalidArgumentsError as error:
             await self._handle_invalid_edit(tool, definition, scope, str(error))
             return
@@ -218,7 +216,7 @@ class Triage(Generic[PauseT]):
             scope: scope that owns the tool.
             error: validation error of the edited arguments.
         """
-        action = await self._ask_scope(tool, scope, definition.validate(tool.call.arguments))
+        action = await self._ask_scope(tool, scope, _check(definition, tool.call.arguments))
         if isinstance(action, Reject):
             tool.refuse(action.reason)
         elif isinstance(action, Execute) and isinstance(tool.status, Pending):
@@ -310,7 +308,7 @@ class Triage(Generic[PauseT]):
         if tool.edited is None and tool.call.problem is not None:
             raise _InvalidCallError(model_texts.not_run(tool.name, tool.call.problem))
         try:
-            return definition.validate(tool.effective_arguments)
+            return _check(definition, tool.effective_arguments)
         except InvalidArgumentsError as error:
             raise _InvalidCallError(model_texts.not_run(tool.name, error)) from error
 
@@ -320,13 +318,21 @@ class Triage(Generic[PauseT]):
             context = CallContext(self._checkpoint.messages.contents, self._checkpoint.id, tool.decisions)
             # A context without decisions can be shared by all calls of a response.
             self._context = None if tool.decisions else context
-        # A copy, so that a strategy cannot change the validated arguments.
-        return tool.call.shown({name: _copy_value(value) for name, value in arguments.items()}, tool.id, context)
+        return tool.call.shown(arguments, tool.id, context)
 
 
-def _copy_value(value: object) -> object:
-    # Most arguments are strings and numbers. Skipping deepcopy for them is much faster.
-    return value if value is None or type(value) in _IMMUTABLE_TYPES else deepcopy(value)
+def _check(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the validated arguments, deeply read-only.
+
+    Raises:
+        InvalidArgumentsError: the arguments are invalid, or their validation raised any other error.
+    """
+    try:
+        return freeze(definition.validate(arguments))
+    except InvalidArgumentsError:
+        raise
+    except Exception as error:
+        raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
 
 def is_decided(tool: Tool) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chat_core.frozen import FrozenDict
 from chat_core.messages.content import Turn
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Text
@@ -46,10 +47,10 @@ def new_text(content: str) -> Text:
 
 
 def new_call(name: str, arguments: Mapping[str, object], raw: str) -> FunctionCall:
-    """Return `FunctionCall(name, arguments, raw=raw)`."""
+    """Return `FunctionCall(name, arguments, raw=raw)`, of arguments without arrays and objects."""
     instance: Any = _MutableCall()
     instance.name = name
-    instance.arguments = arguments
+    instance.arguments = FrozenDict(arguments)
     instance.id = ""
     instance.raw = raw
     instance.problem = instance.opaque = instance.context = instance.extra = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Self, cast, final
 
 from chat_core import model_texts
+from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads
 from chat_core.messages.parts import Extra, Opaque
 from chat_core.messages.status import Decision
@@ -42,10 +43,10 @@ class FunctionCall:
 
     Attributes:
         name: name of the tool.
-        arguments: the arguments as JSON; empty if `problem` is set.
+        arguments: the arguments as JSON, deeply read-only; empty if `problem` is set.
         id: this library's id of the tool call, for strategies; empty in the history.
         raw: text of the arguments as the model wrote it; `None` if it equals the compact JSON of `arguments`.
-        problem: why `raw` is not a JSON object.
+        problem: why `raw` is not a JSON object, or is nested too deeply.
         opaque: data that the provider expects back with the call.
         context: read-only circumstances of the call, for strategies; `None` in the history.
     """
@@ -58,6 +59,20 @@ class FunctionCall:
     opaque: Opaque | None = field(default=None, repr=False)
     context: CallContext | None = field(default=None, repr=False, compare=False)
     extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments."""
+        if isinstance(self.arguments, FrozenDict):
+            return
+        try:
+            object.__setattr__(self, "arguments", freeze(self.arguments))
+        except ValueError as error:
+            object.__setattr__(self, "arguments", FrozenDict())
+            object.__setattr__(self, "problem", model_texts.arguments_too_deep(error))
+
+    def __reduce__(self) -> tuple[type[FunctionCall], tuple[object, ...]]:
+        """Copy and pickle by the constructor, which freezes the copied arguments."""
+        return FunctionCall, tuple([getattr(self, item.name) for item in fields(self)])
 
     @classmethod
     def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:

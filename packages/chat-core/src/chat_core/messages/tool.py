@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast, final
 
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.frozen import freeze
 from chat_core.json import dumps
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
@@ -83,8 +84,8 @@ class Tool:
         self.id = id or call_id or new_tool_id()
         self.call_id = call_id
         self.status: ToolStatus = status or Pending()
-        self.canonical = canonical
-        self.edited = edited
+        self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical)
+        self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited)
         self.decisions = decisions
         self.idempotency_key = idempotency_key
         self.attempts = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
@@ -109,7 +110,10 @@ class Tool:
 
     @property
     def effective_arguments(self) -> Mapping[str, object]:
-        """Arguments that run: the approver's if they edited the call, otherwise the model's after validation."""
+        """Arguments that run: the approver's if they edited the call, otherwise the model's after validation.
+
+        They are deeply read-only: another object is passed to `approve(arguments=…)`.
+        """
         if self.edited is not None:
             return self.edited
         return self.call.arguments if self.canonical is None else self.canonical
@@ -474,4 +478,8 @@ def _json_object(value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         msg = f"arguments must be a JSON object, not {value!r}"
         raise UsageError(msg)
-    return cast("dict[str, object]", _json_copy(dict(cast("Mapping[str, object]", value)), "arguments"))
+    try:
+        return freeze(cast("dict[str, object]", _json_copy(dict(cast("Mapping[str, object]", value)), "arguments")))
+    except ValueError as error:
+        msg = f"arguments must be a JSON object that is not {error}"
+        raise UsageError(msg) from error

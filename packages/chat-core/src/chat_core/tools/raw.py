@@ -2,7 +2,7 @@
 
 The schema is Draft 2020-12 unless its `$schema` names another draft. The schema and its references are checked at
 registration. References must lead into the schema or to the meta-schemas of the drafts; nothing is fetched. `format`
-and `default` are annotations, as in the drafts: arguments are not changed.
+and `default` are annotations, as in the drafts: arguments are not changed. Patterns are matched in linear time.
 """
 
 # ruff: noqa: ANN401 - jsonschema has no type annotations
@@ -10,7 +10,7 @@ and `default` are annotations, as in the drafts: arguments are not changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast, final
@@ -21,6 +21,7 @@ from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
 from chat_core.tools.declare import CallableTool, ToolOptions, require_name
 from chat_core.tools.definition import InvalidArgumentsError
+from chat_core.tools.patterns import linear_validator, require_linear_patterns
 from chat_core.tools.problems import format_problems, path_of
 from chat_core.tools.signature import EMPTY, Signature, read_signature
 
@@ -36,7 +37,8 @@ class SchemaChecker:
     """Validator of documents against one JSON Schema.
 
     Raises:
-        UsageError: the schema is invalid, names an unknown draft, or has a reference that leads out of it.
+        UsageError: the schema is invalid, names an unknown draft, has a reference that leads out of it, or has a
+            pattern that cannot be matched in linear time.
     """
 
     __slots__ = ("_validator",)
@@ -54,25 +56,13 @@ class SchemaChecker:
             schema: the schema.
             resources: other schemas that references may lead to, by URL.
         """
-        # Imported here: most programs declare all their tools by functions.
-        import jsonschema  # noqa: PLC0415
-        import referencing.jsonschema  # noqa: PLC0415
-
-        kind = _dialect(schema)
         try:
-            kind.check_schema(schema)
-        except jsonschema.SchemaError as error:
-            path = path_of(list(error.absolute_path)) if error.absolute_path else "the root"
-            msg = f"the schema is not valid at {path}: {_truncate(error.message)}"
+            self._validator: Any = _create_validator(schema, resources or {})
+        except UsageError:
+            raise
+        except Exception as error:
+            msg = f"the schema cannot be used: {type(error).__name__}: {_truncate(str(error))}"
             raise UsageError(msg) from error
-        specification = referencing.jsonschema.specification_with(kind.META_SCHEMA["$schema"])
-        registry: Any = _known_schemas().with_resources(
-            (url, referencing.Resource.from_contents(contents, default_specification=specification))
-            for url, contents in (resources or {}).items()
-        )
-        root = specification.create_resource(cast("Any", schema))
-        _check_references(root, registry.with_resource("", root).resolver_with_root(root))
-        self._validator: Any = kind(schema, registry=registry)
 
     def problems(self, document: object, /) -> list[str]:
         """Return the first 100 problems of `document`, each with its path. Empty if it is valid."""
@@ -81,13 +71,35 @@ class SchemaChecker:
         untyped: Any = exceptions
         try:
             found: list[Any] = list(islice(self._validator.iter_errors(document), _MAX_PROBLEMS))
+            best: list[Any] = [untyped.best_match([item]) for item in found]
         except RecursionError:
             return [model_texts.NESTED_TOO_DEEP]
-        problems: list[str] = []
-        for item in found:
-            error = untyped.best_match([item])
-            problems.append(f"{path_of(list(error.absolute_path))}: {_truncate(error.message)}")
-        return problems
+        except Exception as error:  # noqa: BLE001 - jsonschema raises what the arithmetic of Python raises
+            return [model_texts.not_checked(error)]
+        return [f"{path_of(list(error.absolute_path))}: {_truncate(error.message)}" for error in best]
+
+
+def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -> Any:
+    # Imported here: most programs declare all their tools by functions.
+    import jsonschema  # noqa: PLC0415
+    import referencing.jsonschema  # noqa: PLC0415
+
+    kind = _dialect(schema)
+    try:
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        path = path_of(list(error.absolute_path)) if error.absolute_path else "the root"
+        msg = f"the schema is not valid at {path}: {_truncate(error.message)}"
+        raise UsageError(msg) from error
+    specification = referencing.jsonschema.specification_with(kind.META_SCHEMA["$schema"])
+    registry: Any = _known_schemas().with_resources(
+        (url, referencing.Resource.from_contents(contents, default_specification=specification))
+        for url, contents in resources.items()
+    )
+    root = specification.create_resource(cast("Any", schema))
+    resolver = registry.with_resource("", root).resolver_with_root(root)
+    require_linear_patterns(_reachable_schemas(root, resolver, specification, set()))
+    return linear_validator(kind)(schema, registry=registry)
 
 
 def _dialect(schema: JsonSchema) -> Any:
@@ -110,22 +122,39 @@ def _known_schemas() -> Any:
     return REGISTRY
 
 
-def _check_references(resource: Any, resolver: Any) -> None:
+def _reachable_schemas(resource: Any, resolver: Any, specification: Any, seen: set[int]) -> Iterator[dict[str, Any]]:
+    """Yield a schema, its subschemas and the schemas that their references lead to, each once.
+
+    Args:
+        resource: the schema.
+        resolver: resolver of its references.
+        specification: draft of the schemas that references lead to.
+        seen: ids of the yielded schemas.
+
+    Raises:
+        UsageError: a reference leads out of the schema.
+    """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     contents = resource.contents
-    if isinstance(contents, dict):
-        for keyword in ("$ref", "$dynamicRef"):
-            reference = cast("dict[str, Any]", contents).get(keyword)
-            if not isinstance(reference, str):
-                continue
-            try:
-                resolver.lookup(reference)
-            except Unresolvable as error:
-                msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: add it to $defs"
-                raise UsageError(msg) from error
+    if not isinstance(contents, dict) or id(cast("object", contents)) in seen:
+        return
+    schema = cast("dict[str, Any]", contents)
+    seen.add(id(schema))
+    yield schema
+    for keyword in ("$ref", "$dynamicRef"):
+        reference = schema.get(keyword)
+        if not isinstance(reference, str):
+            continue
+        try:
+            found = resolver.lookup(reference)
+        except Unresolvable as error:
+            msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: add it to $defs"
+            raise UsageError(msg) from error
+        target = specification.create_resource(found.contents)
+        yield from _reachable_schemas(target, found.resolver, specification, seen)
     for subresource in resource.subresources():
-        _check_references(subresource, resolver.in_subresource(subresource))
+        yield from _reachable_schemas(subresource, resolver.in_subresource(subresource), specification, seen)
 
 
 def _truncate(text: str) -> str:

@@ -29,6 +29,7 @@ from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic r
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
+from chat_core.frozen import FrozenDict
 from chat_core.json import dumps
 from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import describe
@@ -79,10 +80,10 @@ def _remove_default_title(generated: dict[str, Any], schema: Mapping[str, Any]) 
 
 
 @final
-class Plain(dict[str, object]):
+class Plain(FrozenDict[str, object]):
     """Canonical arguments that equal the function's values, so that they need not be read again.
 
-    None of the values is a list or an object, which the function could change.
+    None of the values is a list or an object.
 
     Attributes:
         read_by: the `Arguments` that produced these values. Any other reader treats them as ordinary arguments.
@@ -91,10 +92,6 @@ class Plain(dict[str, object]):
     __slots__ = ("read_by",)
 
     read_by: Arguments
-
-    def __reduce__(self) -> tuple[type[dict[str, object]], tuple[dict[str, object]]]:
-        """Copy and pickle as an ordinary dict, which may be changed."""
-        return dict, (dict(self),)
 
 
 @final
@@ -196,7 +193,8 @@ class Arguments:
         """
         value = self._read_all(arguments)
         if _is_unchanged(value, arguments):
-            ordered = {name: value[name] for name in self._wire_names if name in value}
+            # The received values, which are read-only where they are nested.
+            ordered = {name: arguments[name] for name in self._wire_names if name in arguments}
             if not _PLAIN.issuperset(map(type, ordered.values())):
                 return ordered
             plain = Plain(ordered)
@@ -279,15 +277,13 @@ def _same(one: object, other: object) -> bool:
 def _is_unchanged(value: object, received: object) -> bool:
     """Return whether validation left `received` unchanged, including types, and all of it is plain JSON."""
     kind = type(value)
-    if kind is not type(received):
-        return False
-    if kind is dict:
+    if kind is dict and isinstance(received, dict):
         read, given = cast("dict[str, object]", value), cast("dict[str, object]", received)
         return read.keys() == given.keys() and all(_is_unchanged(item, given[key]) for key, item in read.items())
-    if kind is list:
+    if kind is list and isinstance(received, list):
         items, other_items = cast("list[object]", value), cast("list[object]", received)
         return len(items) == len(other_items) and all(map(_is_unchanged, items, other_items))
-    return kind in _PLAIN and value == received
+    return kind in _PLAIN and kind is type(received) and value == received
 
 
 def _sorted_sets(value: Any, written: Any) -> Any:

@@ -1,0 +1,108 @@
+"""Read-only JSON objects and arrays.
+
+`FrozenDict` and `FrozenList` are a dict and a list, so that JSON encoders, pydantic and comparisons accept them. Every
+method that would change one raises `TypeError`. A copy of one, shallow or deep, is an ordinary dict or list.
+"""
+
+# JSON is untyped, and `cast()` is a function call, which would cost one call per value.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, NoReturn, TypeVar
+
+KeyT = TypeVar("KeyT")
+ItemT = TypeVar("ItemT")
+
+MAX_DEPTH = 200
+"""Maximum number of arrays and objects inside each other that `freeze()` accepts."""
+
+
+def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+    msg = f"this {'object' if isinstance(self, dict) else 'array'} is read-only: change a copy.deepcopy() of it"
+    raise TypeError(msg)
+
+
+class FrozenDict(dict[KeyT, ItemT], Generic[KeyT, ItemT]):
+    """JSON object that cannot be changed."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[KeyT, ItemT]], tuple[dict[KeyT, ItemT]]]:
+        """Copy and pickle as an ordinary dict."""
+        return dict, (dict(self),)
+
+
+class FrozenList(list[ItemT], Generic[ItemT]):
+    """JSON array that cannot be changed."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> tuple[type[list[ItemT]], tuple[list[ItemT]]]:
+        """Copy and pickle as an ordinary list."""
+        return list, (list(self),)
+
+
+_FINAL = frozenset({str, int, float, bool, type(None), FrozenDict, FrozenList})
+"""Types of values that need not be frozen."""
+
+_put_item: Any = list.__setitem__
+_put_member: Any = dict.__setitem__
+
+
+def freeze(value: Mapping[str, object], /) -> FrozenDict[str, object]:
+    """Return a deep, read-only copy of a JSON object, or the object itself if it is one.
+
+    Args:
+        value: the object. Values that are not JSON are kept as they are.
+
+    Raises:
+        ValueError: the object is nested deeper than `MAX_DEPTH`, or contains itself.
+    """
+    if type(value) is FrozenDict or isinstance(value, FrozenDict):
+        return value
+    root: FrozenDict[str, object] = FrozenDict(value)
+    if _FINAL.issuperset(map(type, root.values())):
+        return root
+    # A loop and not a recursion, because the depth of the call stack is limited.
+    level: list[Any] = [root]
+    for _ in range(1, MAX_DEPTH):
+        inner: list[Any] = []
+        for frozen in level:
+            _freeze_members(frozen, inner)
+        if not inner:
+            return root
+        level = inner
+    msg = f"nested deeper than {MAX_DEPTH} levels"
+    raise ValueError(msg)
+
+
+def _freeze_members(frozen: Any, replaced: list[Any]) -> None:  # noqa: ANN401 - JSON has any type
+    """Replace the mutable members of a copied array or object, and append the replacements that have members."""
+    is_array = isinstance(frozen, list)
+    put: Any = _put_item if is_array else _put_member
+    members: Any = enumerate(frozen) if is_array else frozen.items()
+    item: Any
+    for key, item in members:
+        kind: Any = type(item)
+        if kind in _FINAL:
+            continue
+        inner: Any
+        if kind is list or kind is tuple:
+            inner = FrozenList(item)
+            values: Any = inner
+        elif kind is dict or isinstance(item, Mapping):
+            inner = FrozenDict(item)
+            values = inner.values()
+        else:
+            continue
+        put(frozen, key, inner)
+        if not _FINAL.issuperset(map(type, values)):
+            replaced.append(inner)

@@ -1,0 +1,170 @@
+"""JSON that cannot be changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from chat_core import FunctionCall
+from chat_core.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze
+from chat_core.json import dumps
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+VALUE: dict[str, object] = {"to": "bo", "lines": [{"cents": 5}, [1, 2]], "none": None}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+def set_item(value: Any) -> None:
+    value["to"] = "cy"
+
+
+def delete(value: Any) -> None:
+    del value["to"]
+
+
+def join(value: Any) -> None:
+    value |= {"to": "cy"}
+
+
+def set_inside(value: Any) -> None:
+    value["lines"][0]["cents"] = 6
+
+
+def set_slice(value: Any) -> None:
+    value["lines"][:] = []
+
+
+def delete_item(value: Any) -> None:
+    del value["lines"][0]
+
+
+def extend_in_place(value: Any) -> None:
+    value["lines"] += [1]
+
+
+def repeat_in_place(value: Any) -> None:
+    lines = value["lines"]
+    lines *= 2
+
+
+CHANGES: list[Callable[[Any], object]] = [
+    set_item,
+    delete,
+    join,
+    set_inside,
+    set_slice,
+    delete_item,
+    extend_in_place,
+    repeat_in_place,
+    lambda value: value.clear(),
+    lambda value: value.pop("to"),
+    lambda value: value.popitem(),
+    lambda value: value.setdefault("x", 1),
+    lambda value: value.update(to="cy"),
+    lambda value: value["lines"].append(1),
+    lambda value: value["lines"].clear(),
+    lambda value: value["lines"].extend([1]),
+    lambda value: value["lines"].insert(0, 1),
+    lambda value: value["lines"].pop(),
+    lambda value: value["lines"].remove({"cents": 5}),
+    lambda value: value["lines"].reverse(),
+    lambda value: value["lines"][1].sort(),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_is_refused(change: Callable[[Any], object]) -> None:
+    frozen = freeze(VALUE)
+    with pytest.raises(TypeError, match=r"read-only: change a copy\.deepcopy\(\) of it"):
+        change(frozen)
+    assert frozen == VALUE
+
+
+def test_no_method_that_changes_is_forgotten() -> None:
+    reading = {"copy", "get", "items", "keys", "values", "fromkeys", "count", "index"}
+    for kind, base in ((FrozenDict, dict), (FrozenList, list)):
+        public = {name for name in dir(base) if not name.startswith("_")} - reading
+        inplace = {
+            name
+            for name in dir(base)
+            if name.startswith("__i") and name not in {"__init__", "__init_subclass__", "__iter__"}
+        }
+        for name in public | inplace | {"__setitem__", "__delitem__"}:
+            assert name in vars(kind), name
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
+def test_it_reads_encodes_and_copies_as_what_it_was_made_of(value: dict[str, object]) -> None:
+    frozen = freeze(value)
+    assert frozen == value
+    assert repr(frozen) == repr(value)
+    assert json.dumps(frozen) == json.dumps(value)
+    assert dumps(frozen) == dumps(value)
+    assert to_json(frozen) == to_json(value)
+    assert TypeAdapter(dict[str, object]).validate_python(frozen) == value
+    assert freeze(frozen) is frozen
+    for copied in (copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen))):  # noqa: S301 - our own
+        assert copied == value
+        assert json.dumps(copied) == json.dumps(value)
+        assert type(copied) is dict
+
+
+def test_a_copy_may_be_changed_and_changes_nothing_else() -> None:
+    value = copy.deepcopy(VALUE)
+    frozen = freeze(value)
+    copied: Any = copy.deepcopy(frozen)
+    copied["lines"][0]["cents"] = 7
+    shallow: Any = dict(frozen)
+    shallow["to"] = "cy"
+    value["to"] = "di"
+    assert frozen == VALUE
+    assert type(copy.copy(frozen)) is dict
+    assert type(copy.copy(frozen["lines"])) is list
+
+
+def test_mappings_and_tuples_become_objects_and_arrays() -> None:
+    frozen = freeze(MappingProxyType({"a": ({"b": 1}, MappingProxyType({"c": [2]}))}))
+    assert json.dumps(frozen) == '{"a": [{"b": 1}, {"c": [2]}]}'
+
+
+def nested(depth: int) -> dict[str, object]:
+    value: object = 1
+    for _ in range(depth - 1):
+        value = [value]
+    return {"a": value}
+
+
+def test_the_depth_is_limited() -> None:
+    assert freeze(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
+    with pytest.raises(ValueError, match="nested deeper than 200 levels"):
+        freeze(nested(MAX_DEPTH + 1))
+    loop: dict[str, object] = {}
+    loop["loop"] = loop
+    with pytest.raises(ValueError, match="nested deeper"):
+        freeze(loop)
+
+
+def test_arguments_that_are_nested_too_deeply_are_a_problem_of_the_call() -> None:
+    for call in (FunctionCall("pay", nested(201)), FunctionCall.parse("pay", json.dumps(nested(201)))):
+        assert call.problem == "the arguments are nested deeper than 200 levels"
+        assert call.arguments == {}
+
+
+def test_a_copied_or_pickled_call_is_read_only_too() -> None:
+    call = FunctionCall("pay", VALUE, "call_1")
+    for copied in (copy.copy(call), copy.deepcopy(call), pickle.loads(pickle.dumps(call))):  # noqa: S301 - our own
+        assert copied == call
+        arguments: Any = copied.arguments
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["lines"].append(1)
