@@ -198,6 +198,43 @@ async def test_tables_that_are_gone_are_told(database: Database) -> None:
             await store.load("a")
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("chat_conversations SET until = 7", "the row of the conversation 'x' is damaged"),
+        ("chat_conversations SET crc = NULL, due = 9000000000000000000", "the row of the conversation 'x' is damaged"),
+        ("chat_entries SET entry = '\\x7b7d'", "entry 1 of the conversation 'x' is damaged"),
+        ("chat_entries SET crc = NULL, entry = '\\xff'", "entry 1 of the conversation 'x' cannot be read"),
+    ],
+)
+async def test_a_damaged_row_is_told_with_its_conversation(database: Database, change: str, told: str) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"), id="x")
+        database.execute(f"UPDATE {change}")
+        with pytest.raises(InvalidDocumentError, match=told):
+            await store.load("x")
+
+
+async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a", "b"), id="x", person="ana")
+        before = await store.waiting()
+        for change in ("wait = '\\xff'", "kind = 'schedule'", "crc = 7"):
+            database.execute(f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608 - our own names
+            assert await store.waiting() == before
+
+
+async def test_rows_of_a_version_without_checksums_are_read(database: Database) -> None:
+    async with database.store() as store:
+        await store.create(paused("a"), id="x")
+        for table in ("chat_conversations", "chat_entries", "chat_waits"):
+            database.execute(f"UPDATE {table} SET crc = NULL")  # noqa: S608 - our own names
+        assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
+        async with store.open("x") as conversation:
+            conversation.messages.tool("a").approve()
+        assert database.execute("SELECT crc IS NULL FROM chat_entries ORDER BY number") == [(True,), (False,)]
+
+
 async def test_any_text_is_a_legal_id_of_a_call(database: Database) -> None:
     ids = [" ", "a/b", "\ud83d", "\x00", "'; --", "é", "%s", "long" * 10_000]
     async with database.store() as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Generator
@@ -45,6 +46,33 @@ def path(tmp_path: Path) -> Path:
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query).fetchall()
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def list_folder(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def touch(path: Path, mode: int) -> None:
+    path.touch()
+    path.chmod(mode)
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def remove_beside(path: Path, suffix: str) -> None:
+    path.with_name(path.name + suffix).unlink()
+
+
+def copy_beside(source: Path, target: Path, suffix: str) -> None:
+    shutil.copy(source.with_name(source.name + suffix), target.with_name(target.name + suffix))
 
 
 @contextmanager
@@ -303,7 +331,9 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute("""UPDATE chat_entries SET entry = replace(entry, '"version":1', '"version":2')""")
+            connection.execute(
+                """UPDATE chat_entries SET crc = NULL, entry = replace(entry, '"version":1', '"version":2')"""
+            )
             connection.commit()
         with pytest.raises(NewerVersionError, match="later version"):
             await store.load(name)
@@ -314,12 +344,21 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
     [
         ("DELETE FROM chat_entries", 1, r"entry 1 .* has the number 2"),
         ("DELETE FROM chat_entries", 2, r"it has only 1 of 2 entries"),
-        ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\'', 2, r"entry 2 of the conversation log cannot be read"),
+        ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\', crc = NULL', 2, r"entry 2 of .* 'x' cannot be read"),
+        ("UPDATE chat_entries SET entry = '7', crc = NULL", 2, r"entry 2 of .* 'x' cannot be read"),
+        ("UPDATE chat_entries SET entry = x'ff', crc = NULL", 2, r"entry 2 of .* 'x' cannot be read"),
+        ("UPDATE chat_entries SET entry = '{\"n\":1}', crc = NULL", 1, r"entry 1 of .* 'x' cannot be read"),
+        ("UPDATE chat_entries SET entry = 7", 2, r"entry 2 of the conversation 'x' is damaged"),
+        (
+            "UPDATE chat_entries SET entry = CAST(replace(entry, 'cents\":1', 'cents\":9') AS BLOB)",
+            1,
+            r"entry 1 of .* 'x' is",
+        ),
     ],
 )
 async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str, number: int, told: str) -> None:
     async with SqliteStore(path) as store:
-        name = await store.create(paused("a"))
+        name = await store.create(paused("a"), id="x")
         async with store.open(name) as conversation:
             conversation.messages.tool("a").approve()
         with closing(sqlite3.connect(path)) as connection:
@@ -327,6 +366,131 @@ async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str,
             connection.commit()
         with pytest.raises(InvalidDocumentError, match=told):
             await store.load(name)
+        if number == 2 and "UPDATE" in change:
+            with pytest.raises(InvalidDocumentError, match=told):
+                await store.history(name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "fence = 7", "until = 7", "due = 7", "person = 'eve'", "revision = 7", "holder = 'x'",
+        "crc = NULL, until = 'never'", "crc = NULL, entries = 'x'", "crc = NULL, due = 9e99", "crc = 7",
+    ],
+)  # fmt: skip
+async def test_a_damaged_row_of_a_conversation_is_told_and_changes_nothing_for_others(path: Path, change: str) -> None:
+    async with SqliteStore(path) as store:
+        for id in ("x", "y"):  # noqa: A001
+            await store.create(Messages.from_user("Hello."), id=id)
+        execute(path, f"UPDATE chat_conversations SET {change} WHERE id = 'x'")  # noqa: S608
+        with pytest.raises(InvalidDocumentError, match="the row of the conversation 'x' is damaged"):
+            await store.load("x")
+        with pytest.raises(InvalidDocumentError, match="the row of the conversation 'x' is damaged"):
+            await store.assign("x", "ana")
+        assert (await store.load("y")).messages[-1].text == "Hello."
+        assert "y" in [item.conversation for item in await store.due()]
+
+
+async def test_a_due_time_beyond_every_date_is_listed_as_due_now(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(Messages.from_user("Hello."), id="x")
+        execute(path, f"UPDATE chat_conversations SET due = {-(2**62)}")  # noqa: S608
+        assert [item.conversation for item in await store.due()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "wait = CAST(replace(wait, 'cents\":1', 'cents\":9') AS BLOB)", "wait = x'ff'", "wait = 7", "kind = 'schedule'",
+        "kind = 'x', crc = NULL", "wait = x'ff', crc = NULL", "wait = '[]', crc = NULL", "wait = '{}', crc = NULL",
+        "moment = 5", "crc = 7",
+    ],
+)  # fmt: skip
+async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(path: Path, change: str) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a", "b"), id="x", person="ana")
+        await store.create(paused("c"), id="y")
+        before = await store.waiting()
+        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608
+        found = await store.waiting()
+        assert sorted(found, key=lambda item: item.wait.tool_id) == before
+        assert found[0].wait.arguments == {"cents": 1}
+
+
+@pytest.mark.parametrize("change", ["tool = 'b', crc = 7", "place = 9", "place = 'x'"])
+async def test_what_waits_in_a_row_that_no_call_belongs_to_is_left_out_and_logged(
+    path: Path, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a", "b"), id="x")
+        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608
+        assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
+        assert "'x' is damaged" in caplog.text
+
+
+async def test_one_damaged_conversation_does_not_hide_what_waits_in_others(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"), id="x")
+        await store.create(paused("b"), id="y")
+        execute(path, "UPDATE chat_waits SET wait = x'ff' WHERE tool = '\"a\"'")
+        execute(path, "UPDATE chat_entries SET entry = x'ff' WHERE conversation = 1")
+        assert [item.wait.tool_id for item in await store.waiting()] == ["b"]
+        assert "entry 1 of the conversation 'x' is damaged" in caplog.text
+
+
+async def test_rows_of_a_version_without_checksums_are_read(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"), id="x")
+        for table in ("chat_conversations", "chat_entries", "chat_waits"):
+            execute(path, f"UPDATE {table} SET crc = NULL")  # noqa: S608
+        assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
+        async with store.open("x") as conversation:
+            conversation.messages.tool("a").approve()
+        assert isinstance((await store.load("x")).messages.tool("a").status, Approved)
+        assert rows(path, "SELECT crc IS NULL FROM chat_entries ORDER BY number") == [(1,), (0,)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+async def test_a_new_file_can_be_read_by_its_owner_alone_and_an_existing_one_keeps_its_permissions(
+    tmp_path: Path,
+) -> None:
+    async with SqliteStore(tmp_path / "new.db") as store:
+        await store.create(paused("a"))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in list_folder(tmp_path)}
+        assert modes == {"new.db": 0o600, "new.db-wal": 0o600, "new.db-shm": 0o600}
+    old = tmp_path / "old.db"
+    touch(old, 0o640)
+    async with SqliteStore(old) as store:
+        await store.create(paused("a"))
+        assert mode_of(old) == 0o640
+
+
+async def test_a_write_ahead_log_that_was_removed_while_it_was_open_is_noticed(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"), id="x")
+        remove_beside(path, "-wal")
+        with pytest.raises(InvalidDocumentError, match="-wal was removed"):
+            await store.load("x")
+
+
+async def test_a_write_ahead_log_that_was_removed_after_a_crash_is_noticed(path: Path, tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed.db"
+    async with SqliteStore(path) as store:
+        await store.create(paused("a"), id="x")
+        # What a process leaves that is killed now.
+        for suffix in ("", "-wal", "-shm"):
+            copy_beside(path, crashed, suffix)
+    copies = tmp_path / "copy.db"
+    for suffix in ("", "-wal", "-shm"):
+        copy_beside(crashed, copies, suffix)
+    remove_beside(copies, "-wal")
+    async with SqliteStore(copies) as store:
+        with pytest.raises(InvalidDocumentError, match="-wal was removed"):
+            await store.waiting()
+    async with SqliteStore(crashed) as store:
+        assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
 
 
 def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:

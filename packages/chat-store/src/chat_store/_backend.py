@@ -62,6 +62,24 @@ class ListFilter:
 
 @final
 @dataclass(frozen=True, slots=True)
+class DamagedWait:
+    """A row of a waiting call that cannot be read. The entries of the conversation have the call, too.
+
+    Attributes:
+        conversation: the id of the conversation.
+        person: the user in charge of the conversation, if any.
+        tool: the column with the id of the outermost call, which may be damaged.
+        place: the column with the number of the wait within that call, which may be damaged.
+    """
+
+    conversation: str
+    person: str | None
+    tool: object
+    place: object
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class PollResult:
     """The changes since a position.
 
@@ -130,7 +148,7 @@ class Backend(Protocol):
         """Return a context manager for a write transaction. It commits on exit, or rolls back if the block raises."""
         ...
 
-    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+    def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """List the waiting calls, earliest deadline first, then those without a deadline."""
         ...
 

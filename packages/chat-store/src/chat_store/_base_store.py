@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,11 +12,11 @@ from uuid import uuid4
 
 from anyio import CancelScope, current_time, move_on_after
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import UsageError
+from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, ListFilter, PollResult
+from chat_store._backend import Backend, DamagedWait, ListFilter, PollResult
 from chat_store._cursor import Cursor
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import load_messages, save_messages
@@ -24,6 +25,8 @@ from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
 from chat_store.sql.notify import Notifier
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
+
+_LOG = logging.getLogger("chat_store")
 
 _LONGEST_PAUSE = 10.0
 """Seconds after which the database is polled without a notification, which can get lost with its connection."""
@@ -177,7 +180,26 @@ class BaseStore:
         if before is not None and before.utcoffset() is None:
             msg = f"before must have a time zone: {before!r} has none"
             raise UsageError(msg)
-        return await finish_in_thread(partial(self._backend.list_waiting, ListFilter(person, kind, before, limit)))
+        return await finish_in_thread(partial(self._list_waiting, ListFilter(person, kind, before, limit)))
+
+    def _list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        rows = self._backend.list_waiting(filters)
+        found = [row if isinstance(row, Waiting) else self._recover_wait(row) for row in rows]
+        return [item for item in found if item is not None]
+
+    def _recover_wait(self, row: DamagedWait) -> Waiting | None:
+        """Return the call of a damaged row from the entries of its conversation. Log an error if this fails."""
+        log = self._log(row.conversation)
+        try:
+            log.open_stored()
+            wait = log.find_wait(row.tool, row.place)
+        except (ChatError, OSError) as error:
+            _LOG.error("cannot list a waiting call of the conversation %r: %s", row.conversation, error)
+            return None
+        if wait is None:
+            _LOG.error("a row of the waiting calls of the conversation %r is damaged", row.conversation)
+            return None
+        return Waiting(row.conversation, row.person, wait)
 
     async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
@@ -240,7 +262,7 @@ class BaseStore:
         if not entries:
             msg = f"no conversation with the id {id!r} is stored"
             raise UnknownConversationError(msg)
-        return parse_history(entries)
+        return parse_history(entries, id)
 
     async def aclose(self) -> None:
         """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""

@@ -321,16 +321,23 @@ def copy_tool(tool: Tool) -> Tool:
 
 
 class parsing:  # noqa: N801 - used as a statement
-    """A context manager that turns errors of parsing an entry into `InvalidDocumentError` with the entry's number."""
+    """A context manager that turns errors of parsing an entry into `InvalidDocumentError` with the entry's number.
 
-    def __init__(self, document: Mapping[str, object]) -> None:
+    Args:
+        document: the entry.
+        id: the id of the conversation, if it is known.
+    """
+
+    def __init__(self, document: Mapping[str, object], id: str = "") -> None:  # noqa: A002 - the field's own name
         self._number = document.get("n")
+        self._name = f"the conversation {id!r}" if id else "the conversation log"
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (KeyError, TypeError, ValueError)) and not isinstance(error, NewerVersionError):
-            msg = f"entry {self._number} of the conversation log cannot be read: {error}"
+        expected = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+        if isinstance(error, expected) and not isinstance(error, NewerVersionError):
+            msg = f"entry {self._number} of {self._name} cannot be read: {error}"
             raise InvalidDocumentError(msg) from error
 
 

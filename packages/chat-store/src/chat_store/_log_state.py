@@ -46,7 +46,7 @@ class LogState:
 
     def begin(self, document: Mapping[str, object]) -> Messages:
         """Apply the first entry and return its messages."""
-        with parsing(document):
+        with parsing(document, self.id):
             self.id = cast("str", document["id"])
             messages = Messages.from_json(dump_bytes(document["messages"]))
         self.turns = sum(len(content.turns) for content in messages)
@@ -59,7 +59,7 @@ class LogState:
         Raises:
             InvalidDocumentError: the entry is malformed, or refers to a tool that is not in the conversation.
         """
-        with parsing(document):
+        with parsing(document, self.id):
             entry = parse_entry(document)
             new = {tool.id for item in entry.turns for tool in item.turn.tools}
             for item in entry.tools:

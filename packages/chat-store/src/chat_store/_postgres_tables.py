@@ -49,6 +49,12 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_waits_conversation ON chat_waits (conversation)",
         "CREATE INDEX chat_waits_moment ON chat_waits (moment)",
     ),
+    (
+        # Checksums. They are NULL in rows of earlier versions.
+        "ALTER TABLE chat_conversations ADD COLUMN crc BIGINT",
+        "ALTER TABLE chat_entries ADD COLUMN crc BIGINT",
+        "ALTER TABLE chat_waits ADD COLUMN crc BIGINT",
+    ),
 )
 """The statements that upgrade version n to version n + 1.
 

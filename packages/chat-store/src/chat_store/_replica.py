@@ -208,7 +208,7 @@ class Replica:
         """Return every event of the conversation, oldest first."""
         async with self._write_lock:
             entries = await self._run_in_thread(self._log.read_entries)
-        return parse_history(entries)
+        return parse_history(entries, self.id)
 
     # --- Collecting changes that are not durable -------------------------------------------------------------
 

@@ -54,5 +54,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         WHERE due IS NOT NULL
         """,
     ),
+    (
+        # Checksums. They are NULL in rows of earlier versions.
+        "ALTER TABLE chat_conversations ADD COLUMN crc INTEGER",
+        "ALTER TABLE chat_entries ADD COLUMN crc INTEGER",
+        "ALTER TABLE chat_waits ADD COLUMN crc INTEGER",
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

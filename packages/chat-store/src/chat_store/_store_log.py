@@ -24,11 +24,12 @@ from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
-from chat_store._entries import Batch, Document, Lease, TurnAdded
+from chat_store._entries import Batch, Document, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
 from chat_store._waits import WaitIndex, iter_waits
 from chat_store.errors import ConversationExistsError, UnknownConversationError
+from chat_store.sql.values import name_to_column
 
 VERSION = 1
 """The version of the entry format. The tables have a version of their own."""
@@ -231,7 +232,19 @@ class StoreLog(ConversationLog):
     def read_entries(self) -> list[Document]:
         """Return all entries, oldest first."""
         with self._backend.read_transaction(self._id) as transaction:
-            return [_parse_document(entry) for entry in transaction.read_entries(0)]
+            return [self._parse_document(number, entry) for number, entry in enumerate(transaction.read_entries(0), 1)]
+
+    def find_wait(self, tool: object, place: object) -> Wait | None:
+        """Return the wait for a row of the index, or None if there is no such wait.
+
+        Args:
+            tool: the column with the id of the outermost call.
+            place: the column with the number of the wait within that call.
+        """
+        for id, waits in self._list_waits(self._wait_index.unresolved).items():  # noqa: A001 - the field's own name
+            if name_to_column(id) == tool and isinstance(place, int) and 0 <= place < len(waits):
+                return waits[place]
+        return None
 
     # --- Transactions --------------------------------------------------------------------------------------------
 
@@ -270,7 +283,7 @@ class StoreLog(ConversationLog):
         for number, entry in enumerate(transaction.read_entries(self._head.entries), self._head.entries + 1):
             if revision is not None and self.state.revision >= revision and number > 1:
                 return
-            self._apply(number, _parse_document(entry))
+            self._apply(number, self._parse_document(number, entry))
         if self._head.entries != head.entries:
             msg = (
                 f"the conversation {self._id!r} is damaged: it has only {self._head.entries} of {head.entries} entries"
@@ -295,7 +308,9 @@ class StoreLog(ConversationLog):
         self._reported_entries = max(self._reported_entries, number)
 
     def _apply_first(self, document: Document) -> None:
-        if cast("int", document["version"]) > VERSION:
+        with parsing(document, self._id):
+            newer = cast("int", document["version"]) > VERSION
+        if newer:
             msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade it"
             raise NewerVersionError(msg)
         self._first_messages = self.state.begin(document)
@@ -316,7 +331,7 @@ class StoreLog(ConversationLog):
         }
         entry = dump_bytes(document)
         self._unconfirmed = True
-        self._first_messages = self.state.begin(_parse_document(entry))
+        self._first_messages = self.state.begin(self._parse_document(1, entry))
         self._wait_index.add_messages(self._first_messages)
         self._incarnation = self._incarnation or uuid4().hex
         due = self._wait_index.next_due(self.state, now)
@@ -336,7 +351,7 @@ class StoreLog(ConversationLog):
             self._begin(transaction, Messages())
         number = self._head.entries + 1
         entry = dump_bytes({"n": number, "at": self._now().isoformat(), **fields, **batch.to_dict()})
-        parsed = self.state.parse(_parse_document(entry))
+        parsed = self.state.parse(self._parse_document(number, entry))
         self._unconfirmed = True
         self.state.apply(parsed)
         touched = self._wait_index.apply(parsed, self.state)
@@ -395,6 +410,10 @@ class StoreLog(ConversationLog):
             return UnknownConversationError(f"the conversation {self._id!r} was deleted after it was opened")
         return UnknownConversationError(f"no conversation with the id {self._id!r} is stored")
 
-
-def _parse_document(entry: bytes) -> Document:
-    return cast("Document", loads(entry))
+    def _parse_document(self, number: int, entry: bytes) -> Document:
+        with parsing({"n": number}, self._id):
+            document = loads(entry)
+            if not isinstance(document, dict):
+                msg = "it is not an object"
+                raise TypeError(msg)
+        return cast("Document", document)

@@ -38,37 +38,50 @@ class HistoryEntry:
     holder: str | None = None
 
 
-def parse_history(entries: Iterable[Document]) -> list[HistoryEntry]:
-    """Return the events recorded in the entries of a log, oldest first, without lease renewals."""
+def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
+    """Return the events recorded in the entries of a log, oldest first, without lease renewals.
+
+    Args:
+        entries: the entries, oldest first.
+        id: the id of the conversation, for errors.
+
+    Raises:
+        InvalidDocumentError: an entry cannot be read.
+    """
     fence: object = 0
-    state = LogState()
+    state = LogState(id)
     events: list[HistoryEntry] = []
     for entry in entries:
         events += _parse_entry(entry, fence, state)
-        fence = cast("Document", entry.get("lease", {})).get("fence", fence)
+        fence = _lease(entry).get("fence", fence)
     return events
 
 
 def _parse_entry(document: Document, fence: object, state: LogState) -> list[HistoryEntry]:
     """Return the events of an entry, and apply it to the state."""
-    number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
+    with parsing(document, state.id):
+        number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
     if number == 1:
         state.begin(document)
         return [HistoryEntry(number, at, "created")]
     found: list[HistoryEntry] = []
-    lease = cast("Document", document.get("lease", {}))
+    entry = state.parse(document)
+    lease = _lease(document)
     if lease.get("fence", fence) != fence:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
-    entry = state.parse(document)
     found += [HistoryEntry(number, at, "turn", added.path, role=added.role) for added in (*entry.turns, *entry.inner)]
     state.apply(entry)
     found += _list_tools(entry, number, at, "tool", state)
-    with parsing(document):
+    with parsing(document, state.id):
         late = parse_entry(cast("Document", document.get("late", {})))
     found += _list_tools(late, number, at, "late", state)
     if lease.get("released"):
         found.append(HistoryEntry(number, at, "released"))
     return found
+
+
+def _lease(document: Document) -> Document:
+    return cast("Document", document.get("lease", {}))
 
 
 def _list_tools(

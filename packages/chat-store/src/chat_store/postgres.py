@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
@@ -29,26 +29,35 @@ except ImportError as error:
     _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
     raise UsageError(_msg) from error
 
-from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._backend import DamagedWait, Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore
+from chat_store._checksums import (
+    entry_checksum,
+    entry_from_columns,
+    head_checksum,
+    head_from_columns,
+    past_time,
+    wait_checksum,
+    waiting_from_columns,
+)
 from chat_store._cursor import invalid_cursor_error
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
 from chat_store.sql.postgres_migrations import migrate
-from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
+from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
 _MAX_SCHEMA_BYTES = 63
 _HEAD: LiteralString = (
-    "SELECT key, person, born, entries, revision, fence, holder, until, due, "
+    "SELECT key, person, born, entries, revision, fence, holder, until, due, crc, "
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM chat_conversations WHERE id = %s"
 )
 _HEAD_LOCKED: LiteralString = _HEAD + " FOR UPDATE"
 _CLOCK: LiteralString = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _ENTRIES = (
-    "SELECT entry FROM chat_entries JOIN chat_conversations ON conversation = key "
+    "SELECT number, entry, e.crc FROM chat_entries AS e JOIN chat_conversations ON conversation = key "
     "WHERE id = %s AND number > %s ORDER BY number"
 )
 _LOCK_NAME: LiteralString = (
@@ -56,26 +65,30 @@ _LOCK_NAME: LiteralString = (
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM lock"
 )
 _INSERT = (
-    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, id, change) VALUES "
-    "(%(person)s, %(born)s, %(entries)s, %(revision)s, %(fence)s, %(holder)s, %(until)s, %(due)s, %(id)s, "
-    "pg_current_xact_id()) RETURNING key"
+    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, crc, id, change) "
+    "VALUES (%(person)s, %(born)s, %(entries)s, %(revision)s, %(fence)s, %(holder)s, %(until)s, %(due)s, %(crc)s, "
+    "%(id)s, pg_current_xact_id()) RETURNING key"
 )
 _UPDATE: LiteralString = (
     "UPDATE chat_conversations SET person = %(person)s, born = %(born)s, entries = %(entries)s, "
     "revision = %(revision)s, fence = %(fence)s, holder = %(holder)s, until = %(until)s, due = %(due)s, "
-    "change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
+    "crc = %(crc)s, change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
 )
 # One statement instead of several, to save round trips to a remote server.
 _APPEND: LiteralString = (
     "WITH head AS (" + _UPDATE + " RETURNING key), "  # noqa: S608 - our own names
-    "entry AS (INSERT INTO chat_entries SELECT key, %(entries)s, %(entry)s FROM head), "
+    "entry AS (INSERT INTO chat_entries (conversation, number, entry, crc) "
+    "SELECT key, %(entries)s, %(entry)s, %(entry_crc)s FROM head), "
     "gone AS (DELETE FROM chat_waits WHERE conversation = %(key)s AND tool = ANY(%(tools)s::text[])) "
-    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait) SELECT head.key, found.* FROM head, "
-    "unnest(%(names)s::text[], %(places)s::bigint[], %(kinds)s::text[], %(moments)s::bigint[], %(waits)s::bytea[]) "
-    "AS found"
+    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait, crc) SELECT head.key, found.* FROM head, "
+    "unnest(%(names)s::text[], %(places)s::bigint[], %(kinds)s::text[], %(moments)s::bigint[], %(waits)s::bytea[], "
+    "%(crcs)s::bigint[]) AS found"
 )
+_WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
+"""The parameters of `_APPEND` for the new waits, one array for each column."""
 _WAITING = (
-    "SELECT id, person, kind, wait FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
+    "SELECT id, person, tool, place, kind, moment, wait, w.crc "
+    "FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
     "WHERE (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "
     "AND (%(before)s::bigint IS NULL OR moment < %(before)s) "
     "ORDER BY moment NULLS LAST, conversation, tool, place LIMIT %(limit)s"
@@ -167,17 +180,17 @@ class _Transaction:
             row = self._connection.execute(_HEAD_LOCKED, (self._id,)).fetchone()
         if row is None:
             return None
-        self._key, person, born, entries, revision, fence, holder, until, due, now = row
+        self._key, *columns, now = row
         self._clock.set(from_microseconds(int(now)), requested_at)
-        self._entries = entries
-        return Head(
-            self._id, person, born, entries, revision, fence, holder, from_microseconds(until), from_microseconds(due)
-        )
+        head = head_from_columns(self._id, columns)
+        self._entries = head.entries
+        return head
 
     def read_entries(self, after: int) -> list[bytes]:
         if self._entries is not None and after >= self._entries:
             return []
-        return [entry for (entry,) in self._connection.execute(_ENTRIES, (self._id, after), binary=True)]
+        rows = self._connection.execute(_ENTRIES, (self._id, after), binary=True)
+        return [entry_from_columns(self._id, number, entry, checksum) for number, entry, checksum in rows]
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
         self.changed |= is_change
@@ -192,16 +205,18 @@ class _Transaction:
         if self._key is None:
             self.write_head(head)
         self.changed = True
-        found = [(name_to_column(tool), place, wait) for tool in waits for place, wait in enumerate(waits[tool])]
+        rows = [
+            (name_to_column(tool), place, wait.kind, to_microseconds(wait_deadline(wait)), wait_to_column(wait))
+            for tool in waits
+            for place, wait in enumerate(waits[tool])
+        ]
+        columns = zip(*[(*row, wait_checksum(*row)) for row in rows], strict=True) if rows else [()] * len(_WAIT_ARRAYS)
         values = {
             **self._values(head, changed=True),
             "entry": entry,
+            "entry_crc": entry_checksum(entry),
             "tools": [name_to_column(tool) for tool in waits],
-            "names": [name for name, _, _ in found],
-            "places": [place for _, place, _ in found],
-            "kinds": [wait.kind for _, _, wait in found],
-            "moments": [to_microseconds(wait_deadline(wait)) for _, _, wait in found],
-            "waits": [wait_to_column(wait) for _, _, wait in found],
+            **{name: list(column) for name, column in zip(_WAIT_ARRAYS, columns, strict=True)},
         }
         self._connection.execute(_APPEND, values)
 
@@ -217,6 +232,7 @@ class _Transaction:
             "holder": head.holder,
             "until": to_microseconds(head.lease_until),
             "due": to_microseconds(head.due),
+            "crc": head_checksum(head),
             "changed": changed,
         }
 
@@ -277,7 +293,7 @@ class PostgresBackend:
             yield transaction
             self.committer.commit(connection, self._notify if transaction.changed else b"")
 
-    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+    def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""
         values = {
             "person": filters.person,
@@ -287,14 +303,14 @@ class PostgresBackend:
         }
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_WAITING, values, binary=True).fetchall()
-        return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+        return [waiting_from_columns(row) for row in rows]
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         """Implement `Backend.list_due()`."""
         values = {"now": to_microseconds(now), "person": filters.person, "limit": filters.limit}
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
-        return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now)) for id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

@@ -5,8 +5,9 @@
 
 The file is in WAL mode: readers never wait, and writers wait for one another for the milliseconds of a commit. A commit
 is on disk before the method returns (`synchronous=FULL`). The files `-wal` and `-shm` next to the database belong to
-it; use `VACUUM INTO` to copy the database. The file may also contain tables of an application: the names of the store's
-tables begin with `chat_`. Do not use a network file system, where the locks of SQLite do not work.
+it; use `VACUUM INTO` to copy the database. A new file can be read by its owner alone. The file may also contain tables
+of an application: the names of the store's tables begin with `chat_`. Do not use a network file system, where the locks
+of SQLite do not work.
 """
 
 from __future__ import annotations
@@ -15,28 +16,41 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, final
 
 from chat_core.errors import InvalidDocumentError, UsageError
 
-from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._backend import DamagedWait, Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
+from chat_store._checksums import (
+    entry_checksum,
+    entry_from_columns,
+    head_checksum,
+    head_from_columns,
+    past_time,
+    wait_checksum,
+    waiting_from_columns,
+)
 from chat_store._cursor import invalid_cursor_error
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_migrations import migrate
-from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
+from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
 _MAX_IDLE = 8
-_COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due")
+_COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc")
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
+_INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc) VALUES (?, ?, ?, ?)"
+_INSERT_WAIT = (
+    "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
 _CHANGE = "UPDATE chat_conversations SET change = (SELECT last FROM chat_changes) WHERE key = ?"
 _MOMENT = "max(due, ifnull(until, due))"
 """When a conversation becomes due, which is not before its lease expires. The expression is indexed."""
@@ -45,6 +59,10 @@ _POLL = (
     f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now)"
 )
 _NEXT = f"SELECT min({_MOMENT}) FROM chat_conversations WHERE due IS NOT NULL AND {_MOMENT} > :now"  # noqa: S608
+
+
+_creating = threading.Lock()
+"""Held while a thread of this process creates a file."""
 
 
 class SqliteStore(BaseStore):
@@ -92,17 +110,16 @@ class _Transaction:
         row = self._connection.execute(query, (self._id,)).fetchone()
         if row is None:
             return None
-        self._key, person, born, entries, revision, fence, holder, until, due = row
-        return Head(
-            self._id, person, born, entries, revision, fence, holder, from_microseconds(until), from_microseconds(due)
-        )
+        self._key = row[0]
+        return head_from_columns(self._id, row[1:])
 
     def read_entries(self, after: int) -> list[bytes]:
         query = (
-            "SELECT entry FROM chat_entries JOIN chat_conversations ON conversation = key "
-            "WHERE id = ? AND number > ? ORDER BY number"
+            "SELECT number, entry, crc FROM chat_entries WHERE conversation = "
+            "(SELECT key FROM chat_conversations WHERE id = ?) AND number > ? ORDER BY number"
         )
-        return [entry for (entry,) in self._connection.execute(query, (self._id, after))]
+        rows = self._connection.execute(query, (self._id, after))
+        return [entry_from_columns(self._id, number, entry, checksum) for number, entry, checksum in rows]
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
         values = (
@@ -114,6 +131,7 @@ class _Transaction:
             head.holder,
             to_microseconds(head.lease_until),
             to_microseconds(head.due),
+            head_checksum(head),
         )
         if self._key is None:
             self._key = self._connection.execute(_INSERT, (*values, self._id)).lastrowid
@@ -125,15 +143,15 @@ class _Transaction:
 
     def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
         self.write_head(head, is_change=True)
-        self._connection.execute("INSERT INTO chat_entries VALUES (?, ?, ?)", (self._key, head.entries, entry))
+        self._connection.execute(_INSERT_ENTRY, (self._key, head.entries, entry, entry_checksum(entry)))
         for tool, found in waits.items():
             name = name_to_column(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))
             rows = [
-                (self._key, name, place, wait.kind, to_microseconds(wait_deadline(wait)), wait_to_column(wait))
+                (name, place, wait.kind, to_microseconds(wait_deadline(wait)), wait_to_column(wait))
                 for place, wait in enumerate(found)
             ]
-            self._connection.executemany("INSERT INTO chat_waits VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany(_INSERT_WAIT, [(self._key, *row, wait_checksum(*row)) for row in rows])
 
     def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = ?", (self._key,))
@@ -165,6 +183,8 @@ class SqliteBackend:
         self._writing = threading.Lock()
         self._opening = threading.Lock()
         self._file: os.stat_result | None = None
+        self._wal_path = self._path.with_name(f"{self._path.name}-wal")
+        self._wal: os.stat_result | None = None
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
@@ -196,10 +216,11 @@ class SqliteBackend:
         # Subscribers of this process need not wait for the next poll.
         self._poller.notify()
 
-    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+    def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""
         query = (
-            "SELECT id, person, kind, wait FROM chat_waits JOIN chat_conversations ON conversation = key "
+            "SELECT id, person, tool, place, kind, moment, wait, w.crc FROM chat_waits AS w "
+            "JOIN chat_conversations ON conversation = key "
             "WHERE (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
             "AND (:before IS NULL OR moment < :before) "
             "ORDER BY moment IS NULL, moment, conversation, tool, place LIMIT :limit"
@@ -212,7 +233,7 @@ class SqliteBackend:
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Waiting(id, person, wait_from_columns(kind, wait)) for id, person, kind, wait in rows]  # noqa: A001
+        return [waiting_from_columns(row) for row in rows]
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         """Implement `Backend.list_due()`."""
@@ -227,7 +248,7 @@ class SqliteBackend:
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Due(id, person, from_microseconds(int(due))) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now)) for id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""
@@ -301,6 +322,8 @@ class SqliteBackend:
             self._require_same_file()
             if self._idle:
                 return self._idle.pop()
+            if self._file is None:
+                self._prepare_files()
             connection = sqlite3.connect(
                 self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
             )
@@ -311,17 +334,37 @@ class SqliteBackend:
                 raise
             return connection
 
-    def _require_same_file(self) -> None:
-        """Raise if the file was removed or replaced: SQLite would write to the removed file, and the data be lost."""
-        if self._file is None:
+    def _prepare_files(self) -> None:
+        """Create a missing file, readable by its owner alone. SQLite gives its permissions to `-wal` and `-shm`."""
+        self._require_wal_beside_index()
+        # Closing a descriptor of a database releases all locks of this process on it, so no other thread may open it.
+        # If the file cannot be created, SQLite raises the error.
+        with _creating, suppress(OSError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def _require_wal_beside_index(self) -> None:
+        """Raise if the `-wal` file was removed after a crash, and the committed transactions in it are lost.
+
+        SQLite creates `-wal` before `-shm`, and removes it after `-shm`. If both were removed, this cannot be detected.
+        """
+        index = self._path.with_name(f"{self._path.name}-shm")
+        before = _stat(index)
+        if before is None or _stat(self._wal_path) is not None:
             return
-        try:
-            same = os.path.samestat(self._file, self._path.stat())
-        except FileNotFoundError:
-            same = False
-        if not same:
-            msg = f"{self._path} was removed or replaced while it was open: create another store"
+        after = _stat(index)
+        if after is not None and os.path.samestat(before, after):
+            msg = f"{self._wal_path} was removed, and with it the latest transactions: restore it, or a backup"
             raise InvalidDocumentError(msg)
+
+    def _require_same_file(self) -> None:
+        """Raise if a file was removed or replaced: SQLite would write to the removed file, and the data be lost."""
+        for path, opened in ((self._path, self._file), (self._wal_path, self._wal)):
+            if opened is None:
+                continue
+            current = _stat(path)
+            if current is None or not os.path.samestat(opened, current):
+                msg = f"{path} was removed or replaced while it was open: create another store"
+                raise InvalidDocumentError(msg)
 
     def _return_connection(self, connection: sqlite3.Connection) -> None:
         with self._opening:
@@ -338,6 +381,8 @@ class SqliteBackend:
         if self._file is None:
             self._use_wal(connection)
             migrate(connection, MIGRATIONS)
+            # As long as this process has a connection, no other one removes the `-wal` file.
+            self._wal = _stat(self._wal_path)
             self._file = self._path.stat()
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
@@ -375,6 +420,13 @@ class SqliteBackend:
             f"check whether its process is stopped"
         )
         return TimeoutError(msg)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def _primary_error_code(error: sqlite3.Error) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import cast, overload
+from typing import cast, get_args, overload
 
 from chat_core.json import dump_bytes, loads
 from chat_core.response import Wait, WaitKind
 
+WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -55,9 +56,15 @@ def wait_from_columns(kind: str, data: bytes) -> Wait:
     Args:
         kind: the column with the kind.
         data: the column with the other fields, from `wait_to_column()`.
+
+    Raises:
+        ValueError, TypeError, LookupError: the columns were not written by `wait_to_column()`.
     """
     wait = cast("dict[str, object]", loads(data))
     path = tuple(cast("list[str]", wait["path"]))
+    if kind not in WAIT_KINDS or not isinstance(wait["arguments"], dict):
+        msg = f"not a wait: {kind!r}, {wait['arguments']!r}"
+        raise ValueError(msg)
     return Wait(
         cast("WaitKind", kind),
         path[-1],
