@@ -144,8 +144,32 @@ def test_a_base_url_is_one(url: str) -> None:
         ready().with_base_url(url)
 
 
+@pytest.mark.parametrize(
+    "model",
+    ["../../../evil", "a/../b", "./a", "/a", "a//b", "a/", "a b", "a\0", "a\r\nb", "\ud800"],
+)
+def test_a_model_name_that_leads_elsewhere_is_refused(model: str) -> None:
+    builder = GeminiBuilder()
+    for method in (builder.with_model, builder.with_embedding_model):
+        with pytest.raises(UsageError, match="a model is named like"):
+            method(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("gemini-3?x=1#y", "models/gemini-3%3Fx%3D1%23y"),
+        ("%2e%2e/a", "%252e%252e/a"),
+        ("gemini@001", "models/gemini@001"),
+        ("modèle", "models/mod%C3%A8le"),
+    ],
+)
+async def test_a_model_name_is_quoted_in_the_url(model: str, path: str) -> None:
+    assert (await asked(ready(model))).last.path.startswith(f"/v1beta/{path}:")
+
+
 def test_a_place_of_vertex_needs_both_its_words() -> None:
-    for project, location in (("", "a"), ("a", "")):
+    for project, location in (("", "a"), ("a", ""), ("../x", "a"), ("a", "evil.example/"), ("a", "a\0")):
         with pytest.raises(UsageError, match="with_vertex"):
             ready().with_vertex(project, location)
 

@@ -20,13 +20,19 @@ from chat_core.wire.connection import (
     require_secret,
 )
 
-from chat_gemini.client import GeminiEmbeddings, GeminiProvider
+from chat_gemini.client import GeminiEmbeddings, GeminiProvider, model_path
 from chat_gemini.native import CodeExecution, FileSearch, GoogleMaps, GoogleSearch, NativeTool, UrlContext
 from chat_gemini.options import Dialect, EmbeddingDialect, SafetySetting, Thinking
 from chat_gemini.settings import Settings, endpoint_for
 
 PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """Value that the API accepts as the signature of a call made by another model."""
+
+PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]*")
+"""Ids and numbers of Google Cloud projects, which are a step of the URL."""
+
+LOCATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+"""Names of locations, which are a part of the host."""
 
 NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
 """Names of models since Gemini 3: they have thinking levels, sign their calls, and read files in function results."""
@@ -46,9 +52,15 @@ class _Configurable(AddressBuilder[Settings]):
         Args:
             project: id of the Google Cloud project.
             location: region, such as `europe-west4`, or `global`.
+
+        Raises:
+            UsageError: one of them has another form.
         """
-        if not project or not location:
-            msg = "with_vertex() needs a project id and a location, such as ('my-project', 'europe-west4')"
+        if PROJECT.fullmatch(project) is None or LOCATION.fullmatch(location) is None:
+            msg = (
+                "with_vertex() needs a project id and a location, such as ('my-project', 'europe-west4'), "
+                f"not {(project, location)!r}"
+            )
             raise UsageError(msg)
         return self._with(replace(self._settings, vertex=(project, location)))
 
@@ -293,4 +305,6 @@ def gemini(model: str, *, api_key: str | None = None) -> GeminiProvider:
 
 
 def _model_name(method: str, model: str) -> str:
-    return require_model(method, model).removeprefix("models/")
+    name = require_model(method, model).removeprefix("models/")
+    model_path(name)  # raises now instead of in build()
+    return name

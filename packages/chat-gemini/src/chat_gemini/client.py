@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, final
+from typing import Final, Literal, final
+from urllib.parse import quote
 
-from chat_core.errors import ProviderError
+from chat_core.errors import ProviderError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
@@ -26,6 +28,12 @@ from chat_gemini.codec import (
 )
 from chat_gemini.errors import error_from_response
 from chat_gemini.options import Dialect, EmbeddingDialect
+
+INVALID_IN_MODEL: Final = re.compile(r"[\0-\x20\x7f\ud800-\udfff]")
+"""Characters that no name of a model has: control characters, spaces and lone surrogates."""
+
+UNSAFE_STEPS: Final = frozenset({"", ".", ".."})
+"""Steps of a path that servers and proxies resolve."""
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
 """Maximum number of texts in an embeddings request, by API method."""
@@ -51,8 +59,16 @@ class _Client(TransportProvider):
 
 
 def model_path(model: str) -> str:
-    """Return the path of a model below the base URL. Names with a path, such as `tunedModels/…`, are not changed."""
-    return model if "/" in model else f"models/{model}"
+    """Return the path of a model below the base URL, quoted. Names may have a path, such as `tunedModels/…`.
+
+    Raises:
+        UsageError: the name would lead to another path of the server.
+    """
+    steps = model.split("/")
+    if INVALID_IN_MODEL.search(model) or not UNSAFE_STEPS.isdisjoint(steps):
+        msg = f"a model is named like 'gemini-3-flash-preview' or 'tunedModels/my-model', not {model!r}"
+        raise UsageError(msg)
+    return quote(model if len(steps) > 1 else f"models/{model}", safe="/@:")
 
 
 @final
