@@ -146,3 +146,13 @@ def test_what_is_no_answer_is_an_invalid_response(body: bytes) -> None:
 def test_an_error_with_status_200_is_an_error() -> None:
     with pytest.raises(OverloadedError):
         decode(json.dumps(error_event("overloaded_error")).encode(), P)
+
+
+@pytest.mark.parametrize("kind", [["text"], {"a": 1}, 7, True])
+def test_the_type_of_a_block_is_a_text(kind: object) -> None:
+    streamed = failure(START, begin({"type": kind}))
+    assert isinstance(streamed, InvalidResponseError)
+    assert streamed.path == "content_block.type"
+    with pytest.raises(InvalidResponseError) as error:
+        whole(content=[{"type": kind}])
+    assert error.value.path == "content[0].type"

@@ -298,3 +298,12 @@ def test_a_cache_point_that_is_there_stays() -> None:
     blocks: list[dict[str, Any]] = [{"type": "text", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
     assert add_cache_point(blocks, "5m")
     assert blocks[0]["cache_control"]["ttl"] == "1h"
+
+
+@pytest.mark.parametrize("kind", [["thinking"], {"a": 1}, 7, None])
+def test_stored_blocks_without_a_type_of_text_are_sent_back_as_they_are(kind: object) -> None:
+    block = {"type": kind, "value": 1}
+    assert model(ProviderPart(P, "odd", block)) == [block]
+    add_cache_point([dict(block)], "5m")
+    completed = result(Completed([block]))
+    assert completed["type"] == "tool_result"

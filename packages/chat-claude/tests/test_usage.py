@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+from chat_claude import ClaudeBuilder
 from chat_claude.usage import extra_usage_fields, merge_usage, read_usage
+from chat_core import ChatBuilder, FunctionCall, Messages, Paused, RequireApproval, ScopedCollection, ToolCollection
+from chat_core.testing import MockTransport
 from chat_core.usage import Usage
 
 
@@ -58,3 +62,29 @@ def test_a_count_may_be_written_as_a_whole_number_with_a_point() -> None:
 
 def test_where_the_model_ran_is_kept() -> None:
     assert extra_usage_fields({"inference_geo": "eu", "speed": "fast"}) == {"speed": "fast", "inference_geo": "eu"}
+
+
+@pytest.mark.anyio
+async def test_a_negative_count_does_not_make_a_pause_unreadable() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(cents: int) -> None:
+        """Pay an amount."""
+
+    def ask(_call: FunctionCall, _meta: None) -> RequireApproval:
+        return RequireApproval()
+
+    transport = MockTransport()
+    call = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {"cents": 5}}
+    usage = {"input_tokens": 10, "output_tokens": -1}
+    answer = {"id": "msg_1", "model": "m", "content": [call], "stop_reason": "tool_use", "usage": usage}
+    transport.answer(body=answer)
+    provider = ClaudeBuilder().with_api_key("k").with_model("m").with_transport(transport).build()
+    chat = ChatBuilder().with_model(provider).with_scoped_tools(ScopedCollection(tools, ask)).build()
+    messages = Messages.from_user("Pay.")
+
+    assert isinstance(await chat.complete(messages), Paused)
+
+    assert Messages.from_json(messages.to_json()) == messages
+    assert messages.usage == Usage(10, 0)

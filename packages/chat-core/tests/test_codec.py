@@ -518,3 +518,22 @@ def test_the_schema_is_valid_and_refuses_what_the_reader_refuses() -> None:
         # Only code can see that an id is repeated, that base64 does not decode, and that a text is no time.
         if item != "call_2" and "?" not in str(item):
             assert complaints(spoilt) != [], path
+
+
+@pytest.mark.parametrize("levels", [200, 400, 800, 900, 950, 970, 980, 985, 990, 5000])
+def test_a_document_that_is_written_can_be_read(levels: int) -> None:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    messages = Messages.from_user("hi")
+    messages.append("model", Turn([ProviderPart("p", "kind", {"value": value})]))
+    try:
+        text = messages.to_json()
+    except UsageError:
+        assert levels > 800
+        return
+    assert read_deeper_in_the_stack(text, 80) == messages
+
+
+def read_deeper_in_the_stack(text: str, frames: int) -> Messages:
+    return read_deeper_in_the_stack(text, frames - 1) if frames else Messages.from_json(text)

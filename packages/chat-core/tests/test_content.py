@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
-from chat_core.messages import Content, Embedding, FunctionCall, Reasoning, Text, Tool, Turn
+from chat_core.messages import Content, Embedding, FunctionCall, Messages, Reasoning, Text, Tool, Turn
 from chat_core.usage import Metadata, Usage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -90,3 +91,12 @@ def test_each_codec_has_its_own_encoding() -> None:
     assert turn.encoded(("a", 2), lambda _: b"two") == b"two"
     assert turn.encoded(("a", 1), lambda _: b"never") == b"one"
     assert turn == Turn([Text("x")], created_at=turn.created_at)
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "", 7, ["stop"], {}])
+def test_an_unknown_finish_reason_is_other(reason: Any) -> None:
+    turn = Turn([], finish_reason=reason)
+    assert turn.finish_reason == "other"
+    messages = Messages()
+    messages.append("model", turn)
+    assert Messages.from_json(messages.to_json()) == messages

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, Retry, ToolCollection
@@ -11,7 +14,7 @@ from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
 from chat_core.errors import InvalidResponseError, NetworkError, RateLimitedError, StreamTruncatedError
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
-from chat_core.provider import NO_TOOLS, OutputSchema
+from chat_core.provider import NO_TOOLS, Delta, OutputSchema, ProviderMeta
 from chat_core.testing import Answer, ScriptedProvider
 from chat_core.usage import Metadata, Usage
 
@@ -176,3 +179,41 @@ def test_a_turn_that_was_not_streamed_is_told_in_as_few_deltas_as_there_are_part
     image = File("image/png", data=b"png")
     turn = Turn([Reasoning("hm"), Text("one two"), image, ProviderPart("x", "y", {})])
     assert turn_deltas(turn) == [ReasoningDelta("hm"), TextDelta("one two"), FilePart(image)]
+
+
+class DeepProvider:
+    """A provider of an application, whose first response is nested too deeply."""
+
+    metadata = ProviderMeta("deep")
+
+    def __init__(self) -> None:
+        deep: object = 1
+        for _ in range(300):
+            deep = [deep]
+        self.turns = [Turn([ProviderPart("deep", "data", {"value": deep})]), Turn([Text("Hi")])]
+
+    async def complete(self, *_: object) -> Turn:
+        return self.turns.pop(0)
+
+    @asynccontextmanager
+    async def stream(self, *_: object) -> AsyncGenerator[DeepProvider]:
+        yield self
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        yield ()
+
+    def close(self) -> Turn:
+        return self.turns.pop(0)
+
+    def partial(self) -> Turn:
+        return Turn([])
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_turn_that_cannot_be_stored_is_an_invalid_response(*, streaming: bool) -> None:
+    make: Any = StreamCall if streaming else CompleteCall
+    call = make(DeepProvider(), question(), RetryBudget(Retry(times=0)))
+    with pytest.raises(InvalidResponseError, match="nested") as error:
+        while await call.next() is not None:
+            pass
+    assert error.value.path == "parts[0].data"

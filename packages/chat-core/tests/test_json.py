@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from chat_core.json import dump_bytes, dumps, is_finite, loads
+from chat_core.json import MAX_DEPTH, dump_bytes, dumps, is_deeper, is_finite, loads, loads_limited
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,3 +75,22 @@ def test_a_document_as_deep_as_a_parser_reads_is_looked_through() -> None:
     for _ in range(5_000):
         deep = [deep]
     assert not is_finite(deep)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_data_of_a_server_has_a_limit_of_depth(opening: str, closing: str) -> None:
+    deepest = opening * MAX_DEPTH + "1" + closing * MAX_DEPTH
+    assert not is_deeper(loads_limited(deepest), MAX_DEPTH)
+    with_surrogate = deepest.replace("1", '"\\ud83d"')
+    assert not is_deeper(loads_limited(with_surrogate), MAX_DEPTH)
+    for text in (deepest, with_surrogate):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            loads_limited(opening + text + closing)
+
+
+def test_depth_is_the_number_of_nested_objects_and_arrays() -> None:
+    assert not is_deeper(1, 0)
+    assert is_deeper([], 0)
+    value: list[object] = [1, {"a": []}, [[{"a": 1}]]]
+    assert not is_deeper(value, 4)
+    assert is_deeper(value, 3)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from chat_core.usage import Metadata, Usage
 from hypothesis import given
@@ -38,3 +40,21 @@ def test_metadata_is_a_value_and_holds_nothing_unless_told() -> None:
     assert Metadata().extra is not Metadata().extra
     with pytest.raises(AttributeError):
         Metadata().model = "m"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test
+
+
+@pytest.mark.parametrize("count", [-1, -(10**40), float("nan"), float("inf"), -0.5, None, "7", [1]])
+def test_a_count_that_is_not_a_number_from_0_is_not_reported(count: Any) -> None:
+    usage = Usage(count, 5, count, count, count)
+    assert usage == Usage(0, 5)
+    assert Usage(3) + usage == Usage(3, 5)
+
+
+@pytest.mark.parametrize(("count", "whole"), [(7.0, 7), (7.9, 7), (True, 1), (10**400, 10**400)])
+def test_counts_are_integers(count: Any, whole: int) -> None:
+    usage = Usage(output_tokens=count)
+    assert (usage.output_tokens, type(usage.output_tokens)) == (whole, int)
+
+
+def test_names_and_ids_of_metadata_are_strings() -> None:
+    wrong: Any = 7
+    assert Metadata(wrong, wrong, wrong, wrong) == Metadata("7", "7", "7", "7")

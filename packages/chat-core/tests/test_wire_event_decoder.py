@@ -106,12 +106,17 @@ def test_deltas_before_a_failure_are_delivered_before_it() -> None:
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"{", "echo: the server's words are not JSON"), (b"7", "echo: the answer has a wrong shape")],
+    [
+        (b"{", "echo: the response is not JSON: Expecting property name enclosed in double quotes"),
+        (b"[" * 300 + b"]" * 300, "echo: the response is not JSON: the JSON is nested too deeply"),
+        (b"7", "echo: the answer has a wrong shape"),
+    ],
 )
 def test_data_that_cannot_be_decoded_is_an_invalid_response(data: bytes, message: str) -> None:
     with pytest.raises(InvalidResponseError) as error:
         EchoDecoder().feed(events(data))
-    assert (str(error.value), error.value.path, error.value.raw) == (message, "", data)
+    assert str(error.value).startswith(message)
+    assert (error.value.path, error.value.raw) == ("", data)
     assert error.value.__cause__ is not None
     assert error.value.partial is not None
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
 from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
-from chat_core.json import dumps, loads
+from chat_core.json import dumps, loads_limited
 from chat_core.messages import FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_text
@@ -242,7 +242,7 @@ class OtherBlock:
         if not text.strip():
             return ProviderPart(provider, self._kind, data)
         try:
-            value = loads(text)
+            value = loads_limited(text)
         except ValueError:
             value = None
         return ProviderPart(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chat_core.errors import InvalidResponseError
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.wire.shapes import mapping
 
 from chat_claude.decode import StreamDecoder, decode, is_last
@@ -71,7 +71,7 @@ def decode_count(body: bytes, provider: str) -> int:
         ProviderError: the body contains an error object.
     """
     try:
-        response = loads(body)
+        response = loads_limited(body)
     except ValueError as error:
         msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error

@@ -245,7 +245,7 @@ class StreamDecoder(EventDecoder):
         return self._begin({"type": BEGINNINGS.get(kind, UNKNOWN)}, index, out)
 
     def _create_block(self, block: Json, out: list[Delta], path: str) -> Block:
-        kind = block.get("type")
+        kind = require_text(block.get("type") or UNKNOWN, f"{path}.type")
         if kind == "text":
             text = TextBlock(block, out, quiet=self._output_tool is not None)
             if text.quiet:

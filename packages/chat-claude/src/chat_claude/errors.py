@@ -19,7 +19,7 @@ from chat_core.errors import (
     RateLimitedError,
     ServerError,
 )
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.transport.provider_errors import reset_after
 from chat_core.wire import errors
 from chat_core.wire.errors import as_error_class
@@ -133,7 +133,7 @@ def _common_limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _parse(body: bytes) -> object:
     try:
-        return loads(body)
+        return loads_limited(body)
     except ValueError:
         return None
 

@@ -251,7 +251,7 @@ def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
         elif (block := _model_block(part, provider, own=own)) is not None:
             blocks.append(block)
     # The API rejects a message that ends with thinking, such as the one of a truncated response.
-    while blocks and blocks[-1].get("type") in THINKING_BLOCKS:
+    while blocks and _has_type(blocks[-1], THINKING_BLOCKS):
         blocks.pop()
     return blocks, results
 
@@ -339,7 +339,7 @@ def _returned_blocks(tool: Tool) -> list[Json] | None:
     status = tool.status
     if not isinstance(status, Completed) or status.files or tool.edited is not None or not is_list(status.result):
         return None
-    blocks = [item for item in status.result if is_object(item) and item.get("type") in RESULT_BLOCKS]
+    blocks = [item for item in status.result if is_object(item) and _has_type(item, RESULT_BLOCKS)]
     intended = any(block["type"] in RESULT_ONLY_BLOCKS for block in blocks)
     return blocks if intended and len(blocks) == len(status.result) else None
 
@@ -375,7 +375,7 @@ def add_cache_point(blocks: list[Json], ttl: str) -> bool:
         Whether there was such a block. A cache point that it already has is not changed.
     """
     for block in reversed(blocks):
-        if block.get("type") not in NOT_CACHEABLE:
+        if not _has_type(block, NOT_CACHEABLE):
             block.setdefault("cache_control", cache_point(ttl))
             return True
     return False
@@ -388,3 +388,8 @@ def cache_point(ttl: str) -> Json:
 
 def _reject(part: Part, provider: str, reason: str) -> NoReturn:
     raise unsupported_part(part, f"the Messages API of {provider}", reason, show_url=True)
+
+
+def _has_type(block: Json, types: frozenset[str]) -> bool:
+    kind = block.get("type")
+    return isinstance(kind, str) and kind in types

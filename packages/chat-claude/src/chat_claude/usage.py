@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from chat_core.usage import Usage
 from chat_core.wire.shapes import Json, is_mapping, mapping
@@ -59,4 +59,5 @@ def _is_set(value: object) -> bool:
 
 
 def _count(value: object) -> int:
-    return int(value) if isinstance(value, int) or (isinstance(value, float) and value.is_integer()) else 0
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return max(0, int(cast("float", value))) if whole else 0

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
-from chat_core.json import dump_bytes, loads
+from chat_core.json import dump_bytes, loads_limited
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.usage import Usage
@@ -154,7 +154,7 @@ def decode_embeddings(
         ProviderError: The body contains an error object.
     """
     try:
-        answer = loads(body)
+        answer = loads_limited(body)
     except ValueError as error:
         msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error

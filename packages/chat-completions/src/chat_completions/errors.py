@@ -19,7 +19,7 @@ from chat_core.errors import (
     ServerError,
     TransportError,
 )
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.transport.provider_errors import provider_error, reset_after, retry_after, translate_transport_error
 from chat_core.transport.values import Headers
 from chat_core.wire import errors
@@ -67,7 +67,7 @@ def error_from_response(
 def _wait_in_body(body: bytes) -> float | None:
     """Return the retry delay in seconds from upstream headers in the body, which OpenRouter forwards."""
     try:
-        fields = mapping(mapping(loads(body)).get("error"))
+        fields = mapping(mapping(loads_limited(body)).get("error"))
     except ValueError:
         return None
     upstream = mapping(mapping(fields.get("metadata")).get("headers"))

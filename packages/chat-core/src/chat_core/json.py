@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TypeAlias, cast
+from collections.abc import Iterable
+from typing import Final, TypeAlias, cast
 
 from pydantic_core import from_json
 
@@ -17,6 +18,11 @@ JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | 
 
 parse = from_json
 """The fast parser without the fallback."""
+MAX_DEPTH: Final = 201
+"""Maximum nesting depth of data from a server: the limit of `parse()`.
+
+A stored conversation nests the data further, and it must stay below the limits of all serializers and parsers.
+"""
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -34,6 +40,22 @@ def loads(data: bytes | str) -> object:
         except RecursionError as error:
             msg = "the JSON is nested too deeply"
             raise ValueError(msg) from error
+
+
+def loads_limited(data: bytes | str) -> object:
+    """Parse one JSON document of a server or a model. Its nesting depth is at most `MAX_DEPTH`.
+
+    Raises:
+        ValueError: `data` is not JSON, or it is nested too deeply.
+    """
+    try:
+        return from_json(data)
+    except (ValueError, TypeError):
+        value = loads(data)
+        if is_deeper(value, MAX_DEPTH):
+            msg = f"the JSON is nested too deeply: the limit is {MAX_DEPTH} levels"
+            raise ValueError(msg) from None
+        return value
 
 
 def dumps(value: object) -> str:
@@ -70,3 +92,18 @@ def is_finite(value: object) -> bool:
         elif isinstance(item, list):
             pending.extend(cast("list[object]", item))
     return True
+
+
+def is_deeper(value: object, depth: int) -> bool:
+    """Return whether a parsed document has more than `depth` levels of objects and arrays."""
+    level: list[object] = [value]
+    for _ in range(depth + 1):
+        level = [item for item in level if isinstance(item, (dict, list))]
+        if not level:
+            return False
+        level = [child for item in level for child in _children(item)]
+    return True
+
+
+def _children(value: object) -> Iterable[object]:
+    return cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)

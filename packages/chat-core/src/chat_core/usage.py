@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import final
@@ -11,6 +12,9 @@ from typing import final
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as reported by the provider. Supports `+`; counts that were not reported are 0.
+
+    Counts are integers from 0. A negative count, or a value that is not a finite number, becomes 0, because a wrong
+    count is no reason to lose the response.
 
     Attributes:
         input_tokens: input tokens, including tokens read from and written to a cache.
@@ -25,6 +29,22 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        for count in (
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            self.reasoning_tokens,
+        ):
+            if type(count) is not int or count < 0:
+                self._normalize_counts()
+                return
+
+    def _normalize_counts(self) -> None:
+        for name in _COUNTS:
+            object.__setattr__(self, name, _whole_number(getattr(self, name)))
 
     @property
     def total_tokens(self) -> int:
@@ -51,6 +71,12 @@ class Usage:
         return {name: count for name in _COUNTS if (count := getattr(self, name))}
 
 
+def _whole_number(value: object) -> int:
+    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        return 0
+    return int(value)
+
+
 NO_USAGE = Usage()
 _COUNTS = tuple(item.name for item in fields(Usage))
 
@@ -58,7 +84,7 @@ _COUNTS = tuple(item.name for item in fields(Usage))
 @final
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Metadata that a provider reported with a response.
+    """Metadata that a provider reported with a response. A name or id that is not a string is converted to one.
 
     Attributes:
         provider: name of the provider.
@@ -77,3 +103,15 @@ class Metadata:
     usage: Usage = NO_USAGE
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     unread: Mapping[str, object] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for value in (self.provider, self.model, self.id, self.finish_reason):
+            if value is not None and type(value) is not str:
+                self._normalize_names()
+                return
+
+    def _normalize_names(self) -> None:
+        for name in ("provider", "model", "id", "finish_reason"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                object.__setattr__(self, name, str(value))

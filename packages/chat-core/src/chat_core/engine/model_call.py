@@ -10,6 +10,7 @@ from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError
 from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Reasoning, Text
+from chat_core.messages.storable import require_storable
 from chat_core.provider import (
     MAX_CALLS,
     CompletionProvider,
@@ -71,13 +72,13 @@ class ModelRequest:
         """Return `turn`.
 
         Raises:
-            InvalidResponseError: the turn has more tool calls than allowed.
+            InvalidResponseError: the turn has more tool calls than allowed, or it could not be stored and read again.
         """
         if len(turn.parts) > self.max_calls and len(turn.tools) > self.max_calls:
             error = too_many_calls_error(self.max_calls)
             error.partial, error.metadata = turn, turn.metadata
             raise error
-        return turn
+        return require_storable(turn)
 
 
 @final

@@ -68,6 +68,9 @@ _REQUIRED = frozenset({"parts", "created_at"})
 _BATCH = 16
 """Number of contents serialized at once."""
 
+_SPARE_LEVELS = 100
+"""Number of nesting levels that a document must leave unused."""
+
 _ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
 
@@ -126,11 +129,14 @@ def _write_in_batches(contents: Sequence[Content], extra: Extra) -> str:
 
 def _write_with_stdlib(document: Fields) -> str:
     # pydantic_core rejects lone surrogates, and has a lower limit of depth than the standard library.
+    # Reading may start deeper in the stack than writing, so the document must leave levels unused.
     try:
-        return json.dumps(document, separators=(",", ":"))
+        text = json.dumps(document, separators=(",", ":"))
+        json.loads("[" * _SPARE_LEVELS + text + "]" * _SPARE_LEVELS)
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"the conversation contains a value that is not JSON: {error}; check results, opaque data and metadata"
         raise UsageError(msg) from error
+    return text
 
 
 def read(document: str | bytes, make: MakeMessages) -> Messages:

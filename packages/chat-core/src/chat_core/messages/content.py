@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Literal, Self, TypeAlias, final
+from typing import Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
@@ -28,6 +28,7 @@ Decoders report every value that they do not know to mean one of the others as `
 `InvalidResponseError`, and a response without calls is an answer.
 """
 
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 ROLES: tuple[Role, ...] = ("system", "user", "model")
 
 
@@ -39,7 +40,7 @@ class Turn:
 
     Attributes:
         parts: the parts, in order.
-        finish_reason: why the model stopped; `None` for turns of other roles.
+        finish_reason: why the model stopped; `None` for turns of other roles. An unknown value becomes `"other"`.
         metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
         created_at: time at which the turn was closed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; otherwise `None`.
@@ -63,7 +64,9 @@ class Turn:
             msg = f"created_at={created_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
             raise UsageError(msg)
         self.parts: tuple[Part, ...] = tuple(parts)
-        self.finish_reason: FinishReason | None = finish_reason
+        # A value that documents do not have would make the conversation unreadable.
+        known = finish_reason is None or finish_reason in FINISH_REASONS
+        self.finish_reason: FinishReason | None = finish_reason if known else "other"
         self.metadata = metadata
         self.created_at = created_at or datetime.now(UTC)
         self.by = by

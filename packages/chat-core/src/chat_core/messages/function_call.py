@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, cast, final
 
 from chat_core import model_texts
 from chat_core.frozen import FrozenDict, freeze
-from chat_core.json import dumps, is_finite, loads
+from chat_core.json import dumps, is_finite, loads_limited
 from chat_core.messages.parts import Extra, Opaque
 from chat_core.messages.status import Decision
 
@@ -88,7 +88,7 @@ class FunctionCall:
         if not raw.strip():
             return cls(name, raw=raw or None, opaque=opaque)
         try:
-            value = loads(raw)
+            value = loads_limited(raw)
             if not is_finite(value):
                 json.dumps(value, allow_nan=False)
         except ValueError as error:

@@ -24,7 +24,7 @@ from chat_core.errors import (
     RateLimitedError,
     ServerError,
 )
-from chat_core.json import dumps, loads
+from chat_core.json import dumps, loads_limited
 from chat_core.transport.provider_errors import error_class_for_status, provider_error, reset_after
 from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
@@ -174,7 +174,7 @@ MAX_DEPTH: Final = 4
 def read_error_body(body: bytes) -> ErrorBody:
     """Parse the body of an error response."""
     try:
-        value = loads(body)
+        value = loads_limited(body)
     except ValueError:
         return ErrorBody(_redact(body.decode(errors="replace")))
     return read_error(value)

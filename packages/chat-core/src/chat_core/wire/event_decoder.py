@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final, TypeVar
 
 from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedError
-from chat_core.json import loads, parse
+from chat_core.json import loads_limited, parse
 from chat_core.messages import Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
@@ -123,7 +123,7 @@ class EventDecoder(ABC):
         Raises:
             ValueError: the data is not JSON.
         """
-        return self.surrogates.feed(loads(event.data))
+        return self.surrogates.feed(loads_limited(event.data))
 
     def full_path(self, path: str) -> str:
         """Return the path from the root of the response to a field named by a `WrongShapeError`."""
@@ -185,7 +185,7 @@ class EventDecoder(ABC):
         """
         self.received, self.data = len(body), body
         try:
-            self.take_body(loads(body))
+            self.take_body(loads_limited(body))
         except DECODE_ERRORS as error:
             self.failure = self.translate(error)
         return self.close()
@@ -226,9 +226,9 @@ class EventDecoder(ABC):
             path = self.full_path(error.path)
             return self.invalid(f"{path} is not {error.expected}", path)
         try:
-            chunk = loads(self.data)
-        except ValueError:
-            return self.invalid("the server's words are not JSON")
+            chunk = loads_limited(self.data)
+        except ValueError as problem:
+            return self.invalid(f"the response is not JSON: {problem}")
         if (failure := self.misread(chunk)) is None:
             raise error
         return failure
