@@ -45,6 +45,8 @@ def parts(value: Any) -> list[tuple[str, Part]]:
 @pytest.mark.parametrize("value", [nested(MOST_LEVELS), nested(5000), object()], ids=["deep", "deeper", "object"])
 def test_data_that_could_not_be_stored_or_read_is_refused(value: Any) -> None:
     for path, part in parts(value):
+        if isinstance(part, Tool) and part.call.problem:
+            continue  # the call itself has refused the arguments
         with pytest.raises(InvalidResponseError) as error:
             require_storable(Turn([part]))
         assert error.value.path == path

@@ -17,8 +17,7 @@ MOST_LEVELS = 254
 """Maximum nesting depth of a value: the limit of `to_json()`. Documents are parsed with a higher limit."""
 
 if TYPE_CHECKING:
-    from chat_core.messages.content import Turn
-    from chat_core.messages.parts import Part
+    from chat_core.messages.content import Part, Turn
 
 
 def require_storable(turn: Turn) -> Turn:
