@@ -17,11 +17,13 @@ TLS = ssl.create_default_context()
 
 class TestHttpxTransport(TransportConformance):
     capabilities = TransportCapabilities(
-        pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
+        pooling=True, compression=True, checks_headers=True, limits=True, back_pressure=True, passed_in=True
     )
+    max_body_bytes = 2_000_000  # quicker to exceed than the defaults
+    max_stream_bytes = 20_000_000
 
     def make_transport(self, _peer: Peer, /) -> Transport:
-        return HttpxTransport(verify=TLS)
+        return HttpxTransport(verify=TLS, max_body_bytes=self.max_body_bytes, max_stream_bytes=self.max_stream_bytes)
 
     @asynccontextmanager
     async def passed_in(self, _peer: Peer, /) -> AsyncGenerator[tuple[Transport, Callable[[], bool]]]:

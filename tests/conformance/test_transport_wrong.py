@@ -33,8 +33,10 @@ from chat_transport_aiohttp import AiohttpTransport
 from chat_transport_aiohttp._connections import LoopSession
 
 LIMIT = 200_000
+BODY_LIMIT = 1_000_000
+STREAM_LIMIT = 2_000_000
 EVERYTHING = TransportCapabilities(
-    pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
+    pooling=True, compression=True, checks_headers=True, limits=True, back_pressure=True, passed_in=True
 )
 
 Batches = AsyncGenerator[Sequence[Event]]
@@ -45,13 +47,16 @@ class Right:
 
     names: ClassVar[tuple[str, ...]] = ()
     patience: ClassVar[float] = 20.0
+    settings: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
         self.session = session
         self.inner = self.made()
 
     def made(self) -> AiohttpTransport:
-        return AiohttpTransport(self.session, max_event_bytes=LIMIT, trust_env=False)
+        limits = {"max_event_bytes": LIMIT, "max_body_bytes": BODY_LIMIT, "max_stream_bytes": STREAM_LIMIT}
+        settings: dict[str, Any] = {**limits, **self.settings}
+        return AiohttpTransport(self.session, trust_env=False, **settings)
 
     def asked(self, request: Request) -> Request:
         return request
@@ -110,7 +115,7 @@ class LosesTheQuery(Right):
 
 
 class RaisesForAStatus(Right):
-    names = ("any_status",)
+    names = ("any_status", "error_body_too_long")
 
     async def send(self, request: Request, /) -> Response:
         response = await super().send(request)
@@ -138,7 +143,7 @@ class CutsLongBodies(Right):
 
 
 class DoesNotDecode(Right):
-    names = ("compressed",)
+    names = ("compressed", "compressed_body_too_long")
 
     def made(self) -> AiohttpTransport:
         made = super().made()
@@ -238,10 +243,11 @@ class DropsTheHeadersOfARefusal(Right):
 
 
 class WantsAllOfARefusal(Right):
-    names = ("refused_and_cut",)
+    names = ("refused_and_cut", "error_body_too_long")
 
     def told(self, error: TransportError, request: Request) -> TransportError:
-        return anew(error, "stream") if error.body and not error.body.endswith(b"}") else error
+        cut = error.kind == "status" and error.body and not error.body.endswith(b"}")
+        return anew(error, "stream") if cut else error
 
 
 class SaysAlwaysTwoHundred(Right):
@@ -275,7 +281,7 @@ class WaitsForTheFirstEvent(Right):
 
 
 class HoldsAnEventBack(Right):
-    names = ("as_they_come", "broken_stream", "what_came_counts", "slow_reader")
+    names = ("as_they_come", "broken_stream", "what_came_counts")
     patience = 1.5
 
     async def batches(self, request: Request, stream: EventStream) -> Batches:
@@ -347,9 +353,7 @@ class PassesOverBrokenFrames(Right):
 class KeepsWhateverComes(Right):
     names = ("event_too_long",)
     patience = 1.5
-
-    def made(self) -> AiohttpTransport:
-        return AiohttpTransport(self.session, trust_env=False)
+    settings: ClassVar[Mapping[str, Any]] = {"max_event_bytes": 2**24}
 
 
 class TakesABreakForTheEnd(Right):
@@ -575,15 +579,48 @@ class ReadsAheadWithoutEnd(Right):
         return made
 
 
+# Limits
+
+
+class ReadsBodiesWithoutEnd(Right):
+    names = ("body_too_long", "compressed_body_too_long")
+    settings: ClassVar[Mapping[str, Any]] = {"max_body_bytes": None}
+
+
+class ReadsErrorsWithoutEnd(Right):
+    names = ("error_body_too_long",)
+    settings: ClassVar[Mapping[str, Any]] = {"max_error_bytes": 2**30}
+
+
+class ReadsStreamsWithoutEnd(Right):
+    names = ("stream_too_long", "compressed_body_too_long")
+    settings: ClassVar[Mapping[str, Any]] = {"max_stream_bytes": None}
+
+
+class CountsCompressedBytes(Right):
+    names = ("compressed_body_too_long",)
+
+    def made(self) -> AiohttpTransport:
+        made = super().made()
+        open_ = made._open
+
+        async def open_without_limits(request: Request, accept_encoding: str) -> Any:
+            response = await open_(request, accept_encoding)
+            if "content-encoding" in response.headers:
+                made._max_body_bytes = made._max_stream_bytes = None
+            return response
+
+        made._open = open_without_limits  # type: ignore[method-assign]
+        return made
+
+
 # Sharing
 
 
 class ServesOneAtATime(Right):
     names = ("at_once",)
     patience = 1.5
-
-    def made(self) -> AiohttpTransport:
-        return AiohttpTransport(self.session, max_event_bytes=LIMIT, trust_env=False, max_connections=1)
+    settings: ClassVar[Mapping[str, Any]] = {"max_connections": 1}
 
 
 class RemembersTheRequest(Right):
@@ -691,6 +728,8 @@ def subject(kind: type[Right]) -> TransportSubject:
         unreachable=lambda listens: unreachable(listens=listens),
         passed_in=passed_in,
         max_event_bytes=LIMIT,
+        max_body_bytes=BODY_LIMIT,
+        max_stream_bytes=STREAM_LIMIT,
         patience=20.0,
     )
 

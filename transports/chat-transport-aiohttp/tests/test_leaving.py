@@ -222,7 +222,7 @@ async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: st
 
     def handler(exchange: Exchange) -> None:
         exchange.head(500)
-        exchange.chunk(b"x" * 100_000)
+        exchange.chunk(b"x" * 2_000_000)
         if exchange.wait_closed():
             left.set()
 

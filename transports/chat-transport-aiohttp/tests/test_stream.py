@@ -310,7 +310,7 @@ async def test_the_body_of_a_refusal_is_bounded() -> None:
 
     with LoopbackServer(handler) as server:
         error = await refused(server.host)
-    assert error.body == b"x" * 64 * 1024
+    assert error.body == b"x" * 1024 * 1024
 
 
 async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal() -> None:

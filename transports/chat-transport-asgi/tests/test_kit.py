@@ -91,7 +91,9 @@ async def until(event: threading.Event) -> None:
 
 
 class TestAsgiTransport(TransportConformance):
-    capabilities = TransportCapabilities(compression=True, checks_headers=True, back_pressure=True)
+    capabilities = TransportCapabilities(compression=True, checks_headers=True, limits=True, back_pressure=True)
+    max_body_bytes = 2_000_000  # quicker to exceed than the defaults
+    max_stream_bytes = 20_000_000
 
     @contextmanager
     def serve(self, answer: Callable[[Received], Play], /) -> Generator[Peer]:
@@ -103,7 +105,9 @@ class TestAsgiTransport(TransportConformance):
 
     def make_transport(self, peer: Peer, /) -> Transport:
         assert isinstance(peer, Playing)
-        return AsgiTransport(peer, hosts=[HOST])
+        return AsgiTransport(
+            peer, hosts=[HOST], max_body_bytes=self.max_body_bytes, max_stream_bytes=self.max_stream_bytes
+        )
 
 
 def test_the_readme_gives_the_number_of_scenarios_that_it_passes() -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class OverSockets(TransportConformance):
     backends = ("asyncio",)
     max_event_bytes = LIMIT
+    max_body_bytes = 2_000_000  # quicker to exceed than the defaults
+    max_stream_bytes = 20_000_000
     patience = 60.0
     idle: float | None = None
 
@@ -33,19 +35,28 @@ class OverSockets(TransportConformance):
     def serve(self, answer: Callable[[Received], Play], /) -> AbstractContextManager[Peer]:
         return tunnelled(answer)
 
+    def limited(self, protocol: Tunnel) -> Transport:
+        return WebSocketTransport(
+            protocol,
+            max_message_bytes=LIMIT,
+            max_body_bytes=self.max_body_bytes,
+            max_stream_bytes=self.max_stream_bytes,
+            idle_connection_seconds=self.idle,
+        )
+
     def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:
         return deaf() if listens else unreachable(listens=False)
 
 
 class TestOneTurnAtATime(OverSockets):
-    capabilities = TransportCapabilities(pooling=True, checks_headers=True, back_pressure=True)
+    capabilities = TransportCapabilities(pooling=True, checks_headers=True, limits=True, back_pressure=True)
 
     def make_transport(self, _peer: Peer, /) -> Transport:
-        return WebSocketTransport(Tunnel(), max_message_bytes=LIMIT, idle_connection_seconds=self.idle)
+        return self.limited(Tunnel())
 
 
 class TestManyTurnsAtOnce(OverSockets):
-    capabilities = TransportCapabilities(pooling=True, checks_headers=True, back_pressure=True)
+    capabilities = TransportCapabilities(pooling=True, checks_headers=True, limits=True, back_pressure=True)
 
     def make_transport(self, _peer: Peer, /) -> Transport:
-        return WebSocketTransport(Shared(), max_message_bytes=LIMIT, idle_connection_seconds=self.idle)
+        return self.limited(Shared())

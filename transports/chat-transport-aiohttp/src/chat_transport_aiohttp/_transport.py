@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import aiohttp
 from chat_core.errors import TransportError
-from chat_core.transport import MAX_EVENT_BYTES, Request
+from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Request
 from chat_core.transport.event_loops import PerEventLoop, require_asyncio
 from chat_core.transport.http import HttpTransport, describe, invalid_header_name, invalid_header_value
 from chat_core.transport.tls import TlsContext
@@ -45,7 +45,8 @@ class AiohttpTransport(HttpTransport):
         idle_connection_seconds: Seconds until an idle connection is closed.
         max_event_bytes: The limit on the length of a streamed event.
         max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
+        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: The number of bytes that are read of the body of an error response.
     """
 
     def __init__(
@@ -58,13 +59,15 @@ class AiohttpTransport(HttpTransport):
         max_connections: int | None = 1000,
         idle_connection_seconds: float | None = 30.0,
         max_event_bytes: int = MAX_EVENT_BYTES,
-        max_body_bytes: int | None = None,
-        max_error_bytes: int = 64 * 1024,
+        max_body_bytes: int | None = MAX_BODY_BYTES,
+        max_stream_bytes: int | None = MAX_STREAM_BYTES,
+        max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         super().__init__(
             AiohttpErrorTranslation,
             max_event_bytes=max_event_bytes,
             max_body_bytes=max_body_bytes,
+            max_stream_bytes=max_stream_bytes,
             max_error_bytes=max_error_bytes,
         )
         # `True` is aiohttp's own context, which verifies certificates.

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Final, Self, final
 
 from anyio import move_on_after
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Request, Response, framed
+from chat_core.transport import (
+    MAX_BODY_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_EVENT_BYTES,
+    MAX_STREAM_BYTES,
+    Event,
+    EventStream,
+    Request,
+    Response,
+    framed,
+)
 from chat_core.transport.http import DRAIN_SECONDS, describe, is_success
+from chat_core.transport.limits import read_body
 
 from chat_transport_asgi._exchange import Exchange
 from chat_transport_asgi._lifespan import Lifespan
@@ -44,7 +55,9 @@ class AsgiTransport:
             waits in `receive()`, which returns `http.disconnect`, or in `send()`, which raises an `OSError`. Otherwise
             it is cancelled at once. The limit also applies after a failed startup.
         max_event_bytes: The limit on the length of a streamed event.
-        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
+        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
+        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: The number of bytes that are read of the body of an error response.
     """
 
     def __init__(
@@ -54,12 +67,16 @@ class AsgiTransport:
         hosts: Collection[str] | None = None,
         grace: float = 1.0,
         max_event_bytes: int = MAX_EVENT_BYTES,
-        max_error_bytes: int = 64 * 1024,
+        max_body_bytes: int | None = MAX_BODY_BYTES,
+        max_stream_bytes: int | None = MAX_STREAM_BYTES,
+        max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         self._app = app
         self._hosts = frozenset(hosts) if hosts is not None else None
         self._grace = grace
         self._max_event_bytes = max_event_bytes
+        self._max_body_bytes = max_body_bytes
+        self._max_stream_bytes = max_stream_bytes
         self._max_error_bytes = max_error_bytes
         self._lifespan: Lifespan | None = None
         self._entered = False
@@ -70,11 +87,13 @@ class AsgiTransport:
     async def send(self, request: Request, /) -> Response:
         """Implement `Transport.send`. The call returns after the application has ended.
 
+        The body of an error response is truncated to `max_error_bytes`.
+
         Raises:
-            TransportError: The application sent no complete response.
+            TransportError: The application sent no complete response, or its body exceeds `max_body_bytes`.
         """
         async with self._exchange(request) as exchange:
-            return Response(exchange.status, exchange.headers, b"".join([chunk async for chunk in exchange]))
+            return Response(exchange.status, exchange.headers, await self._read_body(exchange, request))
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
@@ -94,7 +113,13 @@ class AsgiTransport:
                 if batch and request.is_last(batch[-1]):
                     await exchange.drain(DRAIN_SECONDS)
 
-            batches = framed(exchange, request.framing, max_event_bytes=self._max_event_bytes, tail=drain)
+            batches = framed(
+                exchange,
+                request.framing,
+                max_event_bytes=self._max_event_bytes,
+                max_stream_bytes=self._max_stream_bytes,
+                tail=drain,
+            )
             try:
                 yield EventStream(exchange.status, exchange.headers, batches)
             finally:
@@ -165,6 +190,20 @@ class AsgiTransport:
                 problem = f"the header {name!r} contains characters that HTTP does not allow"
                 hint = "check for a line end after an API key"
                 raise TransportError("protocol", f"{describe(request)}: {problem}; {hint}")
+
+    async def _read_body(self, exchange: Exchange, request: Request) -> bytes:
+        """Read the body within its limit.
+
+        Raises:
+            TransportError: The body is incomplete, or exceeds `max_body_bytes`.
+        """
+        return await read_body(
+            exchange,
+            describe(request),
+            max_body_bytes=self._max_body_bytes,
+            max_error_bytes=self._max_error_bytes,
+            is_error=not is_success(exchange.status),
+        )
 
     async def _refusal(self, exchange: Exchange, request: Request) -> TransportError:
         """Return the error for a status that is not 2xx, with the beginning of the body."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import httpx
 from chat_core.errors import TransportError
-from chat_core.transport import MAX_EVENT_BYTES, Request
+from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Request
 from chat_core.transport.http import HttpTransport, describe, invalid_header_value
 from chat_core.transport.tls import TlsContext
 
@@ -41,7 +41,8 @@ class HttpxTransport(HttpTransport):
         idle_connection_seconds: Seconds until an idle connection is closed; `None` for no limit.
         max_event_bytes: The limit on the length of a streamed event.
         max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
+        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: The number of bytes that are read of the body of an error response.
 
     Raises:
         UsageError: `client` is not an `AsyncClient`.
@@ -59,13 +60,15 @@ class HttpxTransport(HttpTransport):
         max_idle_connections: int | None = 100,
         idle_connection_seconds: float | None = 30.0,
         max_event_bytes: int = MAX_EVENT_BYTES,
-        max_body_bytes: int | None = None,
-        max_error_bytes: int = 64 * 1024,
+        max_body_bytes: int | None = MAX_BODY_BYTES,
+        max_stream_bytes: int | None = MAX_STREAM_BYTES,
+        max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         super().__init__(
             HttpxErrorTranslation,
             max_event_bytes=max_event_bytes,
             max_body_bytes=max_body_bytes,
+            max_stream_bytes=max_stream_bytes,
             max_error_bytes=max_error_bytes,
         )
         tls = TlsContext(verify, lambda checked: httpx.create_ssl_context(verify=checked, trust_env=trust_env))

@@ -9,6 +9,7 @@ from typing import Protocol, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Event, Headers, Request
+from chat_core.transport.limits import too_long_error
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
@@ -244,7 +245,17 @@ class Exchange:
         error_status: The error status that the last event reports, or None.
     """
 
-    __slots__ = ("_protocol", "_request", "_source", "error_status", "finished", "key")
+    __slots__ = (
+        "_limit",
+        "_option",
+        "_protocol",
+        "_received",
+        "_request",
+        "_source",
+        "error_status",
+        "finished",
+        "key",
+    )
 
     def __init__(self, key: str, source: Source, protocol: FrameProtocol, request: Request) -> None:
         self.key = key
@@ -253,6 +264,19 @@ class Exchange:
         self._request = request
         self.finished = False
         self.error_status: int | None = None
+        self._received = 0
+        self._limit: int | None = None
+        self._option = ""
+
+    def set_limit(self, option: str, limit: int | None) -> None:
+        """Limit the total length of the frames after the head.
+
+        Args:
+            option: The name of the option of the transport, for the message of the error.
+            limit: The limit in bytes; `None` for no limit.
+        """
+        self._option = option
+        self._limit = limit
 
     async def head(self) -> tuple[int, Headers] | None:
         """Read the head of the response. Return its status and headers, or None if the protocol has no heads.
@@ -278,10 +302,23 @@ class Exchange:
 
     async def __anext__(self) -> Sequence[Event]:
         while not self.finished:
-            events = self._take_events(await self._source.take())
+            events = self._take_events(await self._take())
             if events:
                 return events
         raise StopAsyncIteration
+
+    async def _take(self) -> ReadFrame:
+        """Return the next frame.
+
+        Raises:
+            TransportError: The connection ended, no frame arrived in time, or the frames exceed the limit.
+        """
+        read = await self._source.take()
+        self._received += len(read[0])
+        if self._limit is not None and self._received > self._limit:
+            what = f"{describe(self._request)}: the response"
+            raise too_long_error(what, self._limit, self._option)
+        return read
 
     def _take_events(self, read: ReadFrame) -> Sequence[Event]:
         """Return the events of a frame up to the last event of the exchange, and record its end."""
@@ -297,25 +334,20 @@ class Exchange:
                 self.error_status = self._protocol.failed(events[-1])
         return events
 
-    async def collect(self, frames: list[bytes], limit: int | None) -> None:
-        """Read all frames up to the end of the exchange.
+    async def collect(self, frames: list[bytes], *, stop_after: int | None) -> None:
+        """Read the frames up to the end of the exchange.
 
         Args:
             frames: The list to which the frames are appended; after an error, it has the frames received before.
-            limit: The limit on the total length, in bytes; `None` for no limit.
+            stop_after: The total length in bytes after which no more frames are read; `None` reads all frames.
 
         Raises:
             TransportError: The connection ended or timed out, or the frames exceed the limit.
         """
-        size = 0
-        while not self.finished:
-            read = await self._source.take()
+        while not self.finished and (stop_after is None or self._received < stop_after):
+            read = await self._take()
             self._take_events(read)
             frames.append(read[0])
-            size += len(read[0])
-            if limit is not None and size > limit:
-                msg = f"the response is longer than {limit} bytes; raise max_body_bytes to accept it"
-                raise TransportError("protocol", f"{describe(self._request)}: {msg}")
 
     def close(self) -> None:
         """Stop receiving frames."""

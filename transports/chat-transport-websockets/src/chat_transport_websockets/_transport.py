@@ -8,7 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, final
 
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import MAX_EVENT_BYTES, EventStream, Headers, Request, Response
+from chat_core.transport import (
+    MAX_BODY_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_EVENT_BYTES,
+    MAX_STREAM_BYTES,
+    EventStream,
+    Headers,
+    Request,
+    Response,
+)
 from chat_core.transport.event_loops import PerEventLoop, require_asyncio
 from chat_core.transport.http import is_success
 from chat_core.transport.tls import TlsContext
@@ -63,7 +72,8 @@ class WebSocketTransport:
         back_off: The delay before a connection attempt that follows failures.
         max_message_bytes: The limit on the length of a received message, after decompression.
         max_body_bytes: The limit on the total length of the frames that `send()` reads; `None` for no limit.
-        max_error_bytes: The number of bytes of an error response that an error keeps.
+        max_stream_bytes: The limit on the total length of the frames of a streamed response; `None` for no limit.
+        max_error_bytes: The number of bytes that are read of the frames of an error response.
 
     Raises:
         UsageError: An argument is invalid.
@@ -87,8 +97,9 @@ class WebSocketTransport:
         close_timeout: float = 2.0,
         back_off: BackOff = BackOff(),  # noqa: B008 - immutable
         max_message_bytes: int = MAX_EVENT_BYTES,
-        max_body_bytes: int | None = None,
-        max_error_bytes: int = 64 * 1024,
+        max_body_bytes: int | None = MAX_BODY_BYTES,
+        max_stream_bytes: int | None = MAX_STREAM_BYTES,
+        max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         if max_connections < 1:
             msg = f"max_connections must be 1 or more, not {max_connections}"
@@ -118,6 +129,7 @@ class WebSocketTransport:
         )
         self._pools = PerEventLoop[Pool](lambda pools: Pool(self._protocol, handshake, limits, pools))
         self._max_body_bytes = max_body_bytes
+        self._max_stream_bytes = max_stream_bytes
         self._max_error_bytes = max_error_bytes
 
     def __repr__(self) -> str:
@@ -142,11 +154,14 @@ class WebSocketTransport:
             return Response(error.status, Headers(error.headers), error.body)
         try:
             status, headers = await lease.exchange.head() or (200, lease.headers)
+            lease.exchange.set_limit("max_body_bytes", self._max_body_bytes)
             frames: list[bytes] = []
-            await lease.exchange.collect(frames, self._max_body_bytes)
+            await lease.exchange.collect(frames, stop_after=None if is_success(status) else self._max_error_bytes)
         finally:
             await lease.end()
         body = self._build_body(frames, request)
+        if not is_success(status):
+            body = body[: self._max_error_bytes]
         return Response(status if lease.exchange.error_status is None else lease.exchange.error_status, headers, body)
 
     @asynccontextmanager
@@ -164,6 +179,7 @@ class WebSocketTransport:
             status, headers = await lease.exchange.head() or (200, lease.headers)
             if not is_success(status):
                 raise await self._refusal(lease, status, headers, request)
+            lease.exchange.set_limit("max_stream_bytes", self._max_stream_bytes)
             yield EventStream(status, headers, lease.exchange)
         finally:
             await lease.end()
@@ -172,7 +188,7 @@ class WebSocketTransport:
         """Return the error for a response head whose status is not 2xx, with as much of the body as arrives."""
         frames: list[bytes] = []
         with suppress(TransportError):
-            await lease.exchange.collect(frames, self._max_error_bytes)
+            await lease.exchange.collect(frames, stop_after=self._max_error_bytes)
         body = b""
         with suppress(TransportError):  # the status matters more than an incomplete body
             body = self._build_body(frames, request)[: self._max_error_bytes]

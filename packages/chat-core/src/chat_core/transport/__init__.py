@@ -5,10 +5,10 @@ A transport that wraps another one is a middleware; `LoggingTransport` is an exa
 
 from __future__ import annotations
 
-from chat_core.transport._event_data import MAX_EVENT_BYTES
 from chat_core.transport.framing import Framer, framed, framer
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
+from chat_core.transport.limits import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES
 from chat_core.transport.logging import LoggingTransport
 from chat_core.transport.middleware import Outcome, TransportExchange, TransportMiddleware
 from chat_core.transport.protocol import Transport
@@ -27,7 +27,10 @@ from chat_core.transport.values import (
 )
 
 __all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_ERROR_BYTES",
     "MAX_EVENT_BYTES",
+    "MAX_STREAM_BYTES",
     "Event",
     "EventStream",
     "Framer",

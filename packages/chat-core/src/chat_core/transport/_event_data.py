@@ -1,11 +1,9 @@
-"""Helpers that all body parsers share: the limit on the length of an event, and UTF-8 replacement."""
+"""Helpers that all body parsers share: the error for an event that is too long, and UTF-8 replacement."""
 
 from __future__ import annotations
 
 from chat_core.errors import TransportError
-
-MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""The default limit on the length of an event. A base64 image arrives in a single event."""
+from chat_core.transport.limits import too_long_error
 
 
 def is_utf8(data: bytes) -> bool:
@@ -26,5 +24,4 @@ def replace_invalid_utf8(data: bytes) -> bytes:
 
 def event_too_long_error(max_event_bytes: int) -> TransportError:
     """Return the error for an event that exceeds the limit."""
-    msg = f"an event is longer than {max_event_bytes} bytes; raise max_event_bytes to accept it"
-    return TransportError("protocol", msg)
+    return too_long_error("an event", max_event_bytes, "max_event_bytes")

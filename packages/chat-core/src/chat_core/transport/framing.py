@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, assert_never
 
-from chat_core.transport._event_data import MAX_EVENT_BYTES
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
+from chat_core.transport.limits import MAX_EVENT_BYTES, MAX_STREAM_BYTES, too_long_error
 from chat_core.transport.sse import SseParser
 from chat_core.transport.values import Event, Framing, never_last
 
@@ -58,6 +59,7 @@ async def framed(
     framing: Framing,
     *,
     max_event_bytes: int = MAX_EVENT_BYTES,
+    max_stream_bytes: int | None = MAX_STREAM_BYTES,
     is_last: Callable[[Event], bool] = never_last,
     errors: AbstractContextManager[object] = _NO_TRANSLATION,
     tail: Callable[[list[Event]], Awaitable[None]] | None = None,
@@ -72,6 +74,7 @@ async def framed(
         chunks: The body, split at any position.
         framing: The format of the body.
         max_event_bytes: The limit on the length of an event, in bytes.
+        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit.
         is_last: Stops the iteration after the event for which it returns true. Pass `Request.is_last` if the
             connection stays open after a response. HTTP responses end with their body.
         errors: A context that is entered once, around the iteration of `chunks`. It turns the exceptions of `chunks`
@@ -80,16 +83,22 @@ async def framed(
             It may read the rest of the body if that batch ended the response.
 
     Raises:
-        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated.
+        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated. Or the
+            body exceeds its limit; the events before that have been yielded.
     """
     parser = framer(framing, max_event_bytes)
     feed = parser.feed
     watch = is_last is not never_last
+    remaining = sys.maxsize if max_stream_bytes is None else max_stream_bytes
     events: list[Event] = []
     exited_early = True
     try:
         with errors:
             async for chunk in chunks:
+                remaining -= len(chunk)
+                if remaining < 0:
+                    what = "the stream"
+                    raise too_long_error(what, max_stream_bytes or 0, "max_stream_bytes")
                 events = feed(chunk)
                 if not events:
                     continue

@@ -26,6 +26,7 @@ from chat_core.transport.content_encoding import (
 )
 from chat_core.transport.content_type import body_may_match_framing, type_matches_framing
 from chat_core.transport.framing import framed
+from chat_core.transport.limits import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, read_body
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response
 
 DRAIN_SECONDS: Final = 0.25
@@ -213,20 +214,23 @@ class HttpTransport(ABC):
         errors: Translates the exceptions of the library.
         max_event_bytes: The limit on the length of a streamed event.
         max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_error_bytes: The number of bytes of an error response to a stream that the error keeps.
+        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: The number of bytes that are read of the body of an error response.
     """
 
     def __init__(
         self,
         errors: type[ErrorTranslation],
         *,
-        max_event_bytes: int,
-        max_body_bytes: int | None,
-        max_error_bytes: int,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        max_body_bytes: int | None = MAX_BODY_BYTES,
+        max_stream_bytes: int | None = MAX_STREAM_BYTES,
+        max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         self._errors = errors
         self._max_event_bytes = max_event_bytes
         self._max_body_bytes = max_body_bytes
+        self._max_stream_bytes = max_stream_bytes
         self._max_error_bytes = max_error_bytes
 
     @abstractmethod
@@ -248,16 +252,25 @@ class HttpTransport(ABC):
     async def send(self, request: Request, /) -> Response:
         """Implement `Transport.send`. The returned body is decoded, without its content encoding.
 
+        The body of an error response is truncated to `max_error_bytes`.
+
         Raises:
             TransportError: No complete response arrived, or its body exceeds `max_body_bytes`.
             UsageError: The transport does not support the running event loop.
         """
         response = await self._open(request, ACCEPT_ENCODING)
         try:
-            if is_success(response.status):
+            is_error = not is_success(response.status)
+            if not is_error:
                 _check_encoding(response, request)
             with self._errors(request, response_started=True):
-                data = await self._read_body(response, request)
+                data = await read_body(
+                    response,
+                    describe(request),
+                    max_body_bytes=self._max_body_bytes,
+                    max_error_bytes=self._max_error_bytes,
+                    is_error=is_error,
+                )
         finally:
             await response.aclose()
         return Response(response.status, decoded_headers(response.headers), data)
@@ -282,7 +295,14 @@ class HttpTransport(ABC):
             if batch and request.is_last(batch[-1]):
                 await response.drain()
 
-        batches = framed(response, request.framing, max_event_bytes=self._max_event_bytes, errors=errors, tail=drain)
+        batches = framed(
+            response,
+            request.framing,
+            max_event_bytes=self._max_event_bytes,
+            max_stream_bytes=self._max_stream_bytes,
+            errors=errors,
+            tail=drain,
+        )
         try:
             with errors:
                 await self._check_stream(response, request)
@@ -292,23 +312,6 @@ class HttpTransport(ABC):
                 await batches.aclose()
             finally:
                 await response.aclose()
-
-    async def _read_body(self, response: HttpResponse, request: Request) -> bytes:
-        """Read the whole body.
-
-        Raises:
-            TransportError: The body exceeds `max_body_bytes`.
-        """
-        limit = self._max_body_bytes
-        pieces: list[bytes] = []
-        size = 0
-        async for chunk in response:
-            pieces.append(chunk)
-            size += len(chunk)
-            if limit is not None and size > limit:
-                msg = f"{describe(request)}: the body is longer than {limit} bytes; raise max_body_bytes to accept it"
-                raise TransportError("protocol", msg, body=b"".join(pieces)[: self._max_error_bytes])
-        return b"".join(pieces)
 
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
         """Raise if the response is not a stream with the requested framing."""

@@ -6,7 +6,8 @@ from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.json import loads
-from chat_core.transport._event_data import MAX_EVENT_BYTES, event_too_long_error, is_utf8, replace_invalid_utf8
+from chat_core.transport._event_data import event_too_long_error, is_utf8, replace_invalid_utf8
+from chat_core.transport.limits import MAX_EVENT_BYTES
 from chat_core.transport.values import Event
 
 _BOM = b"\xef\xbb\xbf"

@@ -12,7 +12,8 @@ from chat_core.transport.values import EventStream, Request, Response
 class Transport(Protocol):
     """Sends requests to a server and returns its responses.
 
-    A transport is safe to share between tasks. It may be used from several event loops, one after another.
+    A transport is safe to share between tasks. It may be used from several event loops, one after another. The bodies
+    and streams that it receives have limits, after decompression, and an option for each.
     """
 
     async def send(self, request: Request, /) -> Response:

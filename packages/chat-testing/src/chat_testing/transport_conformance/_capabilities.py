@@ -22,6 +22,7 @@ class TransportCapabilities:
         pooling: reuses a connection for later requests.
         compression: decodes `gzip` and `deflate` bodies.
         checks_headers: rejects header values that contain a line break.
+        limits: limits the bodies and streams that it receives, after decompression.
         back_pressure: stops reading from the connection while the consumer does not read.
         passed_in: accepts an object such as a client, which the caller owns and closes.
 
@@ -36,6 +37,7 @@ class TransportCapabilities:
     pooling: bool = False
     compression: bool = False
     checks_headers: bool = False
+    limits: bool = False
     back_pressure: bool = False
     passed_in: bool = False
 

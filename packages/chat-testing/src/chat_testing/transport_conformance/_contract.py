@@ -9,6 +9,7 @@ CLAUSES: Final = {
     "moves": "Sends requests to a server and returns its responses.",
     "shared": "A transport is safe to share between tasks.",
     "loops": "It may be used from several event loops, one after another.",
+    "limits": "The bodies and streams that it receives have limits, after decompression, and an option for each.",
     "whole": "Send a request and return the complete response, with any status.",
     "not_whole": "TransportError: No complete response arrived.",
     "listens": "Send a request and stream the events of its response.",

@@ -9,7 +9,19 @@ from typing import Final, TypeAlias, cast, final
 
 import anyio
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import MAX_EVENT_BYTES, Event, EventStream, Framing, Request, Timeouts, Transport, never_last
+from chat_core.transport import (
+    MAX_BODY_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_EVENT_BYTES,
+    MAX_STREAM_BYTES,
+    Event,
+    EventStream,
+    Framing,
+    Request,
+    Timeouts,
+    Transport,
+    never_last,
+)
 
 from chat_testing.errors import NonconformingError, fail
 from chat_testing.transport_conformance._capabilities import CLAIMS, TransportCapabilities
@@ -36,6 +48,9 @@ class TransportSubject:
         unreachable: a peer that refuses connections or, if the argument is true, accepts them and never reads.
         passed_in: a transport over an object that it does not own, with a function that returns whether that is open.
         max_event_bytes: maximum size of an event in bytes.
+        max_body_bytes: maximum size of the body of a complete response in bytes.
+        max_stream_bytes: maximum size of the body of a streamed response in bytes.
+        max_error_bytes: number of bytes that are read of the body of an error response.
         patience: maximum duration of a scenario in seconds.
     """
 
@@ -46,6 +61,9 @@ class TransportSubject:
     unreachable: Callable[[bool], AbstractContextManager[Peer]]
     passed_in: Callable[[Peer], PassedIn]
     max_event_bytes: int = MAX_EVENT_BYTES
+    max_body_bytes: int = MAX_BODY_BYTES
+    max_stream_bytes: int = MAX_STREAM_BYTES
+    max_error_bytes: int = MAX_ERROR_BYTES
     patience: float = 30.0
 
     @property

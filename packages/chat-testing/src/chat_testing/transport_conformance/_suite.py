@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final, Literal
 
 import anyio
 from chat_core.errors import UsageError
-from chat_core.transport import MAX_EVENT_BYTES, Transport
+from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Transport
 
 from chat_testing import _unclaimed_summary
 from chat_testing.conformance.suite import ConformanceReport
 from chat_testing.errors import NonconformingError
-from chat_testing.transport_conformance import _early_exit, _lifecycle, _requests, _streams
+from chat_testing.transport_conformance import _early_exit, _lifecycle, _limits, _requests, _streams
 from chat_testing.transport_conformance._capabilities import TransportCapabilities
 from chat_testing.transport_conformance._peer import Answering, Peer, loopback, unreachable
 from chat_testing.transport_conformance._scenario import PassedIn, TransportScenario, TransportSubject
@@ -21,7 +21,7 @@ from chat_testing.transport_conformance._scenario import PassedIn, TransportScen
 TRANSPORT_SCENARIOS: Final[tuple[TransportScenario, ...]] = tuple(
     [
         value
-        for module in (_requests, _streams, _early_exit, _lifecycle)
+        for module in (_requests, _streams, _limits, _early_exit, _lifecycle)
         for value in vars(module).values()
         if isinstance(value, TransportScenario)
     ]
@@ -64,7 +64,8 @@ class TransportConformance:
         capabilities: the declared capabilities of the transport.
         backends: event loop backends to run on. `trio` must be installed if it is listed.
         address: whether the peer listens on the loopback interface or on a Unix socket (`peer.path`).
-        max_event_bytes: maximum size of an event in bytes, as configured by `make_transport`.
+        max_event_bytes, max_body_bytes, max_stream_bytes, max_error_bytes: limits in bytes, as configured by
+            `make_transport`.
         patience: maximum duration of a scenario in seconds.
     """
 
@@ -72,6 +73,9 @@ class TransportConformance:
     backends: ClassVar[tuple[str, ...]] = ("asyncio", "trio")
     address: ClassVar[Literal["tcp", "unix"]] = "tcp"
     max_event_bytes: ClassVar[int] = MAX_EVENT_BYTES
+    max_body_bytes: ClassVar[int] = MAX_BODY_BYTES
+    max_stream_bytes: ClassVar[int] = MAX_STREAM_BYTES
+    max_error_bytes: ClassVar[int] = MAX_ERROR_BYTES
     patience: ClassVar[float] = 30.0
 
     def make_transport(self, peer: Peer, /) -> Transport:
@@ -107,6 +111,9 @@ class TransportConformance:
             unreachable=self.unreachable,
             passed_in=self.passed_in,
             max_event_bytes=self.max_event_bytes,
+            max_body_bytes=self.max_body_bytes,
+            max_stream_bytes=self.max_stream_bytes,
+            max_error_bytes=self.max_error_bytes,
             patience=self.patience,
         )
 

@@ -1,0 +1,70 @@
+"""Default limits on the data that a transport receives, and a function that reads a body within its limit.
+
+All limits count bytes after decompression, so a small compressed body cannot expand beyond them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import Final
+
+from chat_core.errors import TransportError
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+"""The default limit on the length of an event. A base64 image arrives in a single event."""
+
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+"""The default limit on the body of a complete response."""
+
+MAX_ERROR_BYTES: Final = 1024 * 1024
+"""The default number of bytes that are read of the body of a response whose status is not 2xx."""
+
+MAX_STREAM_BYTES: Final = 256 * 1024 * 1024
+"""The default limit on the body of a streamed response."""
+
+
+def too_long_error(what: str, limit: int, option: str, *, body: bytes = b"") -> TransportError:
+    """Return the error for received data that exceeds a limit.
+
+    Args:
+        what: The data, such as `the body`, or a request and the data.
+        limit: The limit in bytes.
+        option: The name of the option that sets the limit.
+        body: The beginning of the data.
+    """
+    return TransportError("protocol", f"{what} is longer than {limit} bytes; raise {option} to accept it", body=body)
+
+
+async def read_body(
+    chunks: AsyncIterable[bytes],
+    where: str,
+    *,
+    max_body_bytes: int | None,
+    max_error_bytes: int,
+    is_error: bool,
+) -> bytes:
+    """Read a body within its limit. A longer body of an error response is truncated: its status matters more.
+
+    Args:
+        chunks: The decoded body.
+        where: The description of the request, for the message of the error.
+        max_body_bytes: The limit on the body of a successful response; `None` for no limit.
+        max_error_bytes: The number of bytes to read of the body of an error response.
+        is_error: Whether the status of the response is not 2xx.
+
+    Raises:
+        TransportError: With kind `protocol`: the body of a successful response exceeds `max_body_bytes`.
+    """
+    limit = max_error_bytes if is_error else max_body_bytes
+    pieces: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        pieces.append(chunk)
+        size += len(chunk)
+        if limit is None or size <= limit:
+            continue
+        if not is_error:
+            what, beginning = f"{where}: the body", b"".join(pieces)[:max_error_bytes]
+            raise too_long_error(what, limit, "max_body_bytes", body=beginning)
+        break
+    return b"".join(pieces)[: max_error_bytes if is_error else None]
