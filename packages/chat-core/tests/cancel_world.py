@@ -106,9 +106,9 @@ class SlowConversation:
         await self.inner.write_turn(path, role, turn)
         await self._point()
 
-    async def release(self) -> None:
+    async def release(self, *, stalled: bool = False) -> None:
         await self._point()
-        await self.inner.release()
+        await self.inner.release(stalled=stalled)
 
 
 @final

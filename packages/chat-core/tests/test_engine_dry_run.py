@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias, cast
@@ -323,7 +323,10 @@ class Rude(ToolScope[Paused]):
     def definitions(self) -> Sequence[ToolDefinition]:
         return Bank().scope().definitions()
 
-    async def decide(self, call: FunctionCall, /) -> Action[Paused]:
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Paused]:
+        del on_error
         msg = f"no word about {call.name}"
         raise OSError(msg)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Never
 
@@ -26,8 +27,10 @@ class _Silent(ToolScope[Never]):
             if isinstance(tool, FunctionTool)
         ]
 
-    async def decide(self, call: FunctionCall, /) -> Action[Never]:
-        return await self._scope.decide(call)
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Never]:
+        return await self._scope.decide(call, on_error=on_error)
 
 
 def test_declarations_stand_in_the_order_of_registration_over_all_scopes() -> None:

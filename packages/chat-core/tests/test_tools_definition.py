@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Never
 
 from chat_core.messages import FunctionCall
@@ -26,7 +26,10 @@ class Borrowed(ToolScope[Never]):
     def definitions(self) -> Sequence[ToolDefinition]:
         return [definition for definition, _ in self.tools.snapshot().values()][::-1]
 
-    async def decide(self, call: FunctionCall, /) -> Action[Never]:  # noqa: ARG002
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Never]:
+        del call, on_error
         return Execute()
 
 

@@ -1,12 +1,10 @@
 """A strategy over a collection: what it decides, and that it fails closed."""
 
-# ruff: noqa: ARG002 - strategies take what they are given
-
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -181,7 +179,10 @@ class OneTool(ToolScope[Paused]):
     def definitions(self) -> Sequence[ToolDefinition]:
         return [definition for definition, _ in self.tools.snapshot().values()]
 
-    async def decide(self, call: FunctionCall, /) -> Action[Paused]:
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Paused]:
+        del call, on_error
         return Reject("never")
 
     def __repr__(self) -> str:

@@ -43,10 +43,10 @@ class WritesAtTheEnd(StoreLog):
         self._later.append(batch)
         self.updates.append(batch)
 
-    def release(self) -> None:
+    def release(self, *, stalled: bool = False) -> None:
         for batch in getattr(self, "_later", []):
             super().write(batch)
-        super().release()
+        super().release(stalled=stalled)
 
 
 class TakesAnyLease(StoreLog):
@@ -60,7 +60,7 @@ class KeepsDeadRuns(StoreLog):
 
 
 class KeepsTheLease(StoreLog):
-    def release(self) -> None:
+    def release(self, *, stalled: bool = False) -> None:  # noqa: ARG002 - as the base class has it
         self._fence = None
 
 
@@ -100,11 +100,11 @@ class LeavesDeadRunsTheirFence(StoreLog):
 
 
 class ReleasesAnyLease(StoreLog):
-    def release(self) -> None:
+    def release(self, *, stalled: bool = False) -> None:
         if self._fence is not None:
             with self._reading():
                 self._fence = self._head.fence
-        super().release()
+        super().release(stalled=stalled)
 
 
 class LastDecisionWins(StoreLog):
@@ -164,9 +164,9 @@ class ForgetsTheEndOfRuns(StoreLog):
 
 
 class ForgetsWhatARunMissed(StoreLog):
-    def release(self) -> None:
+    def release(self, *, stalled: bool = False) -> None:
         with self._reading():
-            super().release()
+            super().release(stalled=stalled)
 
 
 class TellsOfLeases(StoreLog):
@@ -185,6 +185,12 @@ class AssignsInSilence(StoreLog):
 class LosesDeadRuns(StoreLog):
     def _head_with_lease(self, fence: int) -> Head:
         return replace(super()._head_with_lease(fence), due=None)
+
+
+class OffersStalledConversations(StoreLog):
+    def release(self, *, stalled: bool = False) -> None:
+        del stalled
+        super().release()
 
 
 class AnswersWithTheNewestRevision(StoreLog):
@@ -412,6 +418,7 @@ ALL_WRONG = [
     Wrong("the_history_tells_everything", ForgetsTheEndOfRuns),
     Wrong("a_decision_that_a_run_did_not_see_makes_due", ForgetsWhatARunMissed),
     Wrong("a_dead_run_makes_due", LosesDeadRuns),
+    Wrong("a_run_that_cannot_help_makes_nothing_due", OffersStalledConversations),
     Wrong("what_waits_is_found_by_person", backend=ListsEverybody),
     Wrong("what_waits_is_found_by_time_and_kind", backend=ListsEveryKind),
     Wrong("what_waits_is_found_by_time_and_kind", backend=ListsTheLastFirst),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         OverloadedError,
         PendingToolsError,
         PermissionDeniedError,
+        PolicyError,
         ProviderError,
         QuotaExceededError,
         RateLimitedError,
@@ -199,6 +200,7 @@ __all__ = [
     "Pending",
     "PendingToolsError",
     "PermissionDeniedError",
+    "PolicyError",
     "ProgressEvent",
     "ProviderError",
     "ProviderMeta",
@@ -277,9 +279,9 @@ _HOMES = {
         "AuthenticationError ChatError ConflictError ContentFilteredError ContextLengthError "
         "ConversationBusyError IllegalTransitionError InterruptedToolsError InvalidDocumentError "
         "InvalidRequestError InvalidResponseError LeaseLostError MaxStepsExceededError NetworkError "
-        "NewerVersionError NotFoundError OverloadedError PendingToolsError PermissionDeniedError ProviderError "
-        "QuotaExceededError RateLimitedError RefusalError RequestTimeoutError ServerError StreamTruncatedError "
-        "TransportError UnsupportedOptionError UnsupportedPartError UsageError"
+        "NewerVersionError NotFoundError OverloadedError PendingToolsError PermissionDeniedError PolicyError "
+        "ProviderError QuotaExceededError RateLimitedError RefusalError RequestTimeoutError ServerError "
+        "StreamTruncatedError TransportError UnsupportedOptionError UnsupportedPartError UsageError"
     ),
     "events": (
         "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "

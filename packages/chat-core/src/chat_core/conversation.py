@@ -90,6 +90,11 @@ class Conversation(Protocol):
         """
         ...
 
-    async def release(self) -> None:
-        """Release the lease. Does not raise if the lease was lost or never acquired."""
+    async def release(self, *, stalled: bool = False) -> None:
+        """Release the lease. Does not raise if the lease was lost or never acquired.
+
+        Args:
+            stalled: whether another run is useless before a stored change or a deadline of a wait. Workers must not be
+                offered the conversation before.
+        """
         ...

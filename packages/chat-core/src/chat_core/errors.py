@@ -25,6 +25,7 @@ ChatError                            base class; carries usage, metadata, attemp
 ├── RefusalError                     the model refused to give a structured answer
 ├── MaxStepsExceededError            the run used all its model calls
 ├── InterruptedToolsError            tool calls were interrupted, and the chat has no rule for them
+├── PolicyError                      a policy raised on calls that wait or were decided
 ├── ConflictError                    another run owns the conversation or decided the call
 ├── LeaseLostError                   another run took the conversation over
 └── InvalidDocumentError             a stored conversation cannot be read
@@ -267,6 +268,22 @@ class InterruptedToolsError(ChatError):
 
     Attributes:
         tool_ids: ids of the interrupted tool calls.
+    """
+
+    def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tool_ids = tuple(tool_ids)
+
+
+@final
+class PolicyError(ChatError):
+    """A policy raised on calls that wait or were decided. The calls and their decisions are unchanged.
+
+    `__cause__` is the exception of the policy. The other decided calls have run and their results are recorded. Correct
+    the policy and run again.
+
+    Attributes:
+        tool_ids: ids of the calls.
     """
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:

@@ -9,7 +9,14 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
 from chat_core import AnyChat, Paused
-from chat_core.errors import ChatError, ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError
+from chat_core.errors import (
+    ChatError,
+    ConflictError,
+    InterruptedToolsError,
+    LeaseLostError,
+    PendingToolsError,
+    PolicyError,
+)
 from chat_core.response import Wait
 from chat_store import ConversationStore, UnknownConversationError
 
@@ -60,8 +67,8 @@ async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> 
             outcome = await chat.complete(conversation)
     except (ConflictError, LeaseLostError):
         return Busy(kind="busy")
-    except (InterruptedToolsError, PendingToolsError):
-        # The chat has no rule for these calls: an approver resolves them.
+    except (InterruptedToolsError, PendingToolsError, PolicyError):
+        # The chat has no rule for these calls, or its policy failed: an approver resolves them.
         return Halted(kind="halted", until=None)
     except Exception as error:  # noqa: BLE001 - a store or a policy may raise anything; the workflow records it
         return _failure_of(error)

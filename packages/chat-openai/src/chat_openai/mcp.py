@@ -9,7 +9,7 @@ user. Without this scope every request is rejected, because no tool has that nam
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, cast, final
 from urllib.parse import urlsplit
@@ -254,9 +254,11 @@ class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
         """Return the definition of the tool `mcp_approval`."""
         return self._definitions
 
-    async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
-        """Return the decision of the policy, or of the fallback if the policy raises."""
-        return await self._scope.decide(call)
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[WaitT_co]:
+        """Return the decision of the policy, or of the fallback if the policy raises, after calling `on_error`."""
+        return await self._scope.decide(call, on_error=on_error)
 
 
 def _has_duplicate_keys(call: FunctionCall) -> bool:

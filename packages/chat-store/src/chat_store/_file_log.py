@@ -139,8 +139,12 @@ class FileLog(ConversationLog):
             if batch:
                 self._append(batch, self._next_lease(lease.fence, self._now()))
 
-    def release(self) -> None:
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
+    def release(self, *, stalled: bool = False) -> None:  # noqa: ARG002 - a file has no list of due conversations
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+
+        Args:
+            stalled: ignored.
+        """
         try:
             with self._locked():
                 if self._lease is not None and self._lease.fence == self.state.fence:

@@ -87,8 +87,12 @@ class ConversationLog(ABC):
         """
 
     @abstractmethod
-    def release(self) -> None:
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
+    def release(self, *, stalled: bool = False) -> None:
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+
+        Args:
+            stalled: whether the conversation is due again only after a stored change or at a deadline of a wait.
+        """
 
     @property
     @abstractmethod

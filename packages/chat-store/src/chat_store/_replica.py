@@ -179,10 +179,14 @@ class Replica:
         collect = self._collect_turns if outer is None else partial(self._collect_inner, path, outer)
         await self._commit(collect, self._log.write)
 
-    async def release(self) -> None:
-        """Release the lease. A lost lease is no error."""
+    async def release(self, *, stalled: bool = False) -> None:
+        """Release the lease. A lost lease is no error.
+
+        Args:
+            stalled: whether another run is useless before a stored change or a deadline of a wait.
+        """
         async with self._write_lock:
-            await self._run_in_thread(self._log.release)
+            await self._run_in_thread(partial(self._log.release, stalled=stalled))
 
     # --- Besides a run ---------------------------------------------------------------------------------------
 

@@ -159,8 +159,12 @@ class StoreLog(ConversationLog):
                     self._append(transaction, {}, batch, self._head_with_lease(self._head.fence))
         self._require_lease()
 
-    def release(self) -> None:
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost."""
+    def release(self, *, stalled: bool = False) -> None:
+        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+
+        Args:
+            stalled: whether the conversation is due again only after a stored change or at a deadline of a wait.
+        """
         if self._fence is None:
             return
         seen, now = self._reported_entries, self._now()
@@ -169,7 +173,7 @@ class StoreLog(ConversationLog):
                 if not self._is_overtaken():
                     # Entries that the run has not read may be decisions: the conversation is due for another run.
                     unseen = self._head.entries > seen
-                    due = now if unseen else self._wait_index.next_due(self.state, now)
+                    due = now if unseen else self._wait_index.next_due(self.state, now, stalled=stalled)
                     head = replace(self._head, lease_until=None, due=due)
                     self._append(transaction, {"lease": Lease(head.fence).to_dict()}, Batch(0), head)
         finally:

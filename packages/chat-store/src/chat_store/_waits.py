@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
@@ -59,7 +59,7 @@ class WaitIndex:
         self.unanswered = needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
-    def next_due(self, state: LogState, now: datetime) -> datetime | None:
+    def next_due(self, state: LogState, now: datetime, *, stalled: bool = False) -> datetime | None:
         """Return when the next run can continue the conversation after a run has ended.
 
         The ended run has executed every call that it could. Calls that it left unresolved next to a waiting call cannot
@@ -68,13 +68,15 @@ class WaitIndex:
         Args:
             state: the state of the log.
             now: the current time.
+            stalled: whether no call can continue before a decision or a deadline, although none may wait.
 
         Returns:
             The time, or None if a decision or a turn is needed first.
         """
         if not self.unresolved:
             return now if self.unanswered else None
-        return _next_due([tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None], now)
+        tools = [tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None]
+        return min(_deadlines(tools), default=None) if stalled else _next_due(tools, now)
 
 
 def needs_response(role: Role, turn: Turn) -> bool:
@@ -136,4 +138,8 @@ def _tool_due(tool: Tool, now: datetime) -> datetime | None:
     status = tool.status
     if isinstance(status, Suspended):
         return _next_due(status.inner.pending(), now)
-    return min((at for wait in iter_waits(tool) if (at := wait_deadline(wait)) is not None), default=None)
+    return min(_deadlines([tool]), default=None)
+
+
+def _deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
+    return (at for tool in tools for wait in iter_waits(tool) if (at := wait_deadline(wait)) is not None)

@@ -40,15 +40,17 @@ class Checkpoint:
 
     Attributes:
         refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
+        stalled: whether the run ends because another run is useless before the conversation changes.
     """
 
-    __slots__ = ("_leased_at", "_loop_and_thread", "conversation", "messages", "refused_calls")
+    __slots__ = ("_leased_at", "_loop_and_thread", "conversation", "messages", "refused_calls", "stalled")
 
     clocks: ClassVar[LeaseClocks] = LeaseClocks()
 
     def __init__(self, target: Messages | Conversation) -> None:
         self._leased_at: tuple[float, float] | None = None
         self.refused_calls: set[str] = set()
+        self.stalled = False
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
@@ -128,6 +130,6 @@ class Checkpoint:
         if self.conversation is None:
             return
         try:
-            await finish(self.conversation.release)
+            await finish(partial(self.conversation.release, stalled=self.stalled))
         except Exception:  # noqa: BLE001 - a store may raise anything
             _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)

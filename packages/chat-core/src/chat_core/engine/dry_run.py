@@ -36,7 +36,7 @@ from chat_core.response import Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import ToolDefinition, ToolScope
-from chat_core.tools.scope import ScopedCollection, require_unique_names
+from chat_core.tools.scope import require_unique_names
 
 DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "interrupted", "held", "reject", "fail"]
 """The predicted outcome of a call, see `DryRunCall.outcome`."""
@@ -64,8 +64,8 @@ class DryRunCall:
         name: name of the tool.
         arguments: validated arguments, or the model's arguments if they are invalid.
         outcome: `run`; `approval` or `schedule` if the call would wait; `interrupted` if an approver must resolve it;
-            `held` if the call waits but the policy would now run it, which a run refuses; `reject`; or `fail` if the
-            arguments are invalid or the tool is unknown.
+            `held` if the call waits but the policy would now run it, or raises, so that a run refuses; `reject`; or
+            `fail` if the arguments are invalid or the tool is unknown.
         status: status of the call in the history.
         reason: error or reason that the model would receive, or an explanation of the outcome.
         action: action of the policy. `None` if the policy is not asked: for calls that are approved, expired or
@@ -169,14 +169,18 @@ class _RecordingScope(ToolScope[Paused]):
     def definitions(self) -> Sequence[ToolDefinition]:
         return self._scope.definitions()
 
-    async def decide(self, call: FunctionCall, /) -> Action[Paused]:
-        consultation, scope = self._consultation, self._scope
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Paused]:
+        consultation = self._consultation
         consultation.shown = call
-        if isinstance(scope, ScopedCollection):
-            collection = cast("ScopedCollection[object, Paused]", scope)
-            consultation.action = await collection.decide(call, on_error=consultation.record_error)
-        else:
-            consultation.action = await scope.decide(call)
+
+        def record_error(error: BaseException) -> None:
+            consultation.record_error(error)
+            if on_error is not None:
+                on_error(error)
+
+        consultation.action = await self._scope.decide(call, on_error=record_error)
         return consultation.action
 
 
@@ -263,8 +267,9 @@ def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) ->
         return replace(
             call, outcome="interrupted", reason="the call was interrupted, and the chat has no with_interrupted() rule"
         )
-    if isinstance(result.error, PendingToolsError):
-        return replace(call, outcome="held", reason="the call waits for an approver or a time")
+    if isinstance(result.error, PendingToolsError) or result.policy_errors:
+        stays, waits = "the policy raised, so the call stays as it is", "the call waits for an approver or a time"
+        return replace(call, outcome="held", reason=stays if result.policy_errors else waits)
     if result.error is not None:
         raise result.error
     for ready in result.ready:

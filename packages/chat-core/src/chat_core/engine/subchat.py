@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Generic, final
 
@@ -13,7 +13,7 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import RunTaskGroup
-from chat_core.errors import InterruptedToolsError, PendingToolsError
+from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
 from chat_core.events import Done
 from chat_core.messages import File, FunctionCall, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
@@ -49,7 +49,13 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
         """Implement `ToolScope.definitions`: return the single tool."""
         return (self._definition,)
 
-    async def decide(self, _call: FunctionCall, /) -> Action[PauseT_co]:
+    async def decide(
+        self,
+        _call: FunctionCall,
+        /,
+        *,
+        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
+    ) -> Action[PauseT_co]:
         """Implement `ToolScope.decide`: always execute. The inner chat decides about its own calls."""
         return Execute()
 
@@ -113,7 +119,7 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
                 async for event in events:
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))
-        except (InterruptedToolsError, PendingToolsError) as error:
+        except (InterruptedToolsError, PendingToolsError, PolicyError) as error:
             return InnerHalt(error, messages)
         finally:
             context.report(InnerUsage(run.usage))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.errors import InterruptedToolsError, PendingToolsError
+from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
 from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.usage import Usage
@@ -36,10 +36,10 @@ class InnerPause(Generic[PauseT_co]):
 class InnerHalt:
     """The inner chat needs a decision that it cannot wait for. `messages` is its conversation."""
 
-    error: PendingToolsError | InterruptedToolsError
+    error: PendingToolsError | InterruptedToolsError | PolicyError
     messages: Messages
 
-    def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError:
+    def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError | PolicyError:
         """Return the error for the outer chat, with IDs prefixed by the ID of the tool."""
         ids = [f"{tool_id}/{inner}" for inner in self.error.tool_ids]
         return type(self.error)(f"in the chat of tool {tool_id!r}: {self.error}", ids)

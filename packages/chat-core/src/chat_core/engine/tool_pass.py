@@ -26,7 +26,7 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
-from chat_core.errors import ConflictError, LeaseLostError
+from chat_core.errors import ConflictError, LeaseLostError, PolicyError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.response import Paused
@@ -86,6 +86,7 @@ class ToolPass(Generic[PauseT]):
         self._triage_result: TriageResult[PauseT] = TriageResult()
         self._error: BaseException | None = None
         self._inner_pauses: dict[str, PauseT] = {}
+        self._inner_policy_errors: dict[str, PolicyError] = {}
         self._order: dict[str, int] = {}
         self.usage = Usage()
 
@@ -105,6 +106,7 @@ class ToolPass(Generic[PauseT]):
         Raises:
             InterruptedToolsError, PendingToolsError: a call needs a decision. Raised before any tool has run, unless
                 the call belongs to an inner chat.
+            PolicyError: a policy raised on calls that wait or were decided. Raised after running calls have ended.
             LeaseLostError: another run took over. Raised after running calls have ended.
         """
         if self._queue is None:
@@ -121,6 +123,7 @@ class ToolPass(Generic[PauseT]):
             if self._interrupted:
                 # If the run was cancelled, a call may have received the cancellation first.
                 await checkpoint_if_cancelled()
+            self._raise_policy_errors()
             return None
         events: list[ProgressEvent] = []
         for item in await self._mailbox.take_all():
@@ -132,6 +135,22 @@ class ToolPass(Generic[PauseT]):
             # KeyboardInterrupt and similar errors do not wait for running calls.
             raise self._error
         return events
+
+    def _raise_policy_errors(self) -> None:
+        causes: dict[str, BaseException] = {}
+        for tool_id in self._order:
+            if (cause := self._triage_result.policy_errors.get(tool_id)) is not None:
+                causes[tool_id] = cause
+            elif (inner := self._inner_policy_errors.get(tool_id)) is not None:
+                causes |= {f"{tool_id}/{item}": inner.__cause__ or inner for item in inner.tool_ids}
+        if causes:
+            first = next(iter(causes.values()))
+            msg = (
+                f"a policy raised {type(first).__name__} on {len(causes)} call(s) that wait or were decided "
+                f"({', '.join(causes)}); they and their decisions are unchanged: correct the policy and run again"
+            )
+            self._checkpoint.stalled = True
+            raise PolicyError(msg, [*causes]) from first
 
     async def _handle_call_end(self, ended: _CallEnded) -> None:
         """Handle a call whose task failed outside the tool function or was cancelled."""
@@ -162,7 +181,8 @@ class ToolPass(Generic[PauseT]):
     def _select_startable(self, unresolved: list[Tool]) -> list[ReadyCall]:
         """Return the calls to run in order of emission, up to the first sequential call behind a waiting call."""
         order = self._order = {tool.id: index for index, tool in enumerate(unresolved)}
-        first_wait = min([order[waiting] for waiting in self._triage_result.pauses], default=len(order))
+        waiting = [*self._triage_result.pauses, *self._triage_result.policy_errors]
+        first_wait = min([order[tool_id] for tool_id in waiting], default=len(order))
         startable: list[ReadyCall] = []
         for ready in self._triage_result.ready:
             if ready.definition.sequential and order[ready.tool.id] > first_wait:
@@ -202,8 +222,8 @@ class ToolPass(Generic[PauseT]):
         alone = barrier or any(other.definition.sequential for other in running.values())
         if alone and (running or shared):
             return None
-        if barrier and self._inner_pauses:
-            # An inner chat paused: the sequential call and all later calls wait with it.
+        if barrier and (self._inner_pauses or self._inner_policy_errors):
+            # An inner chat paused or halted: the sequential call and all later calls wait with it.
             queue.clear()
             return None
         del queue[0]
@@ -338,6 +358,9 @@ class ToolPass(Generic[PauseT]):
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
+            if isinstance(value.error, PolicyError):
+                self._inner_policy_errors[tool.id] = value.error
+                return None
             return value.prefixed(tool.id)
         if isinstance(value, InnerPause):
             # The type of the scope includes this pause; `run()` returns it as `object`.

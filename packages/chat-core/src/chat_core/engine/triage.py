@@ -52,16 +52,23 @@ class TriageResult(Generic[PauseT]):
     """Result of a triage: calls to run and resolved calls, in order of emission, and the pauses of the others.
 
     If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered.
+    `policy_errors` has the exception of the strategy for each call that stays as it is because of it. The other calls
+    run.
     """
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
     resolved: list[Tool] = field(default_factory=list[Tool])
     pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
+    policy_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     error: Exception | None = None
 
 
 class _InvalidCallError(Exception):
     """The call cannot run. The message is written for the model."""
+
+
+class _StrategyError(Exception):
+    """The strategy raised on a call that waits or was decided. `__cause__` is its exception."""
 
 
 class _StaleToolError(Exception):
@@ -119,6 +126,7 @@ class Triage(Generic[PauseT]):
     def _drop(self, tool: Tool) -> None:
         self._result.ready = [ready for ready in self._result.ready if ready.tool is not tool]
         self._result.pauses.pop(tool.id, None)
+        self._result.policy_errors.pop(tool.id, None)
         self._interrupted_ids = [other for other in self._interrupted_ids if other != tool.id]
 
     def _raise_for_undecided(self) -> None:
@@ -156,6 +164,8 @@ class Triage(Generic[PauseT]):
                 await self._triage_pending(tool, status, definition, scope)
         except (_InvalidCallError, InvalidArgumentsError) as error:
             tool.fail(str(error))
+        except _StrategyError as error:
+            self._result.policy_errors[tool.id] = error.__cause__ or error
 
     # --- By status -----------------------------------------------------------------------------------------
 
@@ -293,15 +303,21 @@ class Triage(Generic[PauseT]):
             arguments: validated arguments.
 
         Raises:
+            _StrategyError: the strategy raised, and its fallback must not change the call.
             _StaleToolError: the call was decided elsewhere while the strategy ran.
         """
         always = scope.always
         if always is not None:
             return always
         before = tool.revision
-        action = await scope.decide(self._call_for_strategy(tool, arguments))
+        errors: list[BaseException] = []
+        action = await scope.decide(self._call_for_strategy(tool, arguments), on_error=errors.append)
         if tool.revision != before:
             raise _StaleToolError
+        if errors and _waits_or_was_decided(tool):
+            pauses = not isinstance(action, (Execute, Reject))
+            if not pauses or not isinstance(tool.status, Pending):
+                raise _StrategyError from errors[0]
         return action
 
     def _validate(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
@@ -338,6 +354,11 @@ def _check(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mappi
 def is_decided(tool: Tool) -> bool:
     """Return whether the new status of a call changed elsewhere is a decision and not an execution."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended))
+
+
+def _waits_or_was_decided(tool: Tool) -> bool:
+    status = tool.status
+    return bool(tool.decisions) or not isinstance(status, Pending) or status.kind is not None
 
 
 def _scheduled_at(action: Action[Paused]) -> datetime | None:

@@ -38,6 +38,7 @@ class MemoryConversation:
     Attributes:
         calls: recorded calls, oldest first. A call is recorded before it takes effect.
         late: writes after `overtake()`.
+        stalled: whether the last run ended because another run is useless before the conversation changes.
         on_call: function called with each call before it takes effect. If it raises, nothing is stored.
     """
 
@@ -59,6 +60,7 @@ class MemoryConversation:
         self.on_call = on_call
         self.calls: list[Call] = []
         self.late: list[Call] = []
+        self.stalled = False
 
     @property
     def id(self) -> str:
@@ -158,10 +160,15 @@ class MemoryConversation:
         chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
         self._store(resting)
 
-    async def release(self) -> None:
-        """Release the lease."""
+    async def release(self, *, stalled: bool = False) -> None:
+        """Release the lease.
+
+        Args:
+            stalled: whether another run is useless before the conversation changes; kept in the attribute `stalled`.
+        """
         self._record(Call("release"))
         self._claimed = False
+        self.stalled = stalled
 
     def resting(self) -> Messages:
         """Return a copy of the stored conversation, which another process would load if this one died now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Protocol
 
 from chat_core.messages import File, FunctionCall
@@ -83,8 +83,15 @@ class ToolScope(ABC, Generic[WaitT_co]):
         """Return the tools, in the order of registration."""
 
     @abstractmethod
-    async def decide(self, call: FunctionCall, /) -> Action[WaitT_co]:
-        """Return the action for a call of one of the tools. Never raises: after an error the call does not run."""
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[WaitT_co]:
+        """Return the action for a call of one of the tools. Never raises: after an error the call does not run.
+
+        Args:
+            call: the call, with validated arguments.
+            on_error: called with the error of the strategy, if it raises.
+        """
 
     @property
     def always(self) -> Action[WaitT_co] | None:

@@ -158,6 +158,31 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
         require(await _due(there) == [name], "a decision that came as the run ended makes the conversation due")
 
 
+async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
+    """After a release with `stalled=True`, a conversation is due at its next deadline or after its next change."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        async with there.open(name) as person:
+            person.messages.tool("a").approve(arguments={"cents": 2})
+        await _stall(here, name)
+        require(await _due(there) == [], "a conversation that no run can continue is not due, so that workers rest")
+        stores.clock.advance(hours=1)
+        require(await _due(there) == [], "time alone changes nothing, where no deadline has come")
+        async with there.open(name) as person:
+            person.messages.tool("a").reject()
+        require(await _due(there) == [name], "a decision makes a conversation due after a run that could not help")
+        other = await here.create(paused(call("c", expires_at=stores.clock.after(days=1))))
+        await _stall(here, other)
+        stores.clock.advance(days=1)
+        require(other in await _due(there), "a deadline makes a conversation due after a run that could not help")
+
+
+async def _stall(store: ConversationStore, name: str) -> None:
+    async with store.open(name) as run:
+        await run.claim()
+        await run.release(stalled=True)
+
+
 async def _found(store: ConversationStore, *, person: str | None = None, kind: WaitKind | None = None) -> set[str]:
     return {item.wait.tool_id for item in await store.waiting(person=person, kind=kind)}
 
@@ -190,4 +215,5 @@ SCENARIOS = (
     a_dead_run_makes_due,
     an_answer_makes_nothing_due,
     a_decision_that_a_run_did_not_see_makes_due,
+    a_run_that_cannot_help_makes_nothing_due,
 )
