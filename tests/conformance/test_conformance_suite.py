@@ -101,7 +101,7 @@ def test_a_generated_test_runs_its_scenario() -> None:
         def make_provider(self, transport: Transport, /) -> CompletionProvider:
             return DropsUsage(transport)
 
-    with pytest.raises(NonconformingError, match=r"^usage: the server counted .* and the turn of complete\(\)"):
+    with pytest.raises(NonconformingError, match=r"^usage: the server reported .* but the turn of complete\(\)"):
         test(Wrong())
 
 

@@ -74,5 +74,5 @@ def test_it_is_neither_passed_nor_skipped(output: str) -> None:
 
 
 def test_a_failure_is_one_sentence_with_the_name_of_its_scenario(output: str) -> None:
-    assert "usage: the server counted Usage(input_tokens=11, output_tokens=7" in output
+    assert "usage: the server reported Usage(input_tokens=11, output_tokens=7" in output
     assert "conformance/answers.py" not in output.replace("\\", "/").partition("short test summary")[0]

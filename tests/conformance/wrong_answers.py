@@ -193,7 +193,8 @@ class TakesACutForAnEnd(Toy):
 
     class Streaming(ToyStream):
         def close(self) -> Turn:
-            return self.decoder.turn()
+            turn = self.decoder.turn()
+            return turn if turn.finish_reason else Turn(turn.parts, finish_reason="stop", metadata=turn.metadata)
 
 
 @fails_at("truncation")

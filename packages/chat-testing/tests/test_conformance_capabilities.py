@@ -20,7 +20,7 @@ STREAM = Reply(body=(b"1", b"2", b"3"))
 def test_a_claim_needs_what_it_is_built_on() -> None:
     for claim, base in REQUIRED_CLAIMS.items():
         bases = {base, *[lower for upper, lower in REQUIRED_CLAIMS.items() if upper == base]} - {base}
-        with pytest.raises(UsageError, match=f"{claim}=True needs {base}=True"):
+        with pytest.raises(UsageError, match=f"{claim}=True requires {base}=True"):
             Capabilities(**{"text": False, claim: True, **dict.fromkeys(bases, True), base: False})
 
 

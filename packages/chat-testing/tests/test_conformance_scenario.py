@@ -26,7 +26,7 @@ def test_a_scenario_is_named_and_promises_what_its_function_does() -> None:
 
 
 def test_what_a_scenario_needs_can_be_claimed() -> None:
-    with pytest.raises(UsageError, match="there is no claim manners"):
+    with pytest.raises(UsageError, match="unknown capabilities manners"):
         scenario("manners")
 
 
@@ -55,7 +55,7 @@ async def test_a_fault_is_told_with_the_name_of_its_scenario() -> None:
 
 async def test_an_error_of_the_provider_is_a_fault_that_names_the_promise() -> None:
     with pytest.raises(
-        NonconformingError, match=r"polite: the promise is “A provider says please”; .* ChatError: rude"
+        NonconformingError, match=r"polite: the requirement is “A provider says please”; .* ChatError: rude"
     ) as e:
         await of(_raises)(SUBJECT)
 

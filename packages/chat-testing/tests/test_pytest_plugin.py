@@ -88,8 +88,8 @@ def test_a_missing_tape_is_an_error_that_says_what_to_do(run: Run, folder: Path)
 
     assert ran.code == 1
     assert re.search(
-        r"there is no tape at \S+tapes/test_them\.test_one\.json; "
-        r"`pytest --record-tapes=once test_them\.py::test_one\[\w+\]` records it",
+        r"no tape at \S+tapes/test_them\.test_one\.json: "
+        r"run `pytest --record-tapes=once test_them\.py::test_one\[\w+\]`",
         ran.output,
     )
     assert tapes(folder) == []
@@ -107,7 +107,7 @@ def test_a_missing_tape_is_the_same_error_in_a_process_of_its_own(folder: Path) 
     )
 
     assert ran.returncode == 1
-    assert "there is no tape at" in ran.stdout
+    assert "no tape at" in ran.stdout
 
 
 def test_it_is_recorded_once_and_replayed_on_every_loop_from_then_on(run: Run, folder: Path) -> None:
@@ -175,7 +175,7 @@ async def test_one(tape):
             1,
             False,
             {"passed": 2, "errors": 2},
-            "nobody asked for 1 recorded exchange(s):\n*    POST https://llm.example/v1",
+            "1 recorded exchange(s) were not requested:\n*    POST https://llm.example/v1",
         ),
         (1, True, {"failed": 2}, "assert not True"),  # what it did not ask for is no news
         (3, False, {"failed": 2}, "request 3 is not on the tape"),
@@ -190,7 +190,7 @@ def test_what_was_recorded_must_be_asked_for_by_a_test_that_passes(
     assert ran.counts == counts, ran.output
     for part in says.split("\n*"):
         assert part in ran.output
-    assert ("nobody asked" in ran.output) == ("nobody asked" in says)
+    assert ("were not requested" in ran.output) == ("were not requested" in says)
 
 
 UNFINISHED = """
@@ -220,7 +220,7 @@ TWICE = """
 @pytest.mark.anyio
 async def test_one(tape):
     tape(make)
-    with pytest.raises(TypeError, match="tell its tapes apart"):
+    with pytest.raises(TypeError, match="give its tapes different names"):
         tape(make)
 """
 

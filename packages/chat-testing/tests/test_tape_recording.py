@@ -192,7 +192,7 @@ async def test_a_stream_that_was_left_says_so_to_who_reads_on(tmp_path: Path) ->
     await batches(recorder(mock, tmp_path / "tape.json"), asking(), leave_behind=2)
 
     assert len(await batches(TapeTransport(tmp_path / "tape.json"), asking(), leave_behind=2)) == 2
-    with pytest.raises(UsageError, match="was left here when it was recorded"):
+    with pytest.raises(UsageError, match="was left at this position when it was recorded"):
         await batches(TapeTransport(tmp_path / "tape.json"), asking())
 
 
@@ -277,7 +277,7 @@ async def test_a_tape_that_is_there_is_not_replaced_unless_told(tmp_path: Path) 
     mock.answer(body=b"new")
     path = tmp_path / "tape.json"
     path.write_text("old", encoding="utf-8")
-    with pytest.raises(UsageError, match="there is a tape at"):
+    with pytest.raises(UsageError, match="a tape already exists at"):
         recorder(mock, path)
 
     recording = recorder(mock, path, overwrite=True)
@@ -365,12 +365,12 @@ async def test_half_a_character_survives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        ("{", InvalidDocumentError, "no tape, nor any other JSON"),
+        ("{", InvalidDocumentError, "not valid JSON"),
         ("[]", InvalidDocumentError, 'an object with "tape": 1'),
         ('{"tape": "1"}', InvalidDocumentError, 'an object with "tape": 1'),
-        ('{"tape": 2, "exchanges": []}', NewerVersionError, "upgrade it"),
-        ('{"tape": 1, "exchanges": [{}]}', InvalidDocumentError, "not as it was written"),
-        ('{"tape": 1}', InvalidDocumentError, "not as it was written"),
+        ('{"tape": 2, "exchanges": []}', NewerVersionError, "upgrade chat-testing"),
+        ('{"tape": 1, "exchanges": [{}]}', InvalidDocumentError, "the tape is damaged"),
+        ('{"tape": 1}', InvalidDocumentError, "the tape is damaged"),
     ],
 )
 def test_what_is_no_tape_is_refused(text: str, kind: type[Exception], says: str, tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_what_is_no_tape_is_refused(text: str, kind: type[Exception], says: str,
 
 
 def test_a_tape_that_is_missing_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no tape at .*: record it"):
+    with pytest.raises(UsageError, match=r"no tape at .*: record it"):
         TapeTransport(tmp_path / "tape.json")
 
 

@@ -199,7 +199,7 @@ async def test_closing_says_once_what_nobody_asked_for(tmp_path: Path) -> None:
     await tape.aclose()
 
     assert str(caught.value).endswith(
-        "tape.json: nobody asked for 1 recorded exchange(s):\n    POST https://llm.example/v1/other?key=…"
+        "tape.json: 1 recorded exchange(s) were not requested:\n    POST https://llm.example/v1/other?key=…"
     )
 
 

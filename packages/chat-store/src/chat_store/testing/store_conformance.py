@@ -54,11 +54,11 @@ async def run(scenario: Scenario, factory: StoreFactory) -> None:
     try:
         await scenario(Stores(factory))
     except Exception as error:
-        msg = f"{scenario.__name__}: {_told(error)}"
+        msg = f"{scenario.__name__}: {_describe(error)}"
         raise AssertionError(msg) from error
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         first = cast("ExceptionGroup[Exception]", error).exceptions[0]
         error = first

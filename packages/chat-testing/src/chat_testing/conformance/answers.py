@@ -57,7 +57,7 @@ async def text(subject: Subject) -> None:
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         outcome = await subject.run(method, reply)
         if outcome.result.text != tape.text:
-            fail(f"the server said {tape.text!r}, and the turn of {method}() has {outcome.result.text!r}")
+            fail(f"the server sent {tape.text!r}, but the turn of {method}() has {outcome.result.text!r}")
 
 
 @scenario("stream")
@@ -88,7 +88,7 @@ async def piece_by_piece(subject: Subject) -> None:
             seen += [delta for delta in batch if isinstance(delta, TextDelta)]
         stream.close()
     if before_the_last == [0] and seen:
-        fail("no word of the stream was told before its last chunk had come: it is gathered, not streamed")
+        fail("no delta was delivered before the last chunk: the provider buffers the stream")
 
 
 @scenario("tools")
@@ -101,7 +101,10 @@ async def order(subject: Subject) -> None:
         found = _without_repeats([type(part) for part in outcome.result.parts if type(part) in tape.order])
         wanted = _without_repeats([kind for kind in tape.order if kind in found])
         if found != wanted:
-            fail(f"the answer came as {_format_types(wanted)}, and the turn of {method}() has {_format_types(found)}")
+            fail(
+                f"the response has the parts {_format_types(wanted)}, but "
+                f"the turn of {method}() has {_format_types(found)}"
+            )
 
 
 def _without_repeats(kinds: list[type[Part]]) -> list[type[Part]]:
@@ -119,7 +122,7 @@ async def finish_reason(subject: Subject) -> None:
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.result.finish_reason != tape.finish_reason:
             fail(
-                f"the model stopped for {tape.finish_reason!r}, and the turn of {method}() says "
+                f"the finish reason is {tape.finish_reason!r}, but the turn of {method}() has "
                 f"{outcome.result.finish_reason!r}"
             )
 
@@ -130,7 +133,7 @@ async def usage(subject: Subject) -> None:
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         if tape.usage and outcome.result.usage != tape.usage:
-            fail(f"the server counted {tape.usage!r}, and the turn of {method}() {outcome.result.usage!r}")
+            fail(f"the server reported {tape.usage!r}, but the turn of {method}() has {outcome.result.usage!r}")
 
 
 @scenario("text")
@@ -139,14 +142,14 @@ async def ownership(subject: Subject) -> None:
     provider, _ = subject.serve()
     name = provider.metadata.name
     if not name:
-        fail("the provider has no name in its metadata, so it can own nothing in a history")
+        fail("the provider's metadata has no name, which is required to own provider parts")
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         said = outcome.result.metadata.provider if outcome.result.metadata is not None else None
         if said != name:
             fail(f"the provider is called {name!r}, and a turn of {method}() says that it is from {said!r}")
         if others := _owners_of_opaque_data(outcome.result) - {name}:
-            fail(f"the provider is called {name!r}, and a turn of {method}() has data of {sorted(others)}")
+            fail(f"the provider's name is {name!r}, but a turn of {method}() has provider parts of {sorted(others)}")
 
 
 def _owners_of_opaque_data(turn: Turn) -> set[str]:
@@ -169,15 +172,15 @@ async def unknown_fields(subject: Subject) -> None:
         known = await subject.run(method, reply, input_for(tape))
         more = await subject.run(method, _with_unknown_fields(reply), input_for(tape))
         if more.error is not None:
-            fail(f"a field that nobody knows made {type(more.error).__name__} of an answer: {more.error}")
+            fail(f"an unknown field in a response raised {type(more.error).__name__}: {more.error}")
         if comparable_turn(more.result) != comparable_turn(known.result):
-            fail("a field that nobody knows changed what an answer says")
+            fail("an unknown field changed the response")
 
 
 def _with_unknown_fields(reply: Reply) -> Reply:
     body: object = json.loads(reply.data)
     if not isinstance(body, dict):
-        fail("a whole answer of the tapes is no JSON object: say json=False among the claims")
+        fail("a complete response of the tapes is not a JSON object: declare json=False")
     fields = cast("Mapping[str, object]", body)
     more = {"x_conformance": {"a": [1, None]}, **fields, "x_conformance_null": None}
     return Reply.json(more, reply.status, reply.headers)
@@ -195,9 +198,9 @@ async def unknown_events(subject: Subject) -> None:
             for place in range(1, len(chunks)):
                 more = await subject.run_steps("stream", [*chunks[:place], frame, *chunks[place:]], input_for(tape))
                 if more.error is not None:
-                    fail(f"an event that nobody knows, {frame!r}, made {more.error!r} of a stream")
+                    fail(f"an unknown event, {frame!r}, raised {more.error!r} in a stream")
                 if comparable_turn(more.result) != comparable_turn(known.result):
-                    fail(f"an event that nobody knows, {frame!r}, changed what a stream says")
+                    fail(f"an unknown event, {frame!r}, changed the result of a stream")
 
 
 @scenario("stream")
@@ -212,9 +215,9 @@ async def cut_anywhere(subject: Subject) -> None:
         for chunks in cuts:
             cut = await subject.run_steps("stream", chunks, input_for(tape))
             if cut.error is not None:
-                fail(f"a stream that came in {len(chunks)} pieces became {cut.error!r}")
+                fail(f"a stream received in {len(chunks)} chunks raised {cut.error!r}")
             if comparable_turn(cut.result) != comparable_turn(whole.result):
-                fail(f"a stream that came in {len(chunks)} pieces says something else")
+                fail(f"a stream received in {len(chunks)} chunks has another result")
 
 
 @scenario("structured")
@@ -225,7 +228,7 @@ async def structured(subject: Subject) -> None:
         outcome = await subject.run(method, reply, ProviderInput(output=OutputSchema("answer", schema_of(value))))
         found = _structured_value(outcome.result)
         if found != value:
-            fail(f"the server answered {value!r}, and the turn of {method}() holds {found!r}")
+            fail(f"the server sent {value!r}, but the turn of {method}() has {found!r}")
 
 
 def _structured_value(turn: Turn) -> object:
@@ -247,7 +250,7 @@ async def schema_sent(subject: Subject) -> None:
         await call_provider(provider, method, ProviderInput(output=OutputSchema("answer", schema_of(value))))
         sent = SentBody(transport.last.body)
         if missing := [name for name in value if not sent.contains(name)]:
-            fail(f"{method}() was asked for a structured answer, and its request does not name {missing}")
+            fail(f"structured output was requested, but the request of {method}() does not contain {missing}")
 
 
 @scenario("reasoning")
@@ -257,9 +260,9 @@ async def reasoning(subject: Subject) -> None:
         outcome = await subject.run(method, reply, input_for(tape))
         found = "".join([part.text for part in outcome.result.parts if isinstance(part, Reasoning)])
         if found != tape.reasoning:
-            fail(f"the model thought {tape.reasoning!r}, and the turn of {method}() has {found!r}")
+            fail(f"the reasoning is {tape.reasoning!r}, but the turn of {method}() has {found!r}")
         if tape.reasoning in outcome.result.text:
-            fail(f"the model thought {tape.reasoning!r}, and the turn of {method}() tells it as its words")
+            fail(f"the turn of {method}() has the reasoning {tape.reasoning!r} as text")
         flowed = "".join([delta.text for delta in outcome.deltas if isinstance(delta, ReasoningDelta)])
         if method == "stream" and flowed != tape.reasoning:
-            fail(f"the model thought {tape.reasoning!r}, and the deltas of reasoning were {flowed!r}")
+            fail(f"the reasoning is {tape.reasoning!r}, but the reasoning deltas are {flowed!r}")

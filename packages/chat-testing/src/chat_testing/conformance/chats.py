@@ -1,6 +1,6 @@
 """Scenarios of whole chats: a provider under the engine, with tools that run, wait, or must not run.
 
-The engine is imported when a chat is built: whoever imports a test double does not wait for it.
+The engine is imported when a chat is built, so that importing a test double stays fast.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def _run_chat(
             .complete(messages)
         )
     if not isinstance(provider, ChatProvider):
-        fail(f"it claims to stream, and {type(provider).__name__} has no stream() beside complete()")
+        fail(f"streaming is declared, but {type(provider).__name__} has no stream() in addition to complete()")
     chat = ChatBuilder().with_model(provider).with_scoped_tools(scope).with_retry(0).build()
     async with chat.stream(messages) as stream:
         async for _ in stream:
@@ -104,7 +104,7 @@ async def truncated_call(subject: Subject) -> None:
             with suppress(ChatError):  # the scenario `truncation` checks the error
                 await _run_chat(provider, "stream", Messages.from_user(QUESTION), tools)
             if ran:
-                fail(f"the stream was cut behind {place} events, and the tool {ran[0]!r} ran")
+                fail(f"the tool {ran[0]!r} ran although the stream was truncated after {place} events")
 
 
 @scenario("tools")
@@ -118,9 +118,9 @@ async def pause(subject: Subject) -> None:
             for messages in (paused, Messages.from_json(stored))
         ]
         if sent[0].body != sent[1].body:
-            fail(f"{method}() sends something else of a conversation that was stored than of one that was not")
+            fail(f"{method}() sends another request for a stored and reloaded conversation")
         if not sent[1].contains(RESULT):
-            fail(f"an approved call ran, and {method}() does not send its result")
+            fail(f"{method}() does not send the result of an approved call")
 
 
 async def _run_until_paused(subject: Subject, method: Method, tape: Tape, reply: Reply) -> Messages:
@@ -128,9 +128,9 @@ async def _run_until_paused(subject: Subject, method: Method, tape: Tape, reply:
     messages, ran = Messages.from_user(QUESTION), list[str]()
     response = await _run_chat(provider, method, messages, _scoped_tools(tape, ran, approve=True))
     if not isinstance(response, Paused):
-        fail(f"a call waits for a person, and the chat over {method}() did not pause")
+        fail(f"the chat over {method}() did not pause although a call waits for approval")
     if len(transport.requests) != 1:
-        fail(f"a call waits for a person, and {method}() sent {len(transport.requests)} requests")
+        fail(f"{method}() sent {len(transport.requests)} requests although a call waits for approval")
     return messages
 
 
@@ -142,7 +142,7 @@ async def _approve_and_resume(subject: Subject, method: Method, tape: Tape, mess
     ran: list[str] = []
     response = await _run_chat(provider, method, messages, _scoped_tools(tape, ran, approve=True))
     if ran != [call.name for call in tape.calls]:
-        fail(f"{[call.name for call in tape.calls]} were approved, and {ran} ran")
+        fail(f"the calls {[call.name for call in tape.calls]} were approved, but {ran} ran")
     if not isinstance(response, ChatResponse):
-        fail(f"the chat went on behind its pause, and {method}() ended in {response!r}")
+        fail(f"the chat was resumed after its pause, but {method}() returned {response!r}")
     return SentBody(transport.last.body)

@@ -26,11 +26,11 @@ async def embeddings(subject: Subject) -> None:
     tape = subject.tapes.embeddings
     response, sent, requests = await _embed(subject)
     if tape is None or requests != 1:
-        fail(f"n texts are one request, and embed() made {requests}")
+        fail(f"embed() made {requests} requests instead of one")
     if missing := [text for text in tape.texts if not sent.contains(text)]:
         fail(f"embed() does not send {missing}")
     if response.vectors != tape.vectors:
-        fail(f"the server gave the vectors {tape.vectors}, and embed() {response.vectors}")
+        fail(f"the server sent the vectors {tape.vectors}, but embed() returned {response.vectors}")
 
 
 @scenario("embeddings", "usage")
@@ -39,7 +39,7 @@ async def embeddings_usage(subject: Subject) -> None:
     tape = subject.tapes.embeddings
     response, _, _ = await _embed(subject)
     if tape is not None and response.usage != tape.usage:
-        fail(f"the server counted {tape.usage!r}, and embed() {response.usage!r}")
+        fail(f"the server reported {tape.usage!r}, but embed() returned {response.usage!r}")
 
 
 @scenario("embeddings")
@@ -53,4 +53,4 @@ async def embeddings_missing(subject: Subject) -> None:
         response = await require_embeddings(provider).embed(tape.texts, ChatOptions())
     except InvalidResponseError:
         return
-    fail(f"{len(tape.texts)} texts were sent, and {len(response.vectors)} vectors were taken for an answer")
+    fail(f"embed() returned {len(response.vectors)} vectors for {len(tape.texts)} texts")

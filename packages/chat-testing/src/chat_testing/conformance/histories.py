@@ -53,7 +53,7 @@ async def words_in_order(subject: Subject) -> None:
         if -1 in places:
             fail(f"{method}() does not send {said[places.index(-1)]!r}")
         if places != sorted(places):
-            fail(f"{method}() sends what was said in another order")
+            fail(f"{method}() sends the messages in another order")
 
 
 @scenario("text")
@@ -68,7 +68,7 @@ async def state(subject: Subject) -> None:
             (await call_provider(used, method, asked)).result  # noqa: B018 - an error is raised
         if later.last.request.path != transport.last.request.path or later.last.body != transport.last.body:
             fail(
-                f"{method}() sends something else for the same conversation when it has answered another one before "
+                f"{method}() sends another request for the same conversation after it completed another conversation "
                 f"({tape.text!r})"
             )
 
@@ -99,7 +99,7 @@ async def two_at_once(subject: Subject) -> None:
     for place, (mine, question) in enumerate(((text, ProviderInput()), (tape, input_for(tape)))):
         alone = await subject.run("stream", mine.stream or Reply(), question)
         if comparable_turn(outcome[place].result) != comparable_turn(alone.result):
-            fail(f"two streams were read at once, and what one of them says was mixed up: {outcome[place].result!r}")
+            fail(f"two concurrent streams were mixed up: {outcome[place].result!r}")
 
 
 @final
@@ -158,7 +158,7 @@ async def foreign_data(subject: Subject) -> None:
             conversation_after(_turn_of_another_provider(subject), "Go on."), declare_tools(tape), method
         )
         if sent.contains(PRIVATE):
-            fail(f"a history has opaque data of another provider, and {method}() sends it")
+            fail(f"{method}() sends opaque data of another provider")
 
 
 @scenario("text")
@@ -171,7 +171,7 @@ async def foreign_words(subject: Subject) -> None:
             conversation_after(_turn_of_another_provider(subject), "Go on."), declare_tools(tape), method
         )
         if missing := [word for word in words if not sent.contains(word)]:
-            fail(f"a history comes from another provider, and {method}() drops {missing} of it")
+            fail(f"{method}() omits {missing} of a history from another provider")
 
 
 @scenario("reasoning_replay")
@@ -183,7 +183,7 @@ async def reasoning_replay(subject: Subject) -> None:
         for held in (messages, Messages.from_json(messages.to_json())):
             sent = await subject.capture_request(held, declare_tools(tape), method)
             if missing := [words for words in tape.echo if not sent.contains(words)]:
-                fail(f"the next request of {method}() must have {missing} of what was thought, and does not")
+                fail(f"the next request of {method}() lacks {missing} of the reasoning")
 
 
 @scenario("reasoning_replay")
@@ -198,7 +198,7 @@ async def reasoning_elsewhere(subject: Subject) -> None:
             conversation_after(turn, None if tape.calls else "Go on."), declare_tools(tape), method
         )
         if found := [words for words in tape.echo if sent.contains(words)]:
-            fail(f"{found} belongs to another provider, and {method}() sends it")
+            fail(f"{method}() sends {found}, which belongs to another provider")
 
 
 def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
@@ -232,10 +232,10 @@ async def files(subject: Subject) -> None:
                 Messages.from_user("words before", file, "words behind"), method=method
             )
             if not sent.contains_file(file):
-                fail(f"a user sent {file!r}, and {method}() drops it")
+                fail(f"{method}() omits the file {file!r} of a user")
             places = [sent.index_of("words before"), sent.index_of_file(file), sent.index_of("words behind")]
             if -1 in places or places != sorted(places):
-                fail(f"a user sent {file!r} with words around it, and {method}() does not keep them in order")
+                fail(f"{method}() changes the order of the file {file!r} and the texts around it")
 
 
 @scenario("text")
@@ -249,9 +249,9 @@ async def unsupported_parts(subject: Subject) -> None:
             outcome = await call_provider(provider, method, ProviderInput(Messages.from_user(QUESTION, file)))
             carried = bool(transport.requests) and SentBody(transport.last.body).contains_file(file)
             if transport.requests and not carried:
-                fail(f"{method}() was given {file!r}, and dropped it in silence")
+                fail(f"{method}() omitted {file!r} without an error")
             if not transport.requests and not isinstance(outcome.error, UnsupportedPartError):
-                fail(f"{method}() was given {file!r}, and raised {outcome.error!r} and not UnsupportedPartError")
+                fail(f"{method}() with {file!r} raised {outcome.error!r} instead of UnsupportedPartError")
 
 
 @scenario("files", "tools")
@@ -269,9 +269,12 @@ async def result_files(subject: Subject) -> None:
         messages = conversation_after(make_turn_with_calls(provider.metadata.name, tape.calls, resolve))
         outcome = await call_provider(provider, method, ProviderInput(messages, declare_tools(tape)))
         if transport.requests and not SentBody(transport.last.body).contains_file(file):
-            fail(f"a tool returned {file!r}, and {method}() drops it")
+            fail(f"{method}() omits the file {file!r} in a tool's result")
         if not transport.requests and not isinstance(outcome.error, UnsupportedPartError):
-            fail(f"a tool returned {file!r}, and {method}() raised {outcome.error!r} and not UnsupportedPartError")
+            fail(
+                f"{method}() with the file {file!r} in a tool's result raised "
+                f"{outcome.error!r} instead of UnsupportedPartError"
+            )
 
 
 @scenario("text")
@@ -287,4 +290,4 @@ async def untouched(subject: Subject) -> None:
         before = messages.to_json()
         await subject.capture_request(messages, declare_tools(subject.tapes.call), method)
         if messages.to_json() != before:
-            fail(f"{method}() changed the conversation that it was given")
+            fail(f"{method}() modified the conversation")

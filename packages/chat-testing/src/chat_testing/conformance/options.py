@@ -48,8 +48,7 @@ async def _capture_request(
         return None
     if outcome.error is not None:
         fail(
-            f"{method}() was given {_format_options(options)}, "
-            f"and raised {outcome.error!r} and not UnsupportedOptionError"
+            f"{method}() got {_format_options(options)}, but raised {outcome.error!r} instead of UnsupportedOptionError"
         )
     return transport.last
 
@@ -67,11 +66,11 @@ async def options(subject: Subject) -> None:
         for given, words in VALUES:
             sent = await _capture_request(subject, method, given)
             if sent is not None and not SentBody(sent.body).contains(words):
-                fail(f"{method}() was given {_format_options(given)}, and its request does not say so")
+                fail(f"the request of {method}() lacks {_format_options(given)}")
         for given in CHOICES:
             sent = await _capture_request(subject, method, given)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fail(f"{method}() was given {_format_options(given)}, and sends the same as without")
+                fail(f"{method}() sends the same request with and without {_format_options(given)}")
 
 
 @scenario("tools")
@@ -89,7 +88,7 @@ async def tool_choice(subject: Subject) -> None:
         for given in choices:
             sent = await _capture_request(subject, method, given, tools)
             if sent is not None and plain is not None and sent.body == plain.body:
-                fail(f"{method}() was given {_format_options(given)}, and sends the same as without")
+                fail(f"{method}() sends the same request with and without {_format_options(given)}")
 
 
 @scenario("text")
@@ -98,7 +97,7 @@ async def timeout(subject: Subject) -> None:
     for method in subject.answer_methods:
         sent = await _capture_request(subject, method, ChatOptions(timeout=7.5))
         if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
-            fail(f"{method}() was given timeout=7.5, and asks the transport for {sent.request.timeouts.idle}")
+            fail(f"{method}() with timeout=7.5 passes idle={sent.request.timeouts.idle} to the transport")
 
 
 @final
@@ -114,4 +113,4 @@ async def foreign_options(subject: Subject) -> None:
     """Options of another provider raise `UnsupportedOptionError` before a request is sent."""
     for method in subject.answer_methods:
         if await _capture_request(subject, method, ChatOptions(extras=(_ForeignOptions(),))) is not None:
-            fail(f"{method}() was given options of another provider, and did not refuse them by UnsupportedOptionError")
+            fail(f"{method}() did not raise UnsupportedOptionError for options of another provider")

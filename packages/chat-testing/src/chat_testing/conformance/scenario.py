@@ -49,14 +49,16 @@ class Scenario:
             msg = f"{self.name}: {error}"
             raise NonconformingError(msg) from error.__cause__
         except Exception as error:
-            msg = f"{self.name}: the promise is “{self.promise}”; there came {type(error).__name__}: {error}"
+            msg = (
+                f"{self.name}: the requirement is “{self.promise}”; the scenario raised {type(error).__name__}: {error}"
+            )
             raise NonconformingError(msg) from error
 
 
 def scenario(*needs: str) -> Callable[[Run], Scenario]:
     """Return a decorator that makes a scenario of a function, with its name, and its docstring as the rule."""
     if unknown := set(needs) - set(CLAIMS):
-        msg = f"there is no claim {', '.join(sorted(unknown))}; there are {', '.join(CLAIMS)}"
+        msg = f"unknown capabilities {', '.join(sorted(unknown))}; the capabilities are {', '.join(CLAIMS)}"
         raise UsageError(msg)
 
     def make(run: Run) -> Scenario:

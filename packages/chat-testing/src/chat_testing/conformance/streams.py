@@ -57,11 +57,11 @@ async def truncation(subject: Subject) -> None:
             outcome = await subject.run_steps("stream", steps, input_for(tape))
             where = f"a stream that was cut behind {index} of {len(tape.stream.chunks if tape.stream else ())} events"
             if outcome.error is None:
-                fail(f"{where} was taken for an answer: {outcome.result!r}")
+                fail(f"{where} was returned as a complete response: {outcome.result!r}")
             if not isinstance(outcome.error, TRUNCATION_ERRORS):
-                fail(f"{where} became {outcome.error!r} and not StreamTruncatedError")
+                fail(f"{where} raised {outcome.error!r} instead of StreamTruncatedError")
             if not outcome.error.retryable:
-                fail(f"{where} may be tried again, and the error says that it may not")
+                fail(f"the error of {where} is not retryable")
 
 
 @scenario("text")
@@ -75,9 +75,12 @@ async def truncated_body(subject: Subject) -> None:
             cut = Reply(body=data[:length], headers=tape.whole.headers)
             outcome = await subject.run("complete", cut, input_for(tape))
             if outcome.error is None:
-                fail(f"{length} of {len(data)} bytes of an answer were taken for an answer: {outcome.result!r}")
+                fail(
+                    f"the first {length} of {len(data)} bytes of a response were "
+                    f"returned as a complete response: {outcome.result!r}"
+                )
             if not isinstance(outcome.error, (InvalidResponseError, *TRUNCATION_ERRORS)):
-                fail(f"an answer whose body was cut became {outcome.error!r} and not InvalidResponse")
+                fail(f"a truncated response body raised {outcome.error!r} instead of InvalidResponseError")
 
 
 @scenario("text")
@@ -86,9 +89,9 @@ async def nonsense_body(subject: Subject) -> None:
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
         outcome = await subject.run("complete", Reply(body=body))
         if outcome.error is None:
-            fail(f"the server answered {body!r}, and that was taken for an answer: {outcome.result!r}")
+            fail(f"the body {body!r} was returned as a response: {outcome.result!r}")
         if not isinstance(outcome.error, (InvalidResponseError, *TRUNCATION_ERRORS)):
-            fail(f"the server answered {body!r}, which became {outcome.error!r} and not InvalidResponse")
+            fail(f"the body {body!r} raised {outcome.error!r} instead of InvalidResponseError")
 
 
 @scenario("stream")
@@ -102,9 +105,9 @@ async def nonsense_events(subject: Subject) -> None:
         middle = len(chunks) // 2
         outcome = await subject.run_steps("stream", [*chunks[:middle], before + words + behind, *chunks[middle:]])
         if outcome.error is None and outcome.result.text != known.text:
-            fail(f"the server said {words!r} in mid-stream, and the answer became {outcome.result.text!r}")
+            fail(f"the data {words!r} inside a stream was accepted; the response is {outcome.result.text!r}")
         if not isinstance(outcome.error, InvalidResponseError | None):
-            fail(f"the server said {words!r} in mid-stream, which became {outcome.error!r} and not InvalidResponse")
+            fail(f"the data {words!r} inside a stream raised {outcome.error!r} instead of InvalidResponseError")
 
 
 FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
@@ -134,7 +137,7 @@ async def partial(subject: Subject) -> None:
 
 def _require_partial_text(turn: Turn, texts: list[str], index: int) -> None:
     if turn.text != "".join(texts):
-        fail(f"behind {index} events {''.join(texts)!r} had been told, and partial() has {turn.text!r}")
+        fail(f"after {index} events the deltas are {''.join(texts)!r}, but partial() has {turn.text!r}")
 
 
 @scenario("stream")
@@ -144,9 +147,9 @@ async def malformed_frame(subject: Subject) -> None:
     for index in range(1, len(chunks) - subject.text.tail):
         outcome = await subject.run_steps("stream", [*chunks[:index], subject.tapes.malformed, *chunks[index:]])
         if outcome.error is None:
-            fail(f"a malformed frame was passed over, and the answer taken for whole: {outcome.result.text!r}")
+            fail(f"a malformed frame was ignored; the response is {outcome.result.text!r}")
         if not isinstance(outcome.error, InvalidResponseError):
-            fail(f"a malformed frame became {outcome.error!r} and not InvalidResponse")
+            fail(f"a malformed frame raised {outcome.error!r} instead of InvalidResponseError")
 
 
 @scenario("stream_errors")
@@ -160,11 +163,14 @@ async def failure_in_stream(subject: Subject) -> None:
         for rest in ((), chunks[index:]):
             outcome = await subject.run_steps("stream", [*chunks[:index], failure.frame, *rest])
             if outcome.error is None:
-                fail(f"the server failed in mid-stream, and what came was taken for an answer: {outcome.result.text!r}")
+                fail(f"a stream with a server error was returned as a complete response: {outcome.result.text!r}")
             if type(outcome.error) is not failure.error:
-                fail(f"the server failed in mid-stream with {failure.error.__name__}, and it became {outcome.error!r}")
+                fail(
+                    "a server error inside a stream should raise "
+                    f"{failure.error.__name__}, but raised {outcome.error!r}"
+                )
             if outcome.error.retryable is not failure.retryable:
-                fail(f"a failure in mid-stream says retryable={outcome.error.retryable}: {outcome.error!r}")
+                fail(f"a server error inside a stream has retryable={outcome.error.retryable}: {outcome.error!r}")
 
 
 @scenario()
@@ -194,11 +200,11 @@ async def broken_connection(subject: Subject) -> None:
 
 def _require_network_error(error: ChatError | None, wanted: type[ChatError], what: str) -> None:
     if error is None:
-        fail(f"{what} gave an answer")
+        fail(f"{what} returned a response")
     if not isinstance(error, wanted):
-        fail(f"{what} became {error!r} and not {wanted.__name__}")
+        fail(f"{what} raised {error!r} instead of {wanted.__name__}")
     if not error.retryable:
-        fail(f"{what} may be tried again, and the error says that it may not")
+        fail(f"the error of {what} is not retryable")
 
 
 # --- Early exit -----------------------------------------------------------------------------------------------------
@@ -214,7 +220,7 @@ async def left_early(subject: Subject) -> None:
             transport.answer(200, {}, chunks)
             await leave(provider, batches)
             if transport.open_streams:
-                fail(f"a stream that was left behind {batches} batches ({leave.__name__[1:]}) is still open")
+                fail(f"a stream that was closed after {batches} batches ({leave.__name__[1:]}) is still open")
 
 
 async def _leave_by_break(provider: AnyProvider, count: int) -> None:
@@ -249,9 +255,9 @@ async def cancelled(subject: Subject) -> None:
             await waits.wait()
             group.cancel_scope.cancel()
         if transport.open_streams:
-            fail(f"a stream that was cancelled behind {index} events is still open")
+            fail(f"a stream that was cancelled after {index} events is still open")
         if ended:
-            fail(f"a stream that was cancelled behind {index} events went on: {ended[0]}")
+            fail(f"a stream that was cancelled after {index} events continued: {ended[0]}")
 
 
 def _wait_forever(waits: anyio.Event) -> Callable[[], Awaitable[object]]:
@@ -276,9 +282,11 @@ async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method,
         for method in subject.methods:
             outcome = await subject.run(method, refusal.reply)
             if outcome.error is None:
-                fail(f"{method}() was refused with status {refusal.reply.status}, and gave an answer")
+                fail(f"{method}() returned a response although the status is {refusal.reply.status}")
             if not isinstance(outcome.error, ProviderError):
-                fail(f"{method}() was refused with status {refusal.reply.status}, which became {outcome.error!r}")
+                fail(
+                    f"{method}() with status {refusal.reply.status} raised {outcome.error!r} instead of a ProviderError"
+                )
             found.append((refusal, method, outcome.error))
     return found
 
@@ -288,7 +296,7 @@ async def error_class(subject: Subject) -> None:
     """An error response raises the expected error class."""
     for refusal, method, error in await _collect_refusals(subject):
         if type(error) is not refusal.error:
-            fail(f"a refusal of {method}() should be {refusal.error.__name__}, and is {error!r}")
+            fail(f"an error response to {method}() should raise {refusal.error.__name__}, but raised {error!r}")
 
 
 @scenario()
@@ -297,8 +305,9 @@ async def error_retryable(subject: Subject) -> None:
     for refusal, method, error in await _collect_refusals(subject):
         if error.retryable is not refusal.retryable:
             fail(
-                f"a refusal of {method}() with status {refusal.reply.status} says retryable={error.retryable}, and "
-                f"it is {refusal.retryable}"
+                f"an error response to {method}() with status {refusal.reply.status} "
+                f"has retryable={error.retryable} instead of "
+                f"{refusal.retryable}"
             )
 
 
@@ -307,7 +316,10 @@ async def error_wait(subject: Subject) -> None:
     """The error of an error response has the wait time that the server requested."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.retry_after != refusal.wait:
-            fail(f"the server asks {method}() to wait {refusal.wait} seconds, and the error says {error.retry_after}")
+            fail(
+                f"the server requested a delay of {refusal.wait} seconds, but the "
+                f"error of {method}() has retry_after={error.retry_after}"
+            )
 
 
 @scenario("request_ids")
@@ -315,7 +327,7 @@ async def error_request_id(subject: Subject) -> None:
     """The error of an error response has the request id."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.request_id != refusal.request_id:
-            fail(f"the id of a request of {method}() is {refusal.request_id!r}, and the error has {error.request_id!r}")
+            fail(f"the request id of {method}() is {refusal.request_id!r}, but the error has {error.request_id!r}")
 
 
 @scenario()
@@ -326,9 +338,11 @@ async def error_of_a_gateway(subject: Subject) -> None:
             for status, retryable in ((502, True), (503, True), (404, False)):
                 outcome = await subject.run(method, Reply(body=body, status=status))
                 if not isinstance(outcome.error, ProviderError):
-                    fail(f"{body!r} with status {status} became {outcome.error!r} of {method}()")
+                    fail(f"{method}() raised {outcome.error!r} for the body {body!r} with status {status}")
                 if outcome.error.retryable is not retryable:
-                    fail(f"{body!r} with status {status} says retryable={outcome.error.retryable}")
+                    fail(
+                        f"the error for the body {body!r} with status {status} has retryable={outcome.error.retryable}"
+                    )
 
 
 PAGES: Final = (
@@ -357,7 +371,7 @@ async def secrets(subject: Subject) -> None:
             keys = [key for value in hidden for key in (value.rpartition(" ")[2],) if key]
             shown = f"{provider!r} {outcome.error!r} {outcome.error}"
             if any(key in shown for key in keys):
-                fail(f"the key that {method}() sends stands in the repr of the provider, or in an error")
+                fail(f"the API key that {method}() sends is in the repr of the provider or in an error")
 
 
 def _is_secret(name: str) -> bool:

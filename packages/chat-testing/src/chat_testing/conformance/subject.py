@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def result(self) -> Turn:
-        """The turn. Raises the error if there is none."""
+        """The turn of the response. Raises the error of a failed call."""
         if self.turn is None:
             raise self.error or AssertionError
         return self.turn
@@ -206,21 +206,21 @@ async def open_stream(
 def require_completion(provider: AnyProvider) -> CompletionProvider:
     """Return the provider if it has `complete()`."""
     if not isinstance(provider, CompletionProvider):
-        fail(f"it claims to answer, and {type(provider).__name__} has no complete()")
+        fail(f"the capability to complete is declared, but {type(provider).__name__} has no complete()")
     return provider
 
 
 def require_streaming(provider: AnyProvider) -> StreamProvider:
     """Return the provider if it has `stream()`."""
     if not isinstance(provider, StreamProvider):
-        fail(f"it claims to stream, and {type(provider).__name__} has no stream()")
+        fail(f"streaming is declared, but {type(provider).__name__} has no stream()")
     return provider
 
 
 def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
     """Return the provider if it has `embed()`."""
     if not isinstance(provider, EmbeddingsProvider):
-        fail(f"it claims to make vectors, and {type(provider).__name__} has no embed()")
+        fail(f"embeddings are declared, but {type(provider).__name__} has no embed()")
     return provider
 
 

@@ -120,7 +120,12 @@ class ProviderConformance:
         return "\n".join(lines)
 
     def test_claims(self, request: Any, record_property: Callable[[str, object], None]) -> None:  # noqa: ANN401 - pytest's
-        """Check that claims and tapes match, and report what is not claimed."""
+        """Check that the declared capabilities and the tapes match, and report undeclared capabilities.
+
+        Args:
+            request: the pytest fixture.
+            record_property: the pytest fixture.
+        """
         for name in ("capabilities", "tapes"):
             if not hasattr(self, name):
                 msg = f"{type(self).__name__} needs a class attribute {name!r}"

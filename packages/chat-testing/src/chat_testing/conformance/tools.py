@@ -45,7 +45,7 @@ async def declarations(subject: Subject) -> None:
         for tool in tools:
             parameters = cast("dict[str, object]", tool.parameters["properties"])
             if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.contains(word)]:
-                fail(f"{method}() was given the tool {tool.name!r}, and its request does not have {missing}")
+                fail(f"the request of {method}() with the tool {tool.name!r} lacks {missing}")
 
 
 @scenario("tools")
@@ -54,9 +54,9 @@ async def call(subject: Subject) -> None:
     for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.mixed):
         outcome = await subject.run(method, reply, input_for(tape))
         if _received_calls(outcome) != _expected_calls(tape):
-            fail(f"the model called {_expected_calls(tape)}, and the turn of {method}() has {_received_calls(outcome)}")
+            fail(f"the model called {_expected_calls(tape)}, but the turn of {method}() has {_received_calls(outcome)}")
         if any(tool.resolved or tool.attempts for tool in outcome.result.tools):
-            fail(f"a call of {method}() is not Pending: a provider runs nothing")
+            fail(f"a call of {method}() is not Pending: a provider must not change the status of calls")
 
 
 @scenario("tools", "stream")
@@ -74,8 +74,8 @@ async def call_deltas(subject: Subject) -> None:
         joined = [dict(FunctionCall.parse("", texts[index]).arguments) for index in sorted(texts)]
         if joined != [arguments for _, arguments in _received_calls(outcome)]:
             fail(
-                f"the deltas of the calls say {list(texts.values())}, "
-                f"and the calls of the turn {_received_calls(outcome)}"
+                f"the deltas of the calls are {list(texts.values())}, "
+                f"but the calls of the turn are {_received_calls(outcome)}"
             )
 
 
@@ -86,7 +86,7 @@ async def no_arguments(subject: Subject) -> None:
         outcome = await subject.run(method, reply, input_for(tape))
         found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in outcome.result.tools]
         if found != [(call.name, {}, None) for call in tape.calls]:
-            fail(f"the model called {tape.calls[0].name!r} without arguments, and {method}() made {found} of it")
+            fail(f"the model called {tape.calls[0].name!r} without arguments, but {method}() returned {found}")
 
 
 @scenario("argument_text")
@@ -99,8 +99,7 @@ async def broken_arguments(subject: Subject) -> None:
         for tool in outcome.result.tools:
             if tool.call.problem is None:
                 fail(
-                    f"the arguments of a call are not JSON, and {method}() made {dict(tool.call.arguments)} of them "
-                    "without a word"
+                    f"{method}() read invalid JSON arguments as {dict(tool.call.arguments)} without reporting an error"
                 )
 
 
@@ -124,7 +123,7 @@ async def call_ids(subject: Subject) -> None:
         ids = [tool.call_id for tool in outcome.result.tools]
         given = [call.id for call in tape.calls]
         if any(id_ not in given for id_ in ids):
-            fail(f"the ids of the calls are {given}, and {method}() has {ids}")
+            fail(f"the call ids are {given}, but {method}() returned {ids}")
 
 
 # --- Sent calls and results -----------------------------------------------------------------------------------------
@@ -146,11 +145,11 @@ async def results(subject: Subject) -> None:
     for call_ in tape.calls:
         for value in call_.arguments.values():
             if isinstance(value, str) and not sent.contains(value):
-                fail(f"the call of {call_.name!r} had the argument {value!r}, and the next request does not have it")
+                fail(f"the next request lacks the argument {value!r} of the call of {call_.name!r}")
         if not sent.contains(call_.name):
-            fail(f"{call_.name!r} was called, and the next request does not name it")
+            fail(f"the next request does not contain the called tool {call_.name!r}")
     if not sent.contains(RESULT):
-        fail("a tool gave a result, and the next request does not have it")
+        fail("the next request lacks a tool's result")
 
 
 @scenario("tools")
@@ -168,7 +167,7 @@ async def failures(subject: Subject) -> None:
     for resolve, what in ((reject_call, "rejected"), (fail_call, "failed")):
         sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
         if not sent.contains(words):
-            fail(f"a call was {what}, and the next request does not say so")
+            fail(f"the next request does not report that a call was {what}")
 
 
 @scenario("tools")
@@ -184,7 +183,7 @@ async def json_results(subject: Subject) -> None:
         sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
         words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25") if word in str(result)]
         if missing := [word for word in words if not sent.contains(word)]:
-            fail(f"a tool gave the result {result!r}, and the next request does not have {missing}")
+            fail(f"the next request lacks {missing} of the tool's result {result!r}")
 
 
 @scenario("tools")
@@ -201,9 +200,9 @@ async def edited_calls(subject: Subject) -> None:
     sent, tape = await _capture_next_request(subject, subject.tapes.call, resolve)
     made = [item for call_ in tape.calls for item in call_.arguments.values() if isinstance(item, str)]
     if missing := [words for words in made if not sent.contains(words)]:
-        fail(f"an approver changed a call, and the next request does not have {missing}, as the model made it")
+        fail(f"an approver edited a call, and the next request lacks {missing} of the model's call")
     if not sent.contains(value):
-        fail("an approver changed a call, and the next request does not say what ran")
+        fail("an approver edited a call, and the next request lacks the arguments that ran")
 
 
 @scenario("tools")
@@ -222,7 +221,7 @@ async def calls_in_turn(subject: Subject) -> None:
         order = ["first words", "first result", "second words", "second result"]
         places = [sent.index_of(words) for words in order]
         if -1 in places or places != sorted(places):
-            fail(f"one answer followed the results of another, and {method}() does not send them in that order")
+            fail(f"{method}() does not send a response after the results that preceded it")
 
 
 def _resolver(result: str) -> Callable[[Tool], None]:
@@ -242,7 +241,7 @@ async def result_ids(subject: Subject) -> None:
         sent, _ = await _capture_next_request(subject, tape)
         for call_ in tape.calls:
             if (times := sent.count(call_.id)) < 2:  # noqa: PLR2004 - with the call and with its result
-                fail(f"the id {call_.id!r} should stand with the call and with its result, and is sent {times} time(s)")
+                fail(f"the id {call_.id!r} must be sent with the call and with its result, but is sent {times} time(s)")
 
 
 @scenario("parallel_tools")
@@ -251,9 +250,7 @@ async def parallel_results(subject: Subject) -> None:
     sent, tape = await _capture_next_request(subject, subject.tapes.parallel)
     places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
     if -1 in places:
-        fail(
-            f"{len(tape.calls)} calls had a result each, and the next request lacks that of call {places.index(-1) + 1}"
-        )
+        fail(f"the next request lacks the result of call {places.index(-1) + 1} of {len(tape.calls)}")
     if places != sorted(places):
         fail("the results of parallel calls are sent in another order than the calls")
 
@@ -271,4 +268,4 @@ async def pending(subject: Subject) -> None:
         if transport.requests:
             fail(f"{method}() sent a request while a call was unresolved")
         if not isinstance(outcome.error, PendingToolsError):
-            fail(f"a call was unresolved, and {method}() raised {outcome.error!r} and not PendingToolsError")
+            fail(f"{method}() with an unresolved call raised {outcome.error!r} instead of PendingToolsError")

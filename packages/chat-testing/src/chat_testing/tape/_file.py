@@ -61,17 +61,20 @@ def read(path: Path) -> list[Entry]:
     try:
         document: object = json.loads(path.read_text(encoding="utf-8", errors=_ENCODING_ERRORS))
     except ValueError as error:
-        msg = f"this is no tape, nor any other JSON: {error}"
+        msg = f"the file is not valid JSON: {error}"
         raise InvalidDocumentError(msg, path=str(path)) from error
     number = document.get("tape") if is_object(document) else None
     if not is_object(document) or not isinstance(number, int):
         msg = 'this is no tape: a tape is an object with "tape": 1'
         raise InvalidDocumentError(msg, path=str(path))
     if number > VERSION:
-        msg = f"the tape is of version {number}, and this chat-core reads {VERSION}: upgrade it, or record anew"
+        msg = (
+            f"the tape has version {number}, and this release reads version "
+            f"{VERSION}: upgrade chat-testing, or record the tape again"
+        )
         raise NewerVersionError(msg, path=str(path))
     try:
         return [Entry.from_json(value) for value in document["exchanges"]]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        msg = f"a part of the tape is not as it was written ({type(error).__name__}: {error})"
+        msg = f"the tape is damaged ({type(error).__name__}: {error})"
         raise InvalidDocumentError(msg, path=str(path)) from error

@@ -57,14 +57,16 @@ class TapeFixture:
         """
         path = self._folder / f"{self._name}{f'.{name}' if name else ''}.json"
         if path in self._transports:
-            msg = f"this test has the tape {path.name} in use: tell its tapes apart, with tape(make, name='…')"
+            msg = (
+                f"this test already uses the tape {path.name}: give its tapes different names with tape(make, name='…')"
+            )
             raise UsageError(msg)
         if self._record == "all" or (self._record == "once" and not path.exists()):
             self._transports[path] = None
             return RecordingTransport(make(), path, note=note, secrets=secrets, overwrite=True)
         if not path.exists():
             command = f"pytest {OPTION}=once {self._test}"
-            msg = f"there is no tape at {path}; `{command}` records it, and asks the real service: commit the file"
+            msg = f"no tape at {path}: run `{command}`, which sends requests to the real service, and commit the file"
             raise UsageError(msg)
         transport = self._transports[path] = TapeTransport(path, match=match, secrets=secrets)
         return transport
@@ -78,5 +80,5 @@ class TapeFixture:
         for path, transport in self._transports.items():
             if transport is not None and transport.unplayed:
                 names = "\n".join([f"    {text}" for text in transport.unplayed])
-                msg = f"{path}: nobody asked for {len(transport.unplayed)} recorded exchange(s):\n{names}"
+                msg = f"{path}: {len(transport.unplayed)} recorded exchange(s) were not requested:\n{names}"
                 raise UsageError(msg)

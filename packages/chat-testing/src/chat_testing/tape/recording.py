@@ -57,7 +57,7 @@ class RecordingTransport(TransportMiddleware):
         super().__init__(inner, clock=clock)
         self._path = Path(path)
         if self._path.exists() and not overwrite:
-            msg = f"there is a tape at {self._path}: delete it, or say overwrite=True, to record it anew"
+            msg = f"a tape already exists at {self._path}: delete it, or pass overwrite=True to replace it"
             raise UsageError(msg)
         self._secrets = secrets or Secrets()
         self._time = now

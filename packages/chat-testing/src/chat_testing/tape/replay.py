@@ -63,7 +63,7 @@ class TapeTransport:
         try:
             self._entries = _file.read(self._path)
         except FileNotFoundError:
-            msg = f"there is no tape at {self._path}: record it, with RecordingTransport(inner, path)"
+            msg = f"no tape at {self._path}: record it with RecordingTransport(inner, path)"
             raise UsageError(msg) from None
         # Indexes of the exchanges that were not requested yet.
         self._remaining = list(range(len(self._entries)))
@@ -117,7 +117,7 @@ class TapeTransport:
         unplayed, self._remaining = self.unplayed, []
         if unplayed:
             names = "\n".join([f"    {text}" for text in unplayed])
-            msg = f"{self._path}: nobody asked for {len(unplayed)} recorded exchange(s):\n{names}"
+            msg = f"{self._path}: {len(unplayed)} recorded exchange(s) were not requested:\n{names}"
             raise UsageError(msg)
 
     async def _take_entry(self, request: Request, *, streamed: bool) -> Entry:
@@ -196,7 +196,10 @@ class _RecordedBatches:
                 await self._wait_until(entry.failed)
             raise error
         if entry.ended != "complete":
-            msg = f"the stream was {entry.ended} here when it was recorded, so nobody knows what comes: record it anew"
+            msg = (
+                f"the stream was {entry.ended} at this position when it was "
+                "recorded, so the rest is unknown: record the tape again"
+            )
             raise UsageError(msg)
         raise StopAsyncIteration
 

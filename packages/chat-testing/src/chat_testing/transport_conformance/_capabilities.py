@@ -44,7 +44,7 @@ class TransportCapabilities:
     def __post_init__(self) -> None:
         for claim, base in BUILT_ON.items():
             if getattr(self, claim) and not getattr(self, base):
-                msg = f"{claim}=True needs {base}=True: one is nothing without the other"
+                msg = f"{claim}=True requires {base}=True"
                 raise UsageError(msg)
 
     @property

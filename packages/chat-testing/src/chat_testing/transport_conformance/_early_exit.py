@@ -71,7 +71,7 @@ async def left_early(subject: TransportSubject) -> None:
                 await _read_and_leave(transport, peer.host, events, by_error=by_error)
                 if not await saw_disconnect(subject, peer):
                     how = "with an error" if by_error else "by a reader who has enough"
-                    fail(f"a stream was left behind {events} events, {how}, and its connection stayed open")
+                    fail(f"the connection of a stream that was closed after {events} events ({how}) stayed open")
 
 
 @scenario("leaves")
@@ -84,13 +84,13 @@ async def errors_of_the_reader(subject: TransportSubject) -> None:
         except _ReaderError:
             return
         except Exception as error:  # noqa: BLE001 - the message names the error
-            fail(f"an error that the reader raised came out as {error!r}")
-        fail("an error that the reader raised was swallowed")
+            fail(f"an exception in the reader's block was raised as {error!r}")
+        fail("an exception in the reader's block was suppressed")
 
 
 @scenario("closes_below")
 async def nothing_left_open(subject: TransportSubject) -> None:
-    """After a stream is closed, none of its asynchronous generators or tasks is left."""
+    """After a stream is closed, all of its asynchronous generators and tasks have ended."""
     for events in range(_EVENTS + 1):
         async with subject.with_peer(_stalling_play(subject, at_once=False)) as (transport, peer):
             await _read_and_leave(
@@ -101,10 +101,10 @@ async def nothing_left_open(subject: TransportSubject) -> None:
                 await _read_and_leave(transport, peer.host, events, by_error=False)
                 left = _count_tasks() - tasks
             if left > 0:
-                fail(f"a stream was left behind {events} events, and one of its tasks goes on")
+                fail(f"a task of a stream that was closed after {events} events is still running")
             for generator in generators:
                 if generator.ag_frame is not None:
-                    fail(f"a stream was left behind {events} events, and {generator.__qualname__} is still open")
+                    fail(f"{generator.__qualname__} of a stream that was closed after {events} events is still open")
 
 
 @contextmanager
@@ -144,9 +144,9 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 
         await _start_and_cancel(subject, reader, lambda: len(read) == _EVENTS)
         if "went on" in read:
-            fail("a reader who was cancelled went on")
+            fail("a cancelled reader continued")
         if not await saw_disconnect(subject, peer):
-            fail("a reader was cancelled, and its connection stayed open")
+            fail("the connection of a cancelled reader stayed open")
 
 
 @scenario("leaves", "not_whole", needs=("network",))
@@ -158,11 +158,11 @@ async def cancelled_before_the_answer(subject: TransportSubject) -> None:
             async def call(transport: Transport = transport, peer: Peer = peer, name: str = name) -> None:
                 request = make_request(peer.host)
                 await (transport.send(request) if name == "send()" else open_stream(transport, request))
-                fail("there was no answer, and it was taken for one")
+                fail("a missing response was returned as a response")
 
             await _start_and_cancel(subject, call, partial(_has_received_request, peer))
             if not await saw_disconnect(subject, peer):
-                fail(f"{name} was cancelled before its answer, and its connection stayed open")
+                fail(f"the connection of {name}, cancelled before its response, stayed open")
 
 
 def _has_received_request(peer: Peer) -> bool:
@@ -180,7 +180,7 @@ async def _start_and_cancel(
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
     if scope.cancelled_caught:
-        fail("a task that was cancelled did not end")
+        fail("a cancelled task did not end")
 
 
 @scenario("leaves", "listens")
@@ -201,7 +201,7 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
             async with transport.stream(make_request(peer.host)) as stream:
                 seen = await read_data(stream)
             if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:  # noqa: PLR2004
-                fail("a stream that was left early left something for the next request")
+                fail("data of a stream that was closed early reached the next request")
 
 
 @scenario("moves", "leaves", needs=("back_pressure",))
@@ -217,9 +217,9 @@ async def slow_reader(subject: TransportSubject) -> None:
                 await anyio.sleep(0.1)
             taken = peer.taken
         if taken >= _TOO_MUCH:
-            fail(f"while nobody read, {taken} bytes of a stream were taken from the peer")
+            fail(f"{taken} bytes were read from the connection while no consumer read the stream")
         if not await saw_disconnect(subject, peer):
-            fail("an endless stream was left, and its connection stayed open")
+            fail("the connection of an endless stream stayed open after its block was exited")
 
 
 _TOO_MUCH = 64 * 1024 * 1024

@@ -46,7 +46,7 @@ async def at_once(subject: TransportSubject) -> None:
                     tasks.start_soon(one)
         everybody.set()
         if len(seen) != _AT_ONCE:
-            fail(f"of {_AT_ONCE} requests that were made at once only {len(asked)} were under way at once")
+            fail(f"only {len(asked)} of {_AT_ONCE} concurrent requests were sent at the same time")
 
 
 @scenario("shared", needs=("concurrent",))
@@ -73,7 +73,7 @@ async def each_its_own(subject: TransportSubject) -> None:
             for number in range(_AT_ONCE):
                 tasks.start_soon(one, b"r%d" % number)
     if wrong:
-        fail(f"of {_AT_ONCE} requests that were made at once {len(wrong)} did not get their own answer")
+        fail(f"{len(wrong)} of {_AT_ONCE} concurrent requests got the response of another request")
 
 
 @scenario("loops")
@@ -95,7 +95,7 @@ async def other_loops(subject: TransportSubject) -> None:
         for _ in range(2):
             seen = await anyio.to_thread.run_sync(elsewhere, abandon_on_cancel=True)
             if seen + await twice() != [b"x"] * 4:
-                fail("on another event loop a stream did not come whole")
+                fail("a stream on another event loop was incomplete")
 
 
 @scenario("twice")
@@ -109,7 +109,7 @@ async def closing_twice(subject: TransportSubject) -> None:
                 try:
                     await transport.aclose()
                 except Exception as error:  # noqa: BLE001 - the message names the error
-                    fail(f"closing it again raised {error!r}")
+                    fail(f"the second aclose() raised {error!r}")
 
 
 @scenario("closes", needs=("pooling",))
@@ -120,7 +120,7 @@ async def closing(subject: TransportSubject) -> None:
         await transport.send(make_request(peer.host))
         await transport.aclose()
         if not await saw_disconnect(subject, peer):
-            fail("the transport was closed, and a connection that it had kept stayed open")
+            fail("a pooled connection stayed open after aclose()")
 
 
 @scenario("keeps", needs=("passed_in",))
@@ -131,10 +131,10 @@ async def passed_in(subject: TransportSubject) -> None:
             for _ in range(2):
                 async with transport.stream(make_request(peer.host)) as stream:
                     if await read_data(stream) != [b"x"]:
-                        fail("over what was passed in a stream did not come whole")
+                        fail("a stream over the object that was passed in was incomplete")
                 await transport.aclose()
                 if not is_open():
-                    fail("the transport was closed, and closed what had been passed in")
+                    fail("aclose() closed the object that was passed in")
 
 
 @scenario("moves", "last", needs=("pooling",))
@@ -150,7 +150,7 @@ async def connection_used_again(subject: TransportSubject) -> None:
 
 def _require_one_connection(peer: Peer, what: str) -> None:
     if peer.connections != 1:
-        fail(f"{what} took {peer.connections} connections")
+        fail(f"{what} opened {peer.connections} connections instead of 1")
 
 
 @scenario("last", needs=("pooling",))
@@ -179,7 +179,7 @@ async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
     async with subject.with_peer(play) as (transport, peer):
         await _read_until_done(transport, peer.host)
         if not await saw_disconnect(subject, peer):
-            fail("behind the last event of a body that goes on the connection stayed open")
+            fail("the connection stayed open after the last event, although the body continued")
 
 
 async def _read_until_done(transport: Transport, host: str) -> None:

@@ -49,20 +49,23 @@ def _require_as_written(received: Received, body: bytes) -> None:
     if received.headers.get("authorization") != f"Bearer {SECRET}":
         fail("a header did not arrive")
     if received.headers.get("x-kind") != "a, b":
-        fail(f"a header that was there twice, as 'a' and 'b', arrived as {received.headers.get('x-kind')!r}")
+        fail(f"the header sent twice, as 'a' and 'b', arrived as {received.headers.get('x-kind')!r}")
     if received.body != body:
-        fail(f"a body of {len(body)} bytes arrived as another one, of {len(received.body)}")
+        fail(f"a body of {len(body)} bytes arrived changed, with {len(received.body)} bytes")
 
 
 @scenario("whole")
 async def any_status(subject: TransportSubject) -> None:
-    """`send()` returns a whole answer whatever its status: status, headers, body."""
+    """`send()` returns the complete response with any status: status, headers, body."""
     for status in (200, 201, 400, 404, 429, 500, 503):
         play = subject.play(b"so", b"rry", status=status, headers=(("X-Id", "7"), ("content-type", "text/plain")))
         async with subject.with_peer(play) as (transport, peer):
             response = await transport.send(make_request(peer.host))
         if (response.status, response.headers.get("x-id"), response.body) != (status, "7", b"sorry"):
-            fail(f"an answer {status} with 'sorry' became {response!r} with {response.body!r}")
+            fail(
+                f"a response with status {status} and the body 'sorry' was "
+                f"returned as {response!r} with {response.body!r}"
+            )
 
 
 @scenario("whole", "refused")
@@ -82,8 +85,8 @@ async def redirect(subject: TransportSubject) -> None:
         if len(peer.received) != 1:
             fail(f"send() followed a redirect to {peer.received[-1].path!r}")
         if (response.status, response.headers.get("location")) != (307, "/elsewhere"):
-            fail(f"a redirect became {response!r}")
-        with expect_error("status", when="a redirect in place of a stream"):
+            fail(f"a redirect was returned as {response!r}")
+        with expect_error("status", when="a stream request with a redirect response"):
             await open_stream(transport, make_request(peer.host))
         if len(peer.received) != 2:  # noqa: PLR2004 - one for each method
             fail(f"stream() followed a redirect to {peer.received[-1].path!r}")
@@ -99,7 +102,7 @@ async def body_of_any_length(subject: TransportSubject) -> None:
             async with subject.with_peer(play) as (transport, peer):
                 response = await transport.send(make_request(peer.host))
             if response.body != body:
-                fail(f"a body of {len(body)} bytes ({delimited}) came as another one, of {len(response.body)}")
+                fail(f"a body of {len(body)} bytes ({delimited}) was returned changed, with {len(response.body)} bytes")
 
 
 @scenario("whole", "listens", needs=("compression",))
@@ -115,7 +118,7 @@ async def compressed(subject: TransportSubject) -> None:
         if response.body != body or events != [body[6:-2]]:
             fail(f"a body in {encoding} was not decoded")
         if "content-encoding" in response.headers or "content-encoding" in headers:
-            fail(f"a body in {encoding} was decoded, and its headers still tell of the encoding")
+            fail(f"a body in {encoding} was decoded, but the response still has the header content-encoding")
 
 
 @scenario("not_whole", needs=("chunked",))
@@ -219,7 +222,7 @@ async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -
     except TransportError as error:
         told = [repr(transport), repr(error), str(error), repr(error.__cause__), str(error.__cause__)]
         if any(SECRET in text for text in told):
-            fail(f"the error of {what} tells a secret of the request: {error!r} from {error.__cause__!r}")
+            fail(f"the error of {what} contains a secret of the request: {error!r} from {error.__cause__!r}")
 
 
 @scenario("headers", "secrets", needs=("checks_headers",))
@@ -232,6 +235,6 @@ async def header_that_breaks_out(subject: TransportSubject) -> None:
                 with expect_error("protocol", when=f"{name} with a header that has a line end") as met:
                     await call()
                 if met and SECRET in f"{met[0]!r} {met[0].__cause__!r}":
-                    fail("the error of a header that cannot be sent tells its value")
+                    fail("the error of an invalid header contains the header's value")
     if peer.received:
-        fail("a request with a header that breaks out of its line was sent")
+        fail("a request with a line break in a header was sent")

@@ -137,13 +137,16 @@ def expect_error(*kinds: str, when: str) -> Generator[list[TransportError]]:
         yield met
     except TransportError as error:
         if error.kind not in kinds:
-            fail(f"{when} is of the kind {error.kind!r} ({error}), and not {' or '.join(map(repr, kinds))}")
+            fail(
+                f"{when} raised a TransportError of kind {error.kind!r} "
+                f"({error}) instead of {' or '.join(map(repr, kinds))}"
+            )
         met.append(error)
     except Exception as error:
-        msg = f"{when} became {type(error).__name__} and not TransportError: {error}"
+        msg = f"{when} raised {type(error).__name__} instead of TransportError: {error}"
         raise NonconformingError(msg) from error
     else:
-        fail(f"{when} was not told: no TransportError of the kind {' or '.join(map(repr, kinds))}")
+        fail(f"{when} raised no TransportError of kind {' or '.join(map(repr, kinds))}")
 
 
 Run: TypeAlias = Callable[[TransportSubject], Awaitable[None]]
@@ -186,10 +189,15 @@ class TransportScenario:
             if isinstance(error, NonconformingError):
                 msg = f"{self.name}: {error}"
                 raise NonconformingError(msg) from error.__cause__
-            msg = f"{self.name}: the promise is “{self.promise}”; there came {type(error).__name__}: {error}"
+            msg = (
+                f"{self.name}: the requirement is “{self.promise}”; the scenario raised {type(error).__name__}: {error}"
+            )
             raise NonconformingError(msg) from error
         if scope.cancelled_caught:
-            fail(f"{self.name}: the promise is “{self.promise}”; after {subject.patience} seconds it still waited")
+            fail(
+                f"{self.name}: the requirement is “{self.promise}”; the scenario "
+                f"did not end within {subject.patience} seconds"
+            )
 
 
 def _first_error(error: Exception) -> Exception:
@@ -202,7 +210,7 @@ def _first_error(error: Exception) -> Exception:
 def scenario(*clauses: str, needs: tuple[str, ...] = ()) -> Callable[[Run], TransportScenario]:
     """Return a decorator that turns a function into a scenario. Its docstring becomes the promise."""
     if unknown := (set(clauses) - set(CLAUSES)) | (set(needs) - set(CLAIMS)):
-        msg = f"there is no clause and no claim {', '.join(sorted(unknown))}"
+        msg = f"unknown clauses or capabilities: {', '.join(sorted(unknown))}"
         raise UsageError(msg)
 
     def make(run: Run) -> TransportScenario:

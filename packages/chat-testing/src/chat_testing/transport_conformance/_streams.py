@@ -46,11 +46,14 @@ async def refused(subject: TransportSubject) -> None:
                 await open_stream(transport, make_request(peer.host))
         for error in met:
             if error.status != status:
-                fail(f"the error of a stream that was refused with {status} has the status {error.status}")
+                fail(f"the error of a stream response with status {status} has the status {error.status}")
             if error.headers.get("retry-after") != "7":
-                fail("the error of a stream that was refused does not have its headers")
+                fail("the error of a stream response with an error status lacks the response headers")
             if error.body != b'{"error": 1}':
-                fail(f"the error of a stream that was refused has the body {error.body!r}, and not the one that came")
+                fail(
+                    "the error of a stream response with an error status has the "
+                    f"body {error.body!r} instead of the response body"
+                )
 
 
 @scenario("refused", needs=("chunked",))
@@ -61,7 +64,10 @@ async def refused_and_cut(subject: TransportSubject) -> None:
             await open_stream(transport, make_request(peer.host))
     for error in met:
         if (error.status, error.body) != (503, b"sor"):
-            fail(f"a refusal with 503 whose body broke off behind 'sor' became {error.status} with {error.body!r}")
+            fail(
+                "the error of a response with status 503 and a body truncated after 'sor' "
+                f"has the status {error.status} and the body {error.body!r}"
+            )
 
 
 @scenario("listens", "arrives")
@@ -71,15 +77,18 @@ async def events(subject: TransportSubject) -> None:
     async with subject.with_peer(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
             if (stream.status, stream.headers.get("x-id")) != (201, "7"):
-                fail(f"a stream with the status 201 and a header has {stream.status} and {dict(stream.headers)}")
+                fail(
+                    "a stream with the status 201 and a header was returned "
+                    f"with {stream.status} and {dict(stream.headers)}"
+                )
             one_by_one = [(event.type, event.data, event.id) async for event in stream]
         async with transport.stream(make_request(peer.host)) as stream:
             batches = [(e.type, e.data, e.id) async for batch in stream.batches() for e in batch]
     expected = [("message", b"1", ""), ("two", b"2", ""), ("message", b"3", "x")]
     if one_by_one != expected:
-        fail(f"the events {expected} came as {one_by_one}")
+        fail(f"the events {expected} were delivered as {one_by_one}")
     if batches != expected:
-        fail(f"the events {expected} came in batches as {batches}")
+        fail(f"the events {expected} were delivered in the batches {batches}")
 
 
 @scenario("arrives")
@@ -95,7 +104,7 @@ async def head_before_the_events(subject: TransportSubject) -> None:
                 seen = await read_data(stream)
         if seen != [b"x"]:
             go_on.set()
-            fail("the block was not entered before the first event had come")
+            fail("stream() waited for the first event before entering the block")
 
 
 @scenario("arrives")
@@ -112,7 +121,7 @@ async def as_they_come(subject: TransportSubject) -> None:
                     go_on.set()
         go_on.set()
         if seen != [b"1", b"2"]:
-            fail(f"an event that had come was not delivered before the next one came: there were {seen}")
+            fail(f"a received event was not delivered until the next one arrived: {seen} were delivered")
 
 
 @scenario("cuts", "listens")
@@ -127,7 +136,7 @@ async def cut_anywhere(subject: TransportSubject) -> None:
         ):
             seen = [(event.type, event.data.decode(errors="replace"), event.id) async for event in stream]
         if seen != _ODD_EVENTS:
-            fail(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, came as {seen}")
+            fail(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, were delivered as {seen}")
 
 
 @scenario("ends")
@@ -140,7 +149,7 @@ async def clean_end(subject: TransportSubject) -> None:
         ):
             seen = await read_data(stream)
         if seen != expected:
-            fail(f"a body {body!r} that ended gave the events {seen} and not {expected}")
+            fail(f"a complete body {body!r} was parsed into the events {seen} instead of {expected}")
 
 
 async def _require_frames(subject: TransportSubject, framing: Framing, chunks: Sequence[bytes]) -> None:
@@ -151,7 +160,7 @@ async def _require_frames(subject: TransportSubject, framing: Framing, chunks: S
     ):
         seen = [json.loads(event.data) async for event in stream]
     if seen != [{"a": "]}é\n"}, {"b": [2]}]:
-        fail(f"a body of the framing {framing!r} was cut into {seen}")
+        fail(f"a body with the framing {framing!r} was parsed into {seen}")
 
 
 @scenario("cuts")
@@ -203,7 +212,7 @@ async def broken_stream(subject: TransportSubject) -> None:
                 with expect_error("stream", when=f"a body that was {ends} behind an event"):
                     await _read_and_break(stream, seen, broken)
             if seen != [b"1"]:
-                fail(f"the event before a break was not delivered: there were {seen}")
+                fail(f"the event before the connection broke was not delivered; delivered were {seen}")
 
 
 async def _read_and_break(stream: EventStream, seen: list[bytes], broken: threading.Event) -> None:
@@ -223,7 +232,7 @@ async def what_came_counts(subject: TransportSubject) -> None:
             with suppress(TransportError):
                 await _read_slowly(stream, seen, sent)
         if seen != [b"1", b"2", b"3"]:
-            fail(f"of three events before a break a reader who was busy got {seen}")
+            fail(f"a slow reader got {seen} of three events before the connection broke")
 
 
 async def _read_slowly(stream: EventStream, seen: list[bytes], sent: threading.Event) -> None:
@@ -245,7 +254,7 @@ async def stalled_stream(subject: TransportSubject) -> None:
             with expect_error("timeout", when="a stream that stalls"):
                 await read_until_error(stream, seen)
         if seen != [b"1"]:
-            fail(f"the event before a stall was not delivered: there were {seen}")
+            fail(f"the event before a stall was not delivered; delivered were {seen}")
 
 
 @scenario("silence", needs=("timeouts",))
@@ -261,7 +270,7 @@ async def slow_and_steady(subject: TransportSubject) -> None:
             told = f": {error}" if error else ""
             fail(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
         # Otherwise the machine was too slow, and the pause really exceeded `idle`.
-    fail("this machine stands still for seconds on end: nothing can be said of `idle` on it")
+    fail("this machine pauses for seconds, so `idle` cannot be tested on it")
 
 
 class _SteadyPace:

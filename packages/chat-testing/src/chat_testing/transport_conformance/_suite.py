@@ -90,7 +90,7 @@ class TransportConformance:
         Called only if the capability `passed_in` is declared.
         """
         del peer
-        msg = f"{type(self).__name__} claims passed_in, and needs a method passed_in(self, peer)"
+        msg = f"{type(self).__name__} declares passed_in and needs a method passed_in(self, peer)"
         raise UsageError(msg)
 
     def serve(self, answer: Answering, /) -> AbstractContextManager[Peer]:
