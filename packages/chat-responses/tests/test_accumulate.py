@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
-from chat_responses.accumulate import PartialItem, PartialItems
+from chat_core.wire.shapes import WrongShapeError
+from chat_responses.accumulate import MAX_TEXTS, PartialItem, PartialItems, received_length
 
 
 def grown(*pieces: tuple[str, int, str], **item: Any) -> PartialItem:
@@ -189,3 +192,55 @@ def test_two_items_of_one_id_are_two() -> None:
         [{"text": "Hm"}],
         None,
     ]
+
+
+# --- Cost --------------------------------------------------------------------------------------------------------
+
+
+def steps_to_match(count: int) -> int:
+    """Return how many lines run to match announced items by type with finished ones, and then with listed ones."""
+    lines = 0
+
+    def count_lines(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count_lines
+
+    items = PartialItems()
+    before = sys.gettrace()
+    sys.settrace(count_lines)
+    try:
+        for _ in range(count):
+            items.begun({}, {"type": "message"})
+        for _ in range(count):
+            items.ended({}, {"type": "message"})
+        for index in range(count):
+            items.begun({"output_index": index}, {"type": "reasoning"})
+        items.listed([{"type": "web_search_call"}] * count + [{"type": "message"}] * count)
+    finally:
+        sys.settrace(before)
+    assert len(items.found) == 2 * count
+    return lines
+
+
+def test_matching_four_times_as_many_items_takes_about_four_times_as_many_steps() -> None:
+    assert steps_to_match(400) < 5 * steps_to_match(100)
+
+
+def test_an_item_has_a_limited_number_of_texts() -> None:
+    item = PartialItem(0)
+    for index in range(MAX_TEXTS):
+        item.pieces_of(("text", index))
+    item.pieces_of(("text", 0)).append("more of a text that is there")
+    with pytest.raises(WrongShapeError, match="1000 texts"):
+        item.pieces_of(("text", MAX_TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "length"),
+    [([], 0), (["a"], 1), (["a", "b"], 2), (["ab", "c"], 3), (["b"], None), (["abc", "d"], None), (["abcd"], None)],
+)
+def test_the_received_length_of_a_text_is_known_if_it_begins_with_the_pieces(
+    pieces: list[str], length: int | None
+) -> None:
+    assert received_length(pieces, "abc") == length

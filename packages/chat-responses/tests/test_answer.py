@@ -126,6 +126,11 @@ def test_a_text_whose_end_has_another_index_than_its_deltas_is_delivered_once() 
     assert heard(*events, done(message("Hello"))) == [TextDelta("Hel"), TextDelta("lo")]
 
 
+def test_equal_texts_of_a_message_that_come_without_deltas_are_all_delivered() -> None:
+    ends: list[dict[str, Any]] = [{"type": "output_text.done", "text": "a", "content_index": index} for index in (0, 1)]
+    assert heard(*ends, done(message("a", "a")), output=[message("a", "a")]) == [TextDelta("a"), TextDelta("a")]
+
+
 def test_a_reasoning_summary_whose_index_continues_is_delivered_once() -> None:
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
     assert heard(delta("reasoning_summary_text", "Hm", summary_index=4), done(item), output=[item]) == [

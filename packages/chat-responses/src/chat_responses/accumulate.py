@@ -7,13 +7,17 @@ traffic).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 from chat_core.wire.shapes import Json, WrongShapeError
 
 CALLS: Final = ("function_call", "custom_tool_call", "mcp_approval_request")
 """Types of the items that request an action of the client."""
+
+MAX_TEXTS: Final = 1000
+"""Maximum number of texts of an item. Without a limit, the time to compare them would grow with their square."""
 
 TextKey = tuple[str, int]
 """Key of one growing text of an item: the name of its list, and its index in that list."""
@@ -41,12 +45,13 @@ def list_index(event: Json, name: str) -> int:
 class PartialItem:
     """Item that is being received: the fields that the server sent, and the text of its deltas."""
 
-    __slots__ = ("annotations", "call", "done", "index", "item", "pieces", "shown")
+    __slots__ = ("annotations", "call", "done", "ended", "index", "item", "pieces", "shown")
 
     def __init__(self, index: int | None) -> None:
         self.index = index
         self.item: Json = {}
         self.pieces: dict[TextKey, list[str]] = {}
+        self.ended: set[TextKey] = set()  # texts whose end was received
         self.annotations: dict[int, list[Any]] = {}
         self.call: int | None = None  # index among the calls of the response
         self.shown = False  # whether the delta of an item without text deltas was emitted
@@ -68,10 +73,22 @@ class PartialItem:
                 item[name] = "".join(grown)
         return item
 
-    def is_like(self, item: Json) -> bool:
-        """Return whether `item` has the same type, or a type that is possible for the received deltas."""
-        kind = item.get("type")
-        return (self.item.get("type") or (self._implied_type() if self.pieces else kind)) == kind
+    def pieces_of(self, place: TextKey) -> list[str]:
+        """Return the received pieces of a text, to which more can be appended.
+
+        Raises:
+            WrongShapeError: the item has more than `MAX_TEXTS` texts.
+        """
+        pieces = self.pieces.get(place)
+        if pieces is None:
+            if len(self.pieces) >= MAX_TEXTS:
+                raise WrongShapeError(place[0], f"one of at most {MAX_TEXTS} texts of an item")
+            pieces = self.pieces[place] = []
+        return pieces
+
+    def kind(self) -> object:
+        """Return the type of the item, or the one that the received deltas imply. `None` for an item without both."""
+        return self.item.get("type") or (self._implied_type() if self.pieces else None)
 
     def _implied_type(self) -> str:
         """Return the item type that the received deltas imply, for an item without a type."""
@@ -95,40 +112,55 @@ class PartialItem:
 
     def joined_texts(self, name: str) -> list[str]:
         """Return the received texts of a list, ordered by index."""
-        places = sorted(place for place in self.pieces if place[0] == name)
-        return ["".join(self.pieces[place]) for place in places]
+        return ["".join(self.pieces[place]) for place in self.places(name)]
 
-    def first_index(self, name: str) -> int:
-        """Return the lowest index of the received texts of a list. Default: 0."""
-        return min((index for list_name, index in self.pieces if list_name == name), default=0)
+    def places(self, name: str) -> list[TextKey]:
+        """Return the keys of the received texts of a list, ordered by index."""
+        return sorted(place for place in self.pieces if place[0] == name)
 
-    def place_of(self, place: TextKey, text: str) -> TextKey:
-        """Return the place of the deltas of a text.
+    def place_of_end(self, place: TextKey, text: str) -> TextKey:
+        """Return the place of the deltas of a text that has ended, and mark it as ended.
 
         Args:
             place: the place that the event at the end of the text names.
             text: the whole text.
 
         Returns:
-            `place`, unless it has no deltas and the only text of that list is the beginning of `text`. Some servers
-            count the indexes of deltas otherwise than those of ends.
+            `place`, unless it has no deltas and `text` begins with the last deltas of that list, whose end was not
+            received. Some servers count the indexes of deltas otherwise than those of ends.
         """
-        if place in self.pieces:
-            return place
-        others = [other for other in self.pieces if other[0] == place[0]]
-        return others[0] if len(others) == 1 and text.startswith("".join(self.pieces[others[0]])) else place
+        if place not in self.pieces and (last := next(reversed(self.pieces), None)) is not None:
+            fits = last[0] == place[0] and last not in self.ended
+            if fits and received_length(self.pieces[last], text) is not None:
+                place = last
+        self.ended.add(place)
+        return place
+
+
+def received_length(pieces: Iterable[str], text: str) -> int | None:
+    """Return the total length of `pieces` if `text` begins with them, otherwise `None`.
+
+    The time depends on the length of `text` only, so that a server cannot make a short event expensive.
+    """
+    length = 0
+    for piece in pieces:
+        if not text.startswith(piece, length):
+            return None
+        length += len(piece)
+    return length
 
 
 @final
 class PartialItems:
     """Items of one response, in the order in which they started."""
 
-    __slots__ = ("_by_id", "_by_index", "found")
+    __slots__ = ("_by_id", "_by_index", "_unfinished", "found")
 
     def __init__(self) -> None:
         self.found: list[PartialItem] = []
         self._by_index: dict[int, PartialItem] = {}
         self._by_id: dict[str, PartialItem] = {}
+        self._unfinished: dict[str, deque[PartialItem]] = {}  # by type; finished items are removed when they are met
 
     def at(self, event: Json) -> PartialItem:
         """Return the item that a delta belongs to. Create one if the server did not announce it."""
@@ -153,6 +185,9 @@ class PartialItems:
         """
         growing = self._create(event, item.get("id"))
         growing.item = item
+        kind = item.get("type")
+        if isinstance(kind, str):
+            self._unfinished.setdefault(kind, deque()).append(growing)
         return growing
 
     def ended(self, event: Json, item: Json) -> PartialItem:
@@ -175,7 +210,8 @@ class PartialItems:
     def _find_unfinished(self, event: Json, item: Json) -> PartialItem | None:
         """Return the item that an `output_item.done` event finishes.
 
-        The item is found by index or id. Without both, it is the first unfinished item of the same type.
+        The item is found by index or id. Without both, it is the first unfinished item that was announced with the
+        same type, or the last item if the server announced none and its deltas imply that type.
         """
         index = event.get("output_index")
         if isinstance(index, int):
@@ -183,7 +219,14 @@ class PartialItems:
         id_ = item.get("id")
         if isinstance(id_, str) and id_ in self._by_id:
             return self._by_id[id_]
-        return next((candidate for candidate in self.found if not candidate.done and candidate.is_like(item)), None)
+        kind = item.get("type")
+        announced = self._unfinished.get(kind) if isinstance(kind, str) else None
+        while announced:
+            if not announced[0].done:
+                return announced[0]
+            announced.popleft()
+        last = self.found[-1] if self.found else None
+        return last if last is not None and not last.done and last.kind() in (None, kind) else None
 
     def _create(self, event: Json, id_: object) -> PartialItem:
         """Create an item and index it by the ids and the index of the event."""
@@ -205,17 +248,17 @@ class PartialItems:
 
     def listed(self, output: Sequence[Json]) -> list[PartialItem]:
         """Return all items at the end: those that the response lists, then those that it omits."""
-        unmatched = list(self.found)
-        known: dict[int, PartialItem] = {}
+        matched = _Matching(self.found, output)
         # The most reliable match is tried first for all items.
-        for find in (self._match_by_id, self._match_by_index, self._match_by_type):
-            for position in range(len(output)):
-                if position not in known and (growing := find(position, output, unmatched)) is not None:
-                    unmatched.remove(growing)
-                    known[position] = growing
+        for position, item in enumerate(output):
+            id_ = item.get("id")
+            matched.match(position, self._by_id.get(id_) if isinstance(id_, str) and id_ else None)
+        for position in range(len(output)):
+            matched.match(position, self._by_index.get(position))
+        matched.match_by_type(self._by_index)
         ended: list[PartialItem] = []
         for position, item in enumerate(output):
-            growing = known.get(position) or PartialItem(position)
+            growing = matched.known.get(position) or PartialItem(position)
             growing.item = item
             growing.done = True
             ended.append(growing)
@@ -223,45 +266,50 @@ class PartialItems:
         omitted = [
             growing
             for position, growing in enumerate(self.in_order())
-            if growing in unmatched and (not output or _output_index(growing, position) >= len(output))
+            if growing in matched.unmatched and (not output or _output_index(growing, position) >= len(output))
         ]
         return ended + omitted
 
-    def _match_by_id(
-        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
-    ) -> PartialItem | None:
-        """Return the unmatched item with the same id and type."""
-        id_ = output[position].get("id")
-        growing = self._by_id.get(id_) if isinstance(id_, str) and id_ else None
-        return growing if growing in unmatched and growing is not None and growing.is_like(output[position]) else None
 
-    def _match_by_index(
-        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
-    ) -> PartialItem | None:
-        """Return the unmatched item with the same index and type."""
-        growing = self._by_index.get(position)
-        return growing if growing in unmatched and growing is not None and growing.is_like(output[position]) else None
+@final
+class _Matching:
+    """Assignment of received items to the items that the response lists. It takes linear time.
 
-    def _match_by_type(
-        self, position: int, output: Sequence[Json], unmatched: Sequence[PartialItem]
-    ) -> PartialItem | None:
-        """Return the first unmatched item of the same type that does not belong to another listed item."""
-        item = output[position]
-        return next(
-            (
-                candidate
-                for candidate in unmatched
-                if candidate.is_like(item) and not self._is_listed_at_index(candidate, output)
-            ),
-            None,
-        )
+    Attributes:
+        unmatched: received items that are not assigned, in order.
+        known: received items by the position of their listed item.
+    """
 
-    def _is_listed_at_index(self, growing: PartialItem, output: Sequence[Json]) -> bool:
-        """Return whether the response lists an item of the same type at the index of this one."""
-        place = growing.index
-        if place is None or not 0 <= place < len(output) or self._by_index.get(place) is not growing:
-            return False
-        return growing.is_like(output[place])
+    __slots__ = ("_kinds", "_output", "known", "unmatched")
+
+    def __init__(self, found: Sequence[PartialItem], output: Sequence[Json]) -> None:
+        self._output = output
+        self._kinds = {growing: growing.kind() for growing in found}
+        self.unmatched = dict.fromkeys(found)
+        self.known: dict[int, PartialItem] = {}
+
+    def match(self, position: int, growing: PartialItem | None) -> None:
+        """Assign a received item to a position, if both are free and their types agree."""
+        if growing in self.unmatched and position not in self.known and self._agrees(growing, position):
+            del self.unmatched[growing]
+            self.known[position] = growing
+
+    def match_by_type(self, by_index: Mapping[int, PartialItem]) -> None:
+        """Assign each free position to the first free item of its type that is not listed at its own index."""
+        queues: dict[str, deque[PartialItem]] = {}
+        for growing in self.unmatched:
+            place = growing.index
+            listed = place is not None and 0 <= place < len(self._output) and by_index.get(place) is growing
+            if not (listed and place is not None and self._agrees(growing, place)):
+                queues.setdefault(str(self._kinds[growing]), deque()).append(growing)
+        for position, item in enumerate(self._output):
+            queue = queues.get(str(item.get("type")))
+            if position not in self.known and queue:
+                self.match(position, queue.popleft())
+
+    def _agrees(self, growing: PartialItem, position: int) -> bool:
+        kind = self._kinds[growing]
+        return kind is None or kind == self._output[position].get("type")
 
 
 def _output_index(growing: PartialItem, position: int) -> int:

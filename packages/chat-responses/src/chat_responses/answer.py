@@ -15,7 +15,7 @@ from chat_core.messages import Opaque
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
-from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey, list_index
+from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey, list_index, received_length
 from chat_responses.items import (
     TEXTS,
     approval_arguments,
@@ -86,7 +86,7 @@ class Answer:
         self._calls += 1
         name = require_text(item.get("name") or "", "item.name")
         if text:
-            growing.pieces.setdefault(("arguments", 0), []).append(text)
+            growing.pieces_of(("arguments", 0)).append(text)
         out.append(ToolCallDelta(text, growing.call, name or None, call_id_of(item)))
 
     def _emit_missing_texts(self, growing: PartialItem, item: Json, out: list[Delta]) -> None:
@@ -129,10 +129,10 @@ class Answer:
 
     def _emit_missing_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
         """Append a delta for the end of `text` if the received deltas are the beginning of it."""
-        place = growing.place_of(place, text)
-        received = "".join(growing.pieces.get(place, ()))
-        if text != received and text.startswith(received):
-            self._emit_text(growing, place, text[len(received) :], out)
+        place = growing.place_of_end(place, text)
+        known = received_length(growing.pieces.get(place, ()), text)
+        if known is not None and known < len(text):
+            self._emit_text(growing, place, text[known:], out)
 
     def _emit_missing_end_of_list(
         self, growing: PartialItem, name: str, texts: Sequence[str], out: list[Delta]
@@ -142,11 +142,11 @@ class Answer:
         The texts are compared as a whole, not by index: some servers continue to count `content_index` from one item
         to the next (vLLM, Bedrock), so that the index of a delta is not the position of its text in the item.
         """
-        received = "".join(growing.joined_texts(name))
-        if not "".join(texts).startswith(received):
+        places = growing.places(name)
+        known = received_length([piece for place in places for piece in growing.pieces[place]], "".join(texts))
+        if known is None:
             return
-        first = growing.first_index(name)
-        known = len(received)
+        first = places[0][1] if places else 0
         for index, text in enumerate(texts):
             if known < len(text):
                 self._emit_text(growing, (name, first + index), text[known:], out)
@@ -154,7 +154,7 @@ class Answer:
 
     def _emit_text(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
         """Store a text and append its delta. The text of a refusal has no delta."""
-        growing.pieces.setdefault(place, []).append(text)
+        growing.pieces_of(place).append(text)
         if place[0] in {"summary", "content"}:
             out.append(ReasoningDelta(text))
         elif place[0] == "text":
@@ -173,7 +173,7 @@ class Answer:
             place = event.get("output_index"), event.get("content_index")
             if place != self._text_place or place[0] is None:
                 key = "text", list_index(event, "content_index")
-                self._text_pieces = self._items.at(event).pieces.setdefault(key, [])
+                self._text_pieces = self._items.at(event).pieces_of(key)
                 self._text_place = place
             self._text_pieces.append(text)
             out.append(TextDelta(text))
@@ -206,12 +206,13 @@ class Answer:
     def refusal_delta(self, event: Json, _out: list[Delta]) -> None:
         """Handle `refusal.delta`: store the text. A refusal has no deltas of its own."""
         place = "refusal", list_index(event, "content_index")
-        self._items.at(event).pieces.setdefault(place, []).append(require_text(event.get("delta") or "", "delta"))
+        if text := require_text(event.get("delta") or "", "delta"):
+            self._items.at(event).pieces_of(place).append(text)
 
     def refusal_done(self, event: Json, _out: list[Delta]) -> None:
         """Handle `refusal.done`: replace the stored text."""
         place = "refusal", list_index(event, "content_index")
-        self._items.at(event).pieces[place] = [require_text(event.get("refusal") or "", "refusal")]
+        self._items.at(event).pieces_of(place)[:] = [require_text(event.get("refusal") or "", "refusal")]
 
     def summary_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_summary_text.delta`: append the text of `event` to its item and to `out`."""
