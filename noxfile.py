@@ -282,8 +282,8 @@ def types(session: nox.Session) -> None:
     # Two packages may have test files of the same name, so each root needs a run of its own.
     for root in _typed_roots():
         session.run("mypy", *root, silent=True)
-    session.run("python", "tests/types/check.py")
-    session.run("python", "-m", "tests.project.typed_pages")
+    for program in (("tests/types/check.py",), ("tests/types/completeness.py",), ("-m", "tests.project.typed_pages")):
+        session.run("python", *program)
 
 
 def _typed_roots() -> Iterator[list[str]]:

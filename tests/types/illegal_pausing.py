@@ -206,7 +206,7 @@ def x41_a_strategy_said_never_to_wait() -> None:
 async def x42_a_handler_of_events_that_knows_no_pause() -> None:
     async with waits.stream(hi()) as stream:
         async for event in stream:
-            render(event)  # E: Paused|union elements
+            render(event)  # E: Paused|union elements|to "render"
 
 
 def x43_a_handler_of_no_pause() -> None:

@@ -86,6 +86,16 @@ async def l43_match_the_events_of_a_chat_that_never_pauses() -> str:
     return text
 
 
+async def l45_the_response_of_the_last_event_by_its_class() -> str:
+    text = ""
+    async with ChatBuilder().with_model(full).build().stream(hi()) as stream:
+        async for event in stream:
+            if isinstance(event, Done):
+                assert_type(event, Done[ChatResponse])
+                text = assert_type(event.response, ChatResponse).text
+    return text
+
+
 async def l44_match_the_events_of_a_chat_that_may_pause() -> str:
     chat = ChatBuilder().with_model(pays).with_scoped_tools(ScopedCollection(risky, ask_if_high)).build()
     end = ""

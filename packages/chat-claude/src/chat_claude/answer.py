@@ -63,7 +63,7 @@ class TextBlock:
         self._further = _further(block, "text", "citations")
         self._notes: list[Any] = list(require_list(block.get("citations") or [], "content_block.citations"))
         self.texts: list[str] = []
-        self.quiet = quiet
+        self.quiet: bool = quiet
         if text := require_text(block.get("text") or "", "content_block.text"):
             self._say(text, out)
 
@@ -135,8 +135,8 @@ class CallBlock:
     __slots__ = ("_further", "_index", "_input", "_pieces", "id", "name")
 
     def __init__(self, block: Piece, index: int, path: str, out: list[Delta]) -> None:
-        self.name = require_text(block.get("name"), f"{path}.name")
-        self.id = require_text(block.get("id") or "", f"{path}.id")
+        self.name: str = require_text(block.get("name"), f"{path}.name")
+        self.id: str = require_text(block.get("id") or "", f"{path}.id")
         self._input = _input(block, path)
         self._index = index
         self._pieces: list[str] = []

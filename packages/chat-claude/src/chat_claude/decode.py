@@ -8,7 +8,7 @@ with `message_stop`. The `[DONE]` that some gateways send is ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.events import TextDelta
@@ -104,7 +104,7 @@ class StreamDecoder(EventDecoder):
         "_usage",
     )
 
-    TERMINATOR = "`message_stop`"
+    TERMINATOR: ClassVar[str] = "`message_stop`"
 
     def __init__(self, provider: str, *, output_tool: str | None = None) -> None:
         super().__init__(provider)
@@ -291,7 +291,7 @@ class StreamDecoder(EventDecoder):
         if "content" not in message:
             raise WrongShapeError("content", "a list of blocks")
         self._message(message, [])
-        self.done = True
+        self.done: bool = True
 
     def finish(self) -> Turn:
         """Return the whole turn.

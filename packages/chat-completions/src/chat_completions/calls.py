@@ -22,9 +22,9 @@ class Call:
 
     def __init__(self) -> None:
         self.id: str | None = None
-        self.name = ""
+        self.name: str = ""
         self.arguments: list[str] = []
-        self.kind = ""
+        self.kind: str = ""
         self.further: Json = {}
 
     def grow(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name

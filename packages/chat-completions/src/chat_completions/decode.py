@@ -10,7 +10,7 @@ delta that only contains text bypasses the table of fields.
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError
 from chat_core.events import TextDelta
@@ -133,7 +133,7 @@ class StreamDecoder(EventDecoder):
         "_usage",
     )
 
-    TERMINATOR = "`[DONE]` or a finish reason"
+    TERMINATOR: ClassVar[str] = "`[DONE]` or a finish reason"
 
     def __init__(self, provider: str, *, whole: bool = False) -> None:
         super().__init__(provider)
@@ -214,7 +214,8 @@ class StreamDecoder(EventDecoder):
         self._last = body
         self._usage = body.get("usage") or self._usage
         selected = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
-        self._seen = self.done = True
+        self._seen = True
+        self.done: bool = True
         for position, choice in enumerate(selected):
             message = choice.get("message")
             # If a filter removed the whole response, there is a finish reason but no message.

@@ -19,7 +19,7 @@ from chat_core._loop import Task, loop_holder
 from chat_core.conversation import Conversation
 from chat_core.engine.stream import ChatStream
 from chat_core.errors import UsageError
-from chat_core.events import StreamEvent, StructuredDelta, TextDelta
+from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
@@ -210,7 +210,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
                 if isinstance(item, _Failed):
                     raise item.error
 
-    def __iter__(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
+    def __iter__(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
         return self._iterate_in_block() if self._task is None else self._iterate(self._task)
 
     def text(self) -> Iterator[str]:
@@ -244,7 +244,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         """
         return self._stream.response
 
-    def _iterate_in_block(self) -> Iterator[StreamEvent[OutT_co, PauseT_co]]:
+    def _iterate_in_block(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
         with self:
             if self._task is not None:
                 with closing(self._iterate(self._task)) as events:

@@ -70,7 +70,7 @@ class ChatError(Exception):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.usage = usage or Usage()
+        self.usage: Usage = usage or Usage()
         self.metadata = metadata
         self.attempts = attempts
         self.partial = partial
@@ -111,7 +111,7 @@ class PendingToolsError(UsageError):
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
         super().__init__(message)
-        self.tool_ids = tuple(tool_ids)
+        self.tool_ids: tuple[str, ...] = tuple(tool_ids)
 
 
 @final
@@ -272,7 +272,7 @@ class InterruptedToolsError(ChatError):
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
         super().__init__(message)
-        self.tool_ids = tuple(tool_ids)
+        self.tool_ids: tuple[str, ...] = tuple(tool_ids)
 
 
 @final
@@ -288,7 +288,7 @@ class PolicyError(ChatError):
 
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
         super().__init__(message)
-        self.tool_ids = tuple(tool_ids)
+        self.tool_ids: tuple[str, ...] = tuple(tool_ids)
 
 
 @final

@@ -10,7 +10,7 @@ method that would change one raises `TypeError`. A copy of one, shallow or deep,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
@@ -29,8 +29,9 @@ class FrozenDict(dict[KeyT, ItemT], Generic[KeyT, ItemT]):
 
     __slots__ = ()
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    if not TYPE_CHECKING:  # for checkers, these keep the signatures of the base class
+        __setitem__ = __delitem__ = __ior__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[dict[KeyT, ItemT]], tuple[dict[KeyT, ItemT]]]:
         """Copy and pickle as an ordinary dict."""
@@ -42,8 +43,9 @@ class FrozenList(list[ItemT], Generic[ItemT]):
 
     __slots__ = ()
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    if not TYPE_CHECKING:  # for checkers, these keep the signatures of the base class
+        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __reduce__(self) -> tuple[type[list[ItemT]], tuple[list[ItemT]]]:
         """Copy and pickle as an ordinary list."""

@@ -35,7 +35,7 @@ class PartialString:
     def __init__(self, container: Any, key: str | int, text: str) -> None:  # noqa: ANN401 - JSON
         self._container = container
         self._key = key
-        self.pieces = [text]
+        self.pieces: list[str] = [text]
 
     def flush(self) -> None:
         """Write the text received so far into the arguments."""
@@ -60,11 +60,11 @@ class Call:
     __slots__ = ("arguments", "further", "id", "name", "open", "partial_strings")
 
     def __init__(self, name: str, id: str | None) -> None:  # noqa: A002 - the field's own name
-        self.name = name
+        self.name: str = name
         self.id = id
         self.arguments: Json = {}
         self.further: Json = {}
-        self.open = False
+        self.open: bool = False
         self.partial_strings: dict[str, PartialString] = {}
 
     def add(self, call: Json, path: str) -> None:

@@ -10,7 +10,7 @@ Chunks that contain only text take a fast path without the table of part types.
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError, ContentFilteredError
 from chat_core.events import TextDelta
@@ -111,7 +111,7 @@ class StreamDecoder(EventDecoder):
         "_whole",
     )
 
-    TERMINATOR = "a finish reason"
+    TERMINATOR: ClassVar[str] = "a finish reason"
 
     def __init__(self, provider: str, *, whole: bool = False) -> None:
         super().__init__(provider)

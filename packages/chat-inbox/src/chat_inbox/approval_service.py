@@ -88,7 +88,7 @@ class ApprovalService:
     ) -> None:
         self.store = store
         self.now = now
-        self.runs = BackgroundRuns(store, find_chat)
+        self.runs: BackgroundRuns = BackgroundRuns(store, find_chat)
         self._find_chat = find_chat
         self._authorize = authorize
 

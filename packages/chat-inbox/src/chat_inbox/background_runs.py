@@ -211,7 +211,7 @@ class BackgroundRuns:
         self._group: TaskGroup | None = None
         self._channels: dict[str, Channel] = {}
         self._takeovers: set[str] = set()
-        self.list_channel = Channel()
+        self.list_channel: Channel = Channel()
         """What is told of the list of all that waits."""
 
     def open(self, group: TaskGroup) -> None:

@@ -21,7 +21,7 @@ class HTTPError(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.errors = dict(errors or {})
+        self.errors: dict[str, str] = dict(errors or {})
 
     @property
     def title(self) -> str:

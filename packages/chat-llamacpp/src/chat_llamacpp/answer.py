@@ -26,7 +26,7 @@ class Translator:
 
     def __init__(self, *, calls: bool) -> None:
         self._decoder = TurnDecoder() if calls else None
-        self.finished = False
+        self.finished: bool = False
 
     def translate(self, chunk: Chunk) -> list[Chunk]:
         """Return the Chat Completions chunks for one llama.cpp chunk.

@@ -42,9 +42,9 @@ class TurnDecoder:
         self._rest = ""
         self._value: _ValueScanner | None = None
         self._string: _StringDecoder | None = None
-        self.called = False
-        self.ended = False
-        self.failed = False
+        self.called: bool = False
+        self.ended: bool = False
+        self.failed: bool = False
 
     @property
     def is_text(self) -> bool:

@@ -80,7 +80,7 @@ class Server:
     __slots__ = ("_embedding", "_engine", "_load", "_settings", "worker")
 
     def __init__(self, settings: Settings, load: Load, *, embedding: bool) -> None:
-        self.worker = Worker()
+        self.worker: Worker = Worker()
         self._load = load
         self._settings = settings
         self._embedding = embedding

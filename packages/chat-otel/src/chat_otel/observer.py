@@ -204,8 +204,8 @@ class _Timed:
     __slots__ = ("_begun", "context", "span")
 
     def __init__(self, span: Span, context: Context | None = None) -> None:
-        self.span = span
-        self.context = context or set_span_in_context(span)
+        self.span: Span = span
+        self.context: Context = context or set_span_in_context(span)
         self._begun = perf_counter()
 
     def inside(self) -> _Current:

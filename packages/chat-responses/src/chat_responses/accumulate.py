@@ -48,14 +48,14 @@ class PartialItem:
     __slots__ = ("annotations", "call", "done", "ended", "index", "item", "pieces", "shown")
 
     def __init__(self, index: int | None) -> None:
-        self.index = index
+        self.index: int | None = index
         self.item: Json = {}
         self.pieces: dict[TextKey, list[str]] = {}
         self.ended: set[TextKey] = set()  # texts whose end was received
         self.annotations: dict[int, list[Any]] = {}
         self.call: int | None = None  # index among the calls of the response
-        self.shown = False  # whether the delta of an item without text deltas was emitted
-        self.done = False
+        self.shown: bool = False  # whether the delta of an item without text deltas was emitted
+        self.done: bool = False
 
     def built(self) -> Json:
         """Return the item. Texts that the server did not repeat in the item are taken from the deltas."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError
 from chat_core.json import dump_bytes, loads, parse
@@ -102,7 +102,7 @@ class StreamDecoder(EventDecoder):
 
     __slots__ = ("_answer", "_head", "_output")
 
-    TERMINATOR = "`response.completed`"
+    TERMINATOR: ClassVar[str] = "`response.completed`"
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -125,8 +125,9 @@ class StreamDecoder(EventDecoder):
         """
         surrogates, answer = self.surrogates, self._answer
         for event in events:
-            self.data = data = event.data
-            self.received += len(data)
+            data = event.data
+            self.data: bytes = data
+            self.received: int = self.received + len(data)
             try:
                 parsed: Any = parse(data)
             except ValueError:
@@ -211,7 +212,7 @@ class StreamDecoder(EventDecoder):
         try:
             return self._turn(self._output or [])
         except DECODE_ERRORS as error:
-            self.failure = self.translate(error)
+            self.failure: ChatError | None = self.translate(error)
             raise self.failure from error
 
     def partial(self) -> Turn:

@@ -57,7 +57,7 @@ class ConversationLog(ABC):
         self._lease_length = lease_length
         self._now = now
         self._pid = os.getpid()
-        self.state = LogState()
+        self.state: LogState = LogState()
         self.updates: deque[LogUpdate] = deque()
 
     @abstractmethod

@@ -37,10 +37,10 @@ class LogState:
     """
 
     def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
-        self.id = id
-        self.revision = 0
-        self.turns = 0
-        self.fence = 0
+        self.id: str = id
+        self.revision: int = 0
+        self.turns: int = 0
+        self.fence: int = 0
         self.lease: Lease | None = None
         self._tools: dict[str, Tool] = {}
 

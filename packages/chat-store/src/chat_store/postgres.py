@@ -25,9 +25,9 @@ from chat_core.errors import UsageError
 
 try:
     from psycopg import errors, sql
-except ImportError as error:
+except ImportError as _error:
     _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
-    raise UsageError(_msg) from error
+    raise UsageError(_msg) from _error
 
 from chat_store._backend import DamagedWait, Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore

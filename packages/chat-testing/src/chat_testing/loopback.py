@@ -30,13 +30,16 @@ class Exchange:
 
     def __init__(self, head: str, body: bytes, connection: socket.socket, closing: threading.Event) -> None:
         first, *lines = head.split("\r\n")
-        self.method, self.path, _ = first.split(" ", 2)
-        self.headers = Headers([(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)])
-        self.body = body
-        self.left = threading.Event()
+        method, path, _ = first.split(" ", 2)
+        self.method: str = method
+        self.path: str = path
+        fields = [line.partition(":") for line in lines]
+        self.headers: Headers = Headers([(name, value.strip()) for name, _, value in fields])
+        self.body: bytes = body
+        self.left: threading.Event = threading.Event()
         self._connection = connection
         self._closing = closing
-        self.reusable = False
+        self.reusable: bool = False
 
     def raw(self, data: bytes) -> None:
         """Send `data` unchanged."""
@@ -134,7 +137,7 @@ class LoopbackServer:
         self, handler: Callable[[Exchange], None], *, tls: ssl.SSLContext | None = None, unix: str | None = None
     ) -> None:
         self.exchanges: list[Exchange] = []
-        self.connections = 0
+        self.connections: int = 0
         self._handler = handler
         self._tls = tls
         self._closing = threading.Event()
@@ -143,7 +146,7 @@ class LoopbackServer:
         self._threads: list[threading.Thread] = []
         if unix is None:
             self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-            self.host = f"127.0.0.1:{self._listener.getsockname()[1]}"
+            self.host: str = f"127.0.0.1:{self._listener.getsockname()[1]}"
         else:
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(unix)

@@ -50,11 +50,11 @@ class Checkpoint:
     def __init__(self, target: Messages | Conversation) -> None:
         self._leased_at: tuple[float, float] | None = None
         self.refused_calls: set[str] = set()
-        self.stalled = False
+        self.stalled: bool = False
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
-            self.messages = target
+            self.messages: Messages = target
         else:
             self.conversation = target
             self.messages = target.messages

@@ -62,11 +62,11 @@ class ModelRequest:
         *,
         max_calls: int = MAX_CALLS,
     ) -> None:
-        self.messages = messages
-        self.tools = tools
-        self.options = options
-        self.output = output
-        self.max_calls = max_calls
+        self.messages: Messages = messages
+        self.tools: ToolDeclarations = tools
+        self.options: ChatOptions = options
+        self.output: OutputSchema | None = output
+        self.max_calls: int = max_calls
 
     def checked(self, turn: Turn) -> Turn:
         """Return `turn`.
@@ -92,7 +92,7 @@ class CompleteCall:
         self._request = request
         self._retry_budget = retry_budget
         self.turn: Turn | None = None
-        self.usage = Usage()
+        self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Send the request, with retries. Always return None: the call delivers no events."""
@@ -131,7 +131,7 @@ class StreamCall:
         self._batches: AsyncIterator[Sequence[Delta]] | None = None
         self._text_parts: list[str] = []
         self.turn: Turn | None = None
-        self.usage = Usage()
+        self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Return the next batch of events, or an `AttemptReset` if a new attempt starts after delivered events."""

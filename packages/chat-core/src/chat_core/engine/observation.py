@@ -224,7 +224,7 @@ class ObservedCall:
         self._on_response = on_response
         self._started_at = perf_counter()
         self.turn: Turn | None = None
-        self.usage = Usage()
+        self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Implement `ModelCall.next`, and end the observation when the call ends."""

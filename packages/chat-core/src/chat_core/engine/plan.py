@@ -78,9 +78,9 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         settings: Settings,
     ) -> None:
         """Initialize the plan. The builder has checked that tool names are unique over all scopes."""
-        self.model = model
-        self.output = output
-        self.settings = settings
-        self.tools = ChatTools(scopes, interrupted, settings.now)
+        self.model: CompletionProvider = model
+        self.output: OutputSpec[OutT_co] = output
+        self.settings: Settings = settings
+        self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now)
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
-        self.declarations = ToolDeclarations([declaration for declaration in declarations if declaration.declared])
+        self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])

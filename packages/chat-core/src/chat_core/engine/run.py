@@ -142,7 +142,7 @@ class Run(Generic[OutT, PauseT]):
         self._model_call: ModelCall | None = None
         self._answer: Turn | None = None
         self.last: Done[OutT] | PauseT | None = None
-        self.usage = Usage()
+        self.usage: Usage = Usage()
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
         """Run, and yield the events. The last event is `Done` or `Paused`.

@@ -17,7 +17,7 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup, call_in_loop
 from chat_core.errors import UsageError
-from chat_core.events import Done, StreamEvent, StructuredDelta, TextDelta
+from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.response import ChatResponse, Paused
@@ -78,7 +78,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
             raise UsageError(msg)
         return handled
 
-    def __aiter__(self) -> AsyncIterator[StreamEvent[OutT_co, PauseT_co]]:
+    def __aiter__(self) -> AsyncIterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
         if self._events is None:
             msg = "read a stream inside its block: `async with chat.stream(...) as stream: async for event in stream`"
             raise UsageError(msg)

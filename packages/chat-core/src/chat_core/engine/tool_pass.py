@@ -88,7 +88,7 @@ class ToolPass(Generic[PauseT]):
         self._inner_pauses: dict[str, PauseT] = {}
         self._inner_policy_errors: dict[str, PolicyError] = {}
         self._order: dict[str, int] = {}
-        self.usage = Usage()
+        self.usage: Usage = Usage()
 
     @property
     def pause(self) -> PauseT | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Literal, Self, TypeAlias, final, get_args
+from typing import ClassVar, Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
@@ -67,10 +67,10 @@ class Turn:
         # A value that documents do not have would make the conversation unreadable.
         known = finish_reason is None or finish_reason in FINISH_REASONS
         self.finish_reason: FinishReason | None = finish_reason if known else "other"
-        self.metadata = metadata
-        self.created_at = created_at or datetime.now(UTC)
-        self.by = by
-        self.extra = extra
+        self.metadata: Metadata | None = metadata
+        self.created_at: datetime = created_at or datetime.now(UTC)
+        self.by: str | None = by
+        self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class Turn:
             getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "encodings"
         )
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
     @property
     def text(self) -> str:
@@ -166,7 +166,7 @@ class Content:
             raise UsageError(msg)
         self.role: Role = role
         self.turns: list[Turn] = list(turns)
-        self.extra = extra
+        self.extra: Extra = extra
 
     @classmethod
     def of(cls, role: Role, *parts: Part | str) -> Self:
@@ -192,7 +192,7 @@ class Content:
             and self.extra == other.extra
         )
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
     @property
     def parts(self) -> list[Part]:

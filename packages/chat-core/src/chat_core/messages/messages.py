@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import eq
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.json import dumps
@@ -56,7 +56,7 @@ class Messages:
         self._unresolved: dict[str, Tool] = {}
         self._usage = Usage()
         self._busy = False
-        self.extra = extra
+        self.extra: Extra = extra
         for content in contents:
             self._extend(content)
 
@@ -191,7 +191,7 @@ class Messages:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Messages) and self._contents == other._contents and self.extra == other.extra
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
     def __repr__(self) -> str:
         return f"Messages({self._contents!r})"

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, cast, final
+from typing import TYPE_CHECKING, ClassVar, Literal, cast, final
 
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
@@ -80,16 +80,16 @@ class Tool:
         revision: int = 0,
         extra: Extra = None,
     ) -> None:
-        self.call = call
-        self.id = id or call_id or new_tool_id()
-        self.call_id = call_id
+        self.call: FunctionCall = call
+        self.id: str = id or call_id or new_tool_id()
+        self.call_id: str | None = call_id
         self.status: ToolStatus = status or Pending()
         self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical)
         self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited)
-        self.decisions = decisions
-        self.idempotency_key = idempotency_key
-        self.attempts = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
-        self.revision = revision
+        self.decisions: tuple[Decision, ...] = decisions
+        self.idempotency_key: str = idempotency_key
+        self.attempts: int = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
+        self.revision: int = revision
         self.extra = extra
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class Tool:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tool) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
     # --- Properties ---------------------------------------------------------------------------------
 

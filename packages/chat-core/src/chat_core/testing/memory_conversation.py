@@ -60,7 +60,7 @@ class MemoryConversation:
         self.on_call = on_call
         self.calls: list[Call] = []
         self.late: list[Call] = []
-        self.stalled = False
+        self.stalled: bool = False
 
     @property
     def id(self) -> str:

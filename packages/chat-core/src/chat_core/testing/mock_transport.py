@@ -94,8 +94,8 @@ class MockTransport:
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.requests: list[RecordedRequest] = []
-        self.open_streams = 0
-        self.closed = False
+        self.open_streams: int = 0
+        self.closed: bool = False
         self._answers: deque[_Answer | Exception] = deque()
         self._max_event_bytes = max_event_bytes
 

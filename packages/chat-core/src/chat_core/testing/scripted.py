@@ -77,7 +77,7 @@ class ScriptedProvider:
         self._vectors = vectors or _length_vector
         self._meta = meta or ProviderMeta("scripted", "script")
         self.asked: list[Asked] = []
-        self.open_streams = 0
+        self.open_streams: int = 0
 
     @property
     def metadata(self) -> ProviderMeta:

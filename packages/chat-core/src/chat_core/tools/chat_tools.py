@@ -37,8 +37,8 @@ class ChatTools(Generic[PauseT_co]):
     ) -> None:
         """Gather the tools of `scopes`, whose names are unique: `require_unique_names()` checks that."""
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
-        self.interrupted = interrupted
-        self.now = now
+        self.interrupted: Action[PauseT_co] | None = interrupted
+        self.now: Callable[[], datetime] = now
         self.owners: dict[str, tuple[ToolDefinition, ToolScope[PauseT_co]]] = {
             definition.declaration.name: (definition, scope) for scope in scopes for definition in scope.definitions()
         }

@@ -10,7 +10,7 @@ has neither look-around nor back-references.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, cast, final
 
@@ -62,7 +62,7 @@ def _matcher(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
-compile_pattern = lru_cache(maxsize=256)(Pattern)
+compile_pattern: Callable[[str], Pattern] = lru_cache(maxsize=256)(Pattern)
 """Return the `Pattern` of a text. The last ones are kept."""
 
 

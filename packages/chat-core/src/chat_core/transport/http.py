@@ -103,8 +103,8 @@ class ErrorTranslation(ABC):
     __slots__ = ("request", "response_started")
 
     def __init__(self, request: Request, *, response_started: bool) -> None:
-        self.request = request
-        self.response_started = response_started
+        self.request: Request = request
+        self.response_started: bool = response_started
 
     def __enter__(self) -> None:
         return None
@@ -157,8 +157,8 @@ class HttpResponse(ABC):
     def __init__(
         self, status: int, fields: Iterable[tuple[bytes, bytes]], chunks: AsyncIterator[bytes], *, is_decoded: bool
     ) -> None:
-        self.status = status
-        self.headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
+        self.status: int = status
+        self.headers: Headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
         self._chunks = chunks
         self._decoder = None if is_decoded else decoder_for(self.headers)
         self._first = b""

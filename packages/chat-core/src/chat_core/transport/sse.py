@@ -59,7 +59,7 @@ class SseParser:
     )
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
-        self.last_event_id = ""
+        self.last_event_id: str = ""
         self.reconnection_time: int | None = None
         self._max = max_event_bytes
         self._failure: TransportError | None = None

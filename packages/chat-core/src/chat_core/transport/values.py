@@ -143,8 +143,8 @@ class EventStream:
     __slots__ = ("_batches", "headers", "status")
 
     def __init__(self, status: int, headers: Headers, batches: AsyncIterator[Sequence[Event]]) -> None:
-        self.status = status
-        self.headers = headers
+        self.status: int = status
+        self.headers: Headers = headers
         self._batches = batches
 
     def batches(self) -> AsyncIterator[Sequence[Event]]:

@@ -41,10 +41,10 @@ class Endpoint:
             msg = f"a base URL is like 'https://host/v1', without a user in it, not {shown!r}"
             raise UsageError(msg)
         self.scheme: Scheme = "https" if url.scheme == "https" else "http"
-        self.host = url.netloc
-        self.path = url.path.rstrip("/")
-        self.query = f"?{url.query}" if url.query else ""
-        self.headers = tuple([(name.lower(), value) for name, value in headers.items()])
+        self.host: str = url.netloc
+        self.path: str = url.path.rstrip("/")
+        self.query: str = f"?{url.query}" if url.query else ""
+        self.headers: tuple[tuple[str, str], ...] = tuple([(name.lower(), value) for name, value in headers.items()])
 
     def __repr__(self) -> str:
         return f"Endpoint({self.scheme}://{self.host}{self.path})"

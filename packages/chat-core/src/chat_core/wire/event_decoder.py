@@ -75,11 +75,11 @@ class EventDecoder(ABC):
     """What marks the end of a stream, for the message of a truncated one."""
 
     def __init__(self, provider: str) -> None:
-        self.provider = provider
-        self.received = 0
-        self.data = b""
-        self.surrogates = SurrogateBuffer()
-        self.done = False
+        self.provider: str = provider
+        self.received: int = 0
+        self.data: bytes = b""
+        self.surrogates: SurrogateBuffer = SurrogateBuffer()
+        self.done: bool = False
         self.failure: ChatError | None = None
 
     # --- Defined by the subclass ---------------------------------------------------------------------------------

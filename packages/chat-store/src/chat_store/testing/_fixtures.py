@@ -20,7 +20,7 @@ class Clock:
     """Manual clock that changes only when `advance()` is called."""
 
     def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, 9, tzinfo=UTC)
+        self.time: datetime = datetime(2030, 1, 1, 9, tzinfo=UTC)
 
     def __call__(self) -> datetime:
         return self.time
@@ -44,7 +44,7 @@ class Stores:
 
     def __init__(self, factory: StoreFactory) -> None:
         self._factory = factory
-        self.clock = Clock()
+        self.clock: Clock = Clock()
 
     def open(self) -> AbstractAsyncContextManager[ConversationStore]:
         """Open another store on the same conversations."""

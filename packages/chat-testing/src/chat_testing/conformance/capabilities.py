@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final, cast, final
 
@@ -83,7 +84,7 @@ REQUIRED_CLAIMS: Final = {
 }
 """Capabilities that need another capability."""
 
-REQUIRED_TAPES: Final = {
+REQUIRED_TAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("text", "refusals"),
     "stream": ("noise", "malformed"),
     "tools": ("call", "mixed", "no_arguments"),
