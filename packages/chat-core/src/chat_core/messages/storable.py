@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pydantic_core import to_json
 
 from chat_core.errors import InvalidResponseError
 from chat_core.json import is_deeper
+from chat_core.messages.content import Part, Turn
 from chat_core.messages.parts import File, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
 
 MOST_LEVELS = 254
 """Maximum nesting depth of a value: the limit of `to_json()`. Documents are parsed with a higher limit."""
-
-if TYPE_CHECKING:
-    from chat_core.messages.content import Part, Turn
 
 
 def require_storable(turn: Turn) -> Turn:
