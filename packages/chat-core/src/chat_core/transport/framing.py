@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, assert_never
 
+from chat_core.errors import TransportError
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
 from chat_core.transport.limits import MAX_EVENT_BYTES, MAX_STREAM_BYTES, too_long_error
@@ -54,6 +55,15 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
             assert_never(framing)
 
 
+def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:
+    """Return the number of events up to the last one of the response; 0 if it is not among them."""
+    return next((number for number, event in enumerate(events, 1) if is_last(event)), 0)
+
+
+def _stream_too_long_error(limit: int | None) -> TransportError:
+    return too_long_error("the stream", limit or 0, "max_stream_bytes")
+
+
 async def framed(
     chunks: AsyncIterable[bytes],
     framing: Framing,
@@ -74,17 +84,14 @@ async def framed(
         chunks: The body, split at any position.
         framing: The format of the body.
         max_event_bytes: The limit on the length of an event, in bytes.
-        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit.
-        is_last: Stops the iteration after the event for which it returns true. Pass `Request.is_last` if the
-            connection stays open after a response. HTTP responses end with their body.
-        errors: A context that is entered once, around the iteration of `chunks`. It turns the exceptions of `chunks`
-            into `TransportError`.
+        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit. A longer one is an error.
+        is_last: Ends the iteration after this event. Pass `Request.is_last` if the connection outlives the response.
+        errors: A context that is entered once, and turns the exceptions of `chunks` into `TransportError`.
         tail: Awaited with the latest batch if the generator exits before the body ends, and before `chunks` is closed.
             It may read the rest of the body if that batch ended the response.
 
     Raises:
-        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated. Or the
-            body exceeds its limit; the events before that have been yielded.
+        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated.
     """
     parser = framer(framing, max_event_bytes)
     feed = parser.feed
@@ -97,16 +104,13 @@ async def framed(
             async for chunk in chunks:
                 remaining -= len(chunk)
                 if remaining < 0:
-                    what = "the stream"
-                    raise too_long_error(what, max_stream_bytes or 0, "max_stream_bytes")
+                    raise _stream_too_long_error(max_stream_bytes)
                 events = feed(chunk)
                 if not events:
                     continue
-                if watch:
-                    for index, event in enumerate(events):
-                        if is_last(event):
-                            yield events[: index + 1]
-                            return
+                if watch and (end := _end_of_response(events, is_last)):
+                    yield events[:end]
+                    return
                 yield events
         exited_early = False
         events = parser.end()
