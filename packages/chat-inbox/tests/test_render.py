@@ -17,6 +17,14 @@ def test_template_values_are_escaped() -> None:
     assert get_environment().autoescape is True
 
 
+def test_invisible_characters_of_template_values_are_shown_as_escapes() -> None:
+    template = get_environment().from_string(
+        "{% macro m(x) %}<b>{{ x }}</b>{% endmacro %}{{ text }}{{ m(text) }}{{ n }}"
+    )
+
+    assert template.render(text="a\u3164\u202e\n<", n=3) == r"a\u3164\u202e" "\n&lt;" r"<b>a\u3164\u202e" "\n&lt;</b>3"
+
+
 def test_undefined_template_variable_raises() -> None:
     with pytest.raises(UndefinedError):
         get_environment().from_string("{{ nothing }}").render()

@@ -109,7 +109,14 @@ def test_control_characters_of_model_output_are_replaced(monkeypatch: pytest.Mon
     assert "a�]0;title�b�31mcd" in err.getvalue()
 
 
+def test_a_line_shows_invisible_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().print_line("why: a\u3164b\ufe0f\u202e")
+
+    assert capsys.readouterr().err == "why: a\\u3164b\\ufe0f\\u202e\n"
+
+
 def test_format_call_escapes_invisible_characters() -> None:
+    assert format_call("pay", {"to": "Bo\u3164\u034f\ufe0f\U000e0100"}) == r'pay(to="Bo\u3164\u034f\ufe0f\udb40\udd00")'
     arguments = {"to\x1b": "Bo\u202egnp\x9b\u200b", "many": ["\U000e0041"]}
 
     assert format_call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Literal, TypeAlias, cast, final
 
+from chat_core.approvals import escape_invisible, has_invisible
+
 from chat_inbox.form_schemas import FieldSchema, parse_schema
 
 Kind: TypeAlias = Literal["text", "long", "integer", "number", "choice", "object", "array", "json"]
@@ -37,12 +39,6 @@ _MAX_ADDED_ITEMS: Final = 200
 """Maximum number of items that one submitted form can add to a list."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
-# Characters that HTML or a browser changes (controls, lone surrogates), and characters that are invisible or reorder
-# text. An approver must see exactly what runs.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    "\ufffe\uffff\U000e0000-\U000e007f]"
-)
 
 
 @final
@@ -233,19 +229,19 @@ def _build_json_field(position: _Position, value: object, schema: FieldSchema) -
 def format_json(value: object) -> str:
     """Format a value as indented JSON. Characters that are invisible or that HTML cannot carry are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return escape_invisible(text)
 
 
 def format_line(value: object) -> str:
     """Format a value on one line: visible text unchanged, everything else as JSON."""
-    plain = isinstance(value, str) and not _UNSAFE.search(value.replace("\r", "\n"))
+    plain = isinstance(value, str) and not has_invisible(value.replace("\r", "\n"))
     return " ".join((str(value) if plain else format_json(value)).split())
 
 
 def _fits_input(kind: str, value: object) -> bool:
     """Return whether a plain text or number control can represent the value exactly."""
     if isinstance(value, str):
-        return kind == "string" and not _UNSAFE.search(value.replace("\r", "\n"))
+        return kind == "string" and not has_invisible(value.replace("\r", "\n"))
     if isinstance(value, bool):
         return False
     return isinstance(value, int if kind == "integer" else (int, float))

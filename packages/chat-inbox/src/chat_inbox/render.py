@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from chat_core.approvals import escape_invisible
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -17,14 +18,22 @@ _MEDIA_TYPES: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "
 
 @cache
 def get_environment() -> Environment:
-    """Return the Jinja environment of the inbox. All values are escaped."""
+    """Return the Jinja environment of the inbox. All values are escaped, and their invisible characters are shown."""
     return Environment(
         loader=PackageLoader("chat_inbox"),
         autoescape=True,
+        finalize=_show_invisible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _show_invisible(value: object) -> object:
+    """Return a value of a template with its invisible characters as escapes. Markup has them already."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return escape_invisible(value.replace("\r", "\n"))
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import click
 from chat_core import IllegalTransitionError, Messages, UsageError, Wait
+from chat_core.approvals import has_invisible
 
 from chat_terminal.screen import Screen, format_call, format_value
 
@@ -94,7 +95,7 @@ def _prompt_arguments(wait: Wait) -> dict[str, object]:
     arguments = dict(wait.arguments)
     for name, value in wait.arguments.items():
         # Printable text is edited as it is. Text with line breaks or invisible characters is edited as JSON.
-        is_plain = isinstance(value, str) and value.isprintable()
+        is_plain = isinstance(value, str) and value.isprintable() and not has_invisible(value)
         shown = str(value) if is_plain else format_value(value)
         typed: str = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, err=True)
         if typed != shown:

@@ -27,6 +27,7 @@ from chat_core import (
     ToolResult,
     ToolStarted,
 )
+from chat_core.approvals import escape_invisible
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
@@ -90,7 +91,7 @@ class Screen:
             style: Rich style of the line.
         """
         self.finish_text()
-        self._err.print(Text(replace_control_characters(text), style=style))
+        self._err.print(Text(escape_invisible(replace_control_characters(text)), style=style))
 
     def finish_text(self) -> None:
         """End the current text, and print its remainder."""
@@ -196,12 +197,7 @@ def format_call(name: str, arguments: Mapping[str, object]) -> str:
 
 def format_value(value: object) -> str:
     """Format a value as JSON. Characters that are invisible or that reorder text are escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else "".join([char if char.isprintable() else _escape(char) for char in text])
-
-
-def _escape(char: str) -> str:
-    return json.dumps(char)[1:-1]
+    return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
 def replace_control_characters(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Approvals outside the process that asks for them: signed tokens, expiry, and dry runs of a policy.
+"""Approvals outside the process that asks for them: signed tokens, expiry, display, and dry runs of a policy.
 
 The dry run needs the engine, which is imported on first use. A web page that only takes decisions does not load it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from chat_core.approvals.display import escape_invisible, has_invisible
 from chat_core.approvals.expiry import expire
 from chat_core.approvals.keys import ApprovalKeys, SavedConversation
 from chat_core.approvals.tokens import ApprovalChoice, ApprovalRefusedError, BoundApproval, RefusalReason
@@ -26,7 +27,9 @@ __all__ = [
     "RefusalReason",
     "SavedConversation",
     "dry_run",
+    "escape_invisible",
     "expire",
+    "has_invisible",
 ]
 
 _DRY_RUN = ("DryRun", "DryRunCall", "DryRunOutcome", "dry_run")

@@ -33,9 +33,16 @@
     if (!document.hidden && events.readyState === EventSource.CLOSED) listen();
   }
 
+  // As the server shows text: each control, bidirectional or default-ignorable character as its escape.
+  function visible(text) {
+    const hidden = /[\p{Default_Ignorable_Code_Point}\u2028\u2029\ufff9-\ufffb]|(?![\t\n\r])\p{Cc}/gu;
+    return text.replace(hidden, (char) => char.split("").map((unit) =>
+      "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0")).join(""));
+  }
+
   function more(event) {
     last = event.lastEventId;
-    const text = JSON.parse(event.data).text;
+    const text = visible(JSON.parse(event.data).text);
     texts.push([number(event), text]);
     const live = document.getElementById("live");
     if (!live) { refresh(); return; }

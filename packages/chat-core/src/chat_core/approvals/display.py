@@ -1,0 +1,37 @@
+"""Escapes for characters that an approver cannot see.
+
+A call is approved by what is displayed. A character without a glyph, or one that reorders the text around it, would
+make the displayed arguments differ from those that run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+_DEFAULT_IGNORABLE: Final = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""The 4,174 code points with the Unicode property Default_Ignorable_Code_Point. It includes bidirectional controls."""
+
+_INVISIBLE: Final = re.compile(
+    # Then control characters except tab and line feed, line separators, surrogates, annotations and noncharacters.
+    f"[{_DEFAULT_IGNORABLE}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]"
+)
+
+
+def has_invisible(text: str) -> bool:
+    """Return whether `escape_invisible()` changes the text."""
+    return _INVISIBLE.search(text) is not None
+
+
+def escape_invisible(text: str) -> str:
+    r"""Return the text with every control, bidirectional and default-ignorable character as its JSON escape.
+
+    Show all text that comes from a model or a tool call to approvers through this function. Tab and line feed are kept.
+    The escape of U+3164 is `\u3164`; a character beyond U+FFFF has two escapes, of its surrogates. A JSON document
+    keeps its value.
+    """
+    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
