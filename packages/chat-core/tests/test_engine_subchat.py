@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import anyio
 import pytest
 from chat_core import (
@@ -11,16 +14,24 @@ from chat_core import (
     FunctionCall,
     Messages,
     Paused,
+    Reject,
     RequireApproval,
     ScopedCollection,
     StreamingChat,
     ToolCollection,
+    ToolContext,
     Usage,
 )
-from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError, ProviderError
+from chat_core.errors import (
+    ConflictError,
+    InterruptedToolsError,
+    LeaseLostError,
+    PendingToolsError,
+    ProviderError,
+)
 from chat_core.events import NestedEvent, StepFinished, TextDelta, ToolResult
-from chat_core.messages import Completed, Interrupted, Suspended
-from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.messages import Approved, Completed, Interrupted, Running, Suspended
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +138,7 @@ async def test_cancelling_the_outer_chat_reaches_the_innermost_tool() -> None:
             cancelled = True
             raise
 
-    inner = ChatBuilder().with_model(ScriptedProvider([FunctionCall("hang", {})])).with_tools(tools).build()
+    inner = ChatBuilder().with_model(ScriptedProvider([FunctionCall("hang", {}, id="hang")])).with_tools(tools).build()
     model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="a")])
     outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
     messages = Messages.from_user("go")
@@ -140,7 +151,8 @@ async def test_cancelling_the_outer_chat_reaches_the_innermost_tool() -> None:
         await started.wait()
         group.cancel_scope.cancel()
     assert cancelled
-    assert isinstance(messages.tool("a").status, Interrupted)
+    assert isinstance(messages.tool("a").status, Suspended)
+    assert isinstance(messages.tool("a", "hang").status, Interrupted)
 
 
 async def test_what_an_inner_chat_raises_is_told_to_the_outer_model() -> None:
@@ -400,3 +412,281 @@ async def test_a_call_inside_that_is_decided_elsewhere_while_the_chat_is_resumed
     assert isinstance(await office.chat(2, 5, 6).complete(conversation), ChatResponse)
     assert refused
     assert sorted(office.paid) == [5, 6]
+
+
+# --- What is written ahead inside ------------------------------------------------------------------------------------
+
+
+class Firm:
+    """Desk, office and clerk: chats three deep, the clerk's calls in parallel, one of them on approval.
+
+    Attributes:
+        effects: effect and idempotency key of each body that ran.
+        crash_in: the call in whose body the process dies, for the first time.
+        crashed: what is stored, and the effects, at that time.
+    """
+
+    def __init__(self, crash_in: str = "") -> None:
+        self.effects: list[tuple[str, str]] = []
+        self.crash_in = crash_in
+        self.crashed: tuple[Messages, list[tuple[str, str]]] | None = None
+        self.conversation = MemoryConversation()
+        tools = ToolCollection(bool)
+
+        @tools.tool(True)
+        async def pay(to: str, context: ToolContext) -> str:
+            return self._act(f"pay {to}", context)
+
+        @tools.tool(False)
+        async def ship(item: str, context: ToolContext) -> str:
+            return self._act(f"ship {item}", context)
+
+        self.scope: ScopedCollection[bool, Paused] = ScopedCollection(
+            tools, lambda call, asks: RequireApproval() if asks else Execute()
+        )
+
+    def _act(self, effect: str, context: ToolContext) -> str:
+        if effect == self.crash_in and self.crashed is None:
+            self.crashed = self.conversation.resting(), [*self.effects]
+        self.effects.append((effect, context.idempotency_key))
+        return f"{effect} done"
+
+    def chat(self) -> StreamingChat[ChatResponse, Paused]:
+        names = ("ana", "bo")
+        clerk = ScriptedProvider(
+            [FunctionCall("ship", {"item": name}, id=f"ship_{name}") for name in names]
+            + [FunctionCall("pay", {"to": name}, id=f"pay_{name}") for name in names],
+            "The clerk is done.",
+            by_history=True,
+        )
+        builder = ChatBuilder().with_model(clerk).with_scoped_tools(self.scope)
+        chat = builder.with_interrupted(RequireApproval()).build()
+        for level, count in (("office", 2), ("desk", 1)):
+            calls = [FunctionCall(f"ask_{level}", {"request": str(n)}, id=f"{level}_{n}") for n in range(count)]
+            model = ScriptedProvider(calls, f"The {level} is done.", by_history=True)
+            asks = chat.as_tool(name=f"ask_{level}", description="Asks.")
+            chat = ChatBuilder().with_model(model).with_scoped_tools(asks).build()
+        return chat
+
+    async def crash(self, messages: Messages) -> Messages:
+        """Run, and return what was stored when the process died. Later effects are forgotten."""
+        self.conversation = MemoryConversation(messages)
+        await self.chat().complete(self.conversation)
+        assert self.crashed is not None
+        stored, self.effects = self.crashed
+        return stored
+
+
+async def test_an_inner_call_that_a_crash_interrupted_is_named_by_its_path_and_finished_ones_stay() -> None:
+    first, firm = Firm("ship bo"), Firm()
+    stored = await first.crash(Messages.from_user("go"))
+    assert isinstance(stored.tool("desk_0").status, Running)
+    end = await firm.chat().complete(MemoryConversation(stored))
+    assert isinstance(end, Paused)
+    kinds = {wait.path: wait.kind for wait in end.waiting}
+    assert kinds["desk_0", "office_0", "ship_bo"] == "interrupted"
+    assert all(len(path) == 3 for path in kinds)
+    assert not {key for _, key in first.effects} & {key for _, key in firm.effects}
+
+
+async def test_after_a_crash_inside_every_call_runs_once_and_approvals_stay_given() -> None:
+    for crash_in in ("ship ana", "ship bo", "pay ana", "pay bo"):
+        first, firm = Firm(crash_in), Firm()
+        messages = Messages.from_user("go")
+        if crash_in.startswith("pay"):
+            assert isinstance(await first.chat().complete(messages), Paused)
+            for wait_path in [("desk_0", f"office_{n}", f"pay_{name}") for n in (0, 1) for name in ("ana", "bo")]:
+                messages.tool(*wait_path).approve(by="dora")
+        stored = await first.crash(messages)
+        for _ in range(4):
+            end = await firm.chat().complete(MemoryConversation(stored))
+            if isinstance(end, ChatResponse):
+                break
+            for wait in end.waiting:
+                tool = stored.tool(*wait.path)
+                if wait.kind == "approval":
+                    assert not crash_in.startswith("pay")
+                    tool.approve()
+                elif tool.idempotency_key in [key for _, key in first.effects]:
+                    tool.complete("looked up")
+                else:
+                    tool.retry()
+        assert stored.pending() == []
+        effects = first.effects + firm.effects
+        assert Counter(name for name, _ in effects) == dict.fromkeys(["ship ana", "ship bo", "pay ana", "pay bo"], 2)
+        assert len({key for _, key in effects}) == len(effects)
+
+
+async def test_an_inner_chat_whose_process_died_while_it_asked_its_model_resumes_by_itself() -> None:
+    messages = Messages.from_user("pay")
+    office = Office()
+    await office.chat(3, 5).complete(messages)
+    messages.tool("ask_2", "ask_1", "pay_5").approve()
+    stored: list[Messages] = []
+
+    def see(call: Call) -> None:
+        if str(call) in ("write_tool pay_5 Completed", "write_tool ask_1 Completed"):
+            stored.append(conversation.resting())
+
+    conversation = MemoryConversation(messages, on_call=see)
+    await office.chat(3, 5).complete(conversation)
+    before, after = stored
+    assert isinstance(before.tool("ask_2", "ask_1").status, Running)
+    with pytest.raises(InterruptedToolsError) as caught:
+        await office.chat(3, 5).complete(before)
+    assert caught.value.tool_ids == ("ask_2/ask_1/pay_5",)
+    assert isinstance(await office.chat(3, 5).complete(after), ChatResponse)
+    assert office.paid == [5]
+
+
+async def test_a_conversation_inside_is_durable_before_its_model_is_asked() -> None:
+    conversation = MemoryConversation(Messages.from_user("go"))
+    seen: list[str] = []
+
+    async def look() -> None:
+        inner = conversation.resting().tool("a").inner
+        assert inner is not None
+        seen.append(inner.contents[0].turns[0].text)
+
+    inner = ChatBuilder().with_model(ScriptedProvider(Answer(("Fine.",), before=look))).build()
+    model = ScriptedProvider([FunctionCall("ask", {"request": "please"}, id="a")], "done")
+    outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
+    await outer.complete(conversation)
+    assert seen == ["please"]
+
+
+async def test_a_failed_write_inside_ends_the_run_and_is_not_told_to_the_model() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(3, 5).complete(messages)
+    messages.tool("ask_2", "ask_1", "pay_5").approve()
+
+    def fail(call: Call) -> None:
+        if str(call) == "write_tool pay_5 Completed":
+            raise OSError("disk full")
+
+    conversation = MemoryConversation(messages, on_call=fail)
+    with pytest.raises(OSError, match="disk full"):
+        await office.chat(3, 5).complete(conversation)
+    assert isinstance(messages.tool("ask_2").status, Running)
+    conversation.on_call = None
+    assert isinstance(await office.chat(3, 5).complete(conversation), ChatResponse)
+    assert office.paid == [5]
+
+
+async def test_a_lease_lost_inside_ends_the_run() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(2, 5).complete(messages)
+    messages.tool("ask_1", "pay_5").approve()
+
+    def overtake(call: Call) -> None:
+        if str(call) == "write_tool pay_5 Running":
+            conversation.overtake()
+
+    conversation = MemoryConversation(messages, on_call=overtake)
+    with pytest.raises(LeaseLostError):
+        await office.chat(2, 5).complete(conversation)
+    assert office.paid == []
+    assert [str(call) for call in conversation.late] == ["write_tool pay_5 Running"]
+
+
+async def test_siblings_that_only_wait_are_not_started_and_nothing_is_written() -> None:
+    firm = Firm()
+    conversation = MemoryConversation(Messages.from_user("go"))
+    assert isinstance(await firm.chat().complete(conversation), Paused)
+    conversation.calls.clear()
+    end = await firm.chat().complete(conversation)
+    assert isinstance(end, Paused)
+    assert len(end.waiting) == 4
+    assert conversation.operations == ["claim", "release"]
+    conversation.messages.tool("desk_0", "office_0", "pay_bo").approve()
+    conversation.calls.clear()
+    async with firm.chat().stream(conversation) as stream:
+        nested = {event.path async for event in stream if isinstance(event, NestedEvent)}
+    assert nested == {("desk_0",), ("desk_0", "office_0")}
+    assert not any("office_1" in operation for operation in conversation.operations)
+
+
+async def test_a_policy_that_now_rejects_a_call_of_a_waiting_chat_is_heard_and_told() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(2, 5, 6).complete(messages)
+    office.asks = ScopedCollection(
+        office.tools, lambda call, meta: Reject("too much") if call.arguments["cents"] == 6 else RequireApproval()
+    )
+    async with office.chat(2, 5, 6).stream(messages) as stream:
+        events = [event async for event in stream]
+    assert isinstance(events[-1], Paused)
+    assert [wait.path for wait in events[-1].waiting] == [("ask_1", "pay_5")]
+    told = [event for event in events if isinstance(event, NestedEvent) and isinstance(event.event, ToolResult)]
+    assert [(event.path, event.event.tool.id) for event in told if isinstance(event.event, ToolResult)] == [
+        (("ask_1",), "pay_6")
+    ]
+
+
+async def test_the_last_call_inside_that_a_policy_rejects_lets_the_chat_go_on() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(2, 5).complete(messages)
+    office.asks = ScopedCollection(office.tools, lambda call, meta: Reject("too much"))
+    assert isinstance(await office.chat(2, 5).complete(messages), ChatResponse)
+    assert messages.tool("ask_1").status == Completed("The clerk has paid.")
+
+
+async def test_an_approval_that_is_accepted_while_a_sibling_runs_takes_effect() -> None:
+    firm = Firm()
+    messages = Messages.from_user("go")
+    await firm.chat().complete(messages)
+    messages.tool("desk_0", "office_0", "pay_ana").approve()
+
+    def approve(call: Call) -> None:
+        if str(call) == "write_tool pay_ana Completed" and not isinstance(
+            messages.tool("desk_0", "office_1", "pay_bo").status, Approved
+        ):
+            messages.tool("desk_0", "office_1", "pay_bo").approve()
+
+    conversation = MemoryConversation(messages, on_call=approve)
+    end = await firm.chat().complete(conversation)
+    assert isinstance(end, Paused)
+    assert [wait.path[1:] for wait in end.waiting] == [("office_0", "pay_bo"), ("office_1", "pay_ana")]
+    assert [name for name, _ in firm.effects][-2:] == ["pay ana", "pay bo"]
+
+
+async def test_a_call_whose_chat_was_interrupted_in_an_earlier_version_resumes_after_a_retry() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(2, 5).complete(messages)
+    outer = messages.tool("ask_1")
+    outer.start()
+    assert isinstance(outer.status, Running)
+    outer.status = replace(outer.status, write_ahead=False)
+    with pytest.raises(InterruptedToolsError) as caught:
+        await office.chat(2, 5).complete(messages)
+    assert caught.value.tool_ids == ("ask_1",)
+    outer.retry(by="dora")
+    assert isinstance(outer.status, Suspended)
+    messages = Messages.from_json(messages.to_json())
+    messages.tool("ask_1", "pay_5").approve()
+    assert isinstance(await office.chat(2, 5).complete(messages), ChatResponse)
+    assert office.paid == [5]
+
+
+async def test_a_final_answer_inside_that_was_stored_is_not_asked_for_again() -> None:
+    office = Office()
+    messages = Messages.from_user("pay")
+    await office.chat(2, 5).complete(messages)
+    messages.tool("ask_1", "pay_5").approve()
+    stored: list[Messages] = []
+
+    def see(call: Call) -> None:
+        if str(call) == "write_tool ask_1 Completed":
+            stored.append(conversation.resting())
+
+    conversation = MemoryConversation(messages, on_call=see)
+    await office.chat(2, 5).complete(conversation)
+    silent = ChatBuilder().with_model(ScriptedProvider()).with_scoped_tools(office.asks).build()
+    model = ScriptedProvider("Done.")
+    asks = silent.as_tool(name="ask", description="Asks.")
+    assert (await ChatBuilder().with_model(model).with_scoped_tools(asks).build().complete(stored[0])) is not None
+    assert stored[0].tool("ask_1").status == Completed("The clerk has paid.")

@@ -29,6 +29,19 @@ TEXTS = {
     model_texts.raised(ERROR): "ValueError: it is odd",
     model_texts.invalid_result("pay", ERROR): "pay ran, but its result cannot be told: it is odd",
     model_texts.interrupted("look it up"): "The call was interrupted and may have taken effect: look it up",
+    model_texts.cancelled_interrupted("look", [], None): (
+        "The call was interrupted and may have taken effect: look\nIt is not continued."
+    ),
+    model_texts.cancelled_interrupted("", ["- pay({}): paid"], "late"): (
+        "The call was interrupted and may have taken effect\n- pay({}): paid\nIt is not continued: late"
+    ),
+    model_texts.cancelled_chat(["- pay({}): paid"], "late"): (
+        "The call did not reach its end: late\nBefore that, these calls had been run in it:\n- pay({}): paid"
+    ),
+    model_texts.cancelled_chat(["- pay({}): paid"], None): (
+        "The call did not reach its end\nBefore that, these calls had been run in it:\n- pay({}): paid"
+    ),
+    model_texts.effect_inside("pay", '{"cents":5}', "paid"): '- pay({"cents":5}): paid',
     model_texts.edit_note("ran with", '{"a":1}'): '[The call was changed by its approver and ran with {"a":1}]\n',
     model_texts.edit_note("failed with", "{}"): "[The call was changed by its approver and failed with {}]\n",
     model_texts.rejection("person", "no"): "The call was rejected by a person: no",

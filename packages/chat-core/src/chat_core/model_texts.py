@@ -76,6 +76,36 @@ def interrupted(reason: str) -> str:
     return f"The call was interrupted and may have taken effect: {reason}"
 
 
+def cancelled_interrupted(known: str, effects: Sequence[str], reason: str | None) -> str:
+    """Return the result of an interrupted call that was cancelled.
+
+    Args:
+        known: what is known about the interruption.
+        effects: for a chat, a line about each call in it that may have taken effect.
+        reason: the reason of the cancellation.
+    """
+    first = interrupted(known) if known else "The call was interrupted and may have taken effect"
+    return "\n".join([first, *effects, f"It is not continued: {reason}" if reason else "It is not continued."])
+
+
+def cancelled_chat(effects: Sequence[str], reason: str | None) -> str:
+    """Return the result of a chat that was cancelled after calls in it had run.
+
+    Args:
+        effects: a line about each of these calls.
+        reason: the reason of the cancellation.
+    """
+    because = f": {reason}" if reason else ""
+    return "\n".join(
+        [f"The call did not reach its end{because}", "Before that, these calls had been run in it:", *effects]
+    )
+
+
+def effect_inside(name: str, arguments: str, result: str) -> str:
+    """Return a line about a call of `name` in a chat that was cancelled, with its `arguments` as JSON."""
+    return f"- {name}({arguments}): {result}"
+
+
 # --- Results -------------------------------------------------------------------------------------------------------
 
 

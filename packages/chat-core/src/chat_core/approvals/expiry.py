@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
-from chat_core.messages import Messages, Pending, Suspended
+from chat_core.messages import Messages, Pending, Running, Suspended
 
 
 def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str, ...]]:
@@ -31,8 +31,9 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
     expired: list[tuple[str, ...]] = []
     for tool in messages.pending():
         status = tool.status
-        if isinstance(status, Suspended):
-            expired += [(tool.id, *path) for path in expire(status.inner, now=current_time)]
+        if isinstance(status, (Running, Suspended)):
+            if status.inner is not None:
+                expired += [(tool.id, *path) for path in expire(status.inner, now=current_time)]
         elif isinstance(status, Pending) and status.kind == "approval" and is_overdue(status.expires_at, current_time):
             assert status.expires_at is not None  # noqa: S101 - is_overdue() implies this
             tool.refuse(model_texts.not_approved(status.expires_at), "expiry")

@@ -33,22 +33,35 @@ class LeaseClocks:
 
 
 @final
+class _Lease:
+    """The lease of a run and of the chats inside it: when it was last extended, and the writes that failed."""
+
+    __slots__ = ("extended_at", "failures")
+
+    def __init__(self) -> None:
+        self.extended_at: tuple[float, float] | None = None
+        self.failures: list[BaseException] = []
+
+
+@final
 class Checkpoint:
     """The messages of a run, and the conversation that stores their changes, if any.
 
-    A write that has started is completed even if the run is cancelled during the write.
+    A write that has started is completed even if the run is cancelled during the write. A chat used as a tool has a
+    checkpoint of its own, from `inner()`: it writes to the same conversation, at the path of the tool.
 
     Attributes:
         refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
         stalled: whether the run ends because another run is useless before the conversation changes.
     """
 
-    __slots__ = ("_leased_at", "_loop_and_thread", "conversation", "messages", "refused_calls", "stalled")
+    __slots__ = ("_lease", "_loop_and_thread", "_path", "conversation", "messages", "refused_calls", "stalled")
 
     clocks: ClassVar[LeaseClocks] = LeaseClocks()
 
     def __init__(self, target: Messages | Conversation) -> None:
-        self._leased_at: tuple[float, float] | None = None
+        self._lease = _Lease()
+        self._path: tuple[str, ...] = ()
         self.refused_calls: set[str] = set()
         self.stalled: bool = False
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
@@ -71,9 +84,36 @@ class Checkpoint:
         """ID of the conversation, or `None` for plain messages."""
         return None if self.conversation is None else self.conversation.id
 
+    def inner(self, tool: Tool) -> Checkpoint:
+        """Return the checkpoint of the conversation inside a chat used as a tool.
+
+        Args:
+            tool: a tool call of these messages that has an inner conversation.
+        """
+        assert tool.inner is not None  # noqa: S101 - the caller has checked it
+        inner = Checkpoint(tool.inner)
+        inner.conversation = self.conversation
+        inner._path = (*self._path, tool.id)
+        inner._lease = self._lease
+        return inner
+
+    @property
+    def owns_lease(self) -> bool:
+        """Whether the run claims, renews and releases the lease. The run around an inner chat does that for it."""
+        return self.conversation is not None and not self._path
+
+    @property
+    def keeps_answer(self) -> bool:
+        """Whether a final turn in `messages` may be one that an earlier run stored but did not deliver."""
+        return self.conversation is not None or bool(self._path)
+
+    def is_failed_write(self, error: BaseException) -> bool:
+        """Return whether `error` was raised by a write of this run or of a chat inside it."""
+        return any(failure is error for failure in self._lease.failures)
+
     async def claim(self) -> None:
         """Acquire the lease and update `messages` to the stored state."""
-        if self.conversation is None:
+        if self.conversation is None or not self.owns_lease:
             return
         try:
             await self.conversation.claim()
@@ -84,15 +124,15 @@ class Checkpoint:
             raise
 
     async def write_tool(self, tool: Tool) -> None:
-        """Store the state of a tool call of the outermost conversation."""
+        """Store the state of a tool call of `messages`."""
         if self.conversation is not None:
-            await self._extend_lease(partial(self.conversation.write_tool, (tool.id,), tool))
+            await self._extend_lease(partial(self.conversation.write_tool, (*self._path, tool.id), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
         """Append `turn` to `messages` as a turn of `role`, and store it."""
         self.messages.append(role, turn)
         if self.conversation is not None:
-            await self._extend_lease(partial(self.conversation.write_turn, (), role, turn))
+            await self._extend_lease(partial(self.conversation.write_turn, self._path, role, turn))
 
     def may_start(self) -> bool:
         """Return whether the lease certainly lasts, so that the body of a tool may start. Callable in any thread.
@@ -103,10 +143,10 @@ class Checkpoint:
         conversation = self.conversation
         if conversation is None or (renew_every := conversation.renew_every) is None:
             return True
-        if self._leased_at is None:
+        if self._lease.extended_at is None:
             return False
         # `renew_every` is at most a third of the lease.
-        return max([now - then for now, then in zip(self.clocks.read(), self._leased_at, strict=True)]) < (
+        return max([now - then for now, then in zip(self.clocks.read(), self._lease.extended_at, strict=True)]) < (
             1.5 * renew_every
         )
 
@@ -122,12 +162,16 @@ class Checkpoint:
     async def _extend_lease(self, write: Callable[[], Awaitable[None]]) -> None:
         # The lease lasts from the write, so a time before the write is on the safe side.
         before = self.clocks.read()
-        await finish(write)
-        self._leased_at = before
+        try:
+            await finish(write)
+        except Exception as error:
+            self._lease.failures.append(error)
+            raise
+        self._lease.extended_at = before
 
     async def release(self) -> None:
         """Release the lease. A failure is logged and not raised, because the lease expires on its own."""
-        if self.conversation is None:
+        if self.conversation is None or not self.owns_lease:
             return
         try:
             await finish(partial(self.conversation.release, stalled=self.stalled))

@@ -26,6 +26,7 @@ from chat_core.messages import (
     FunctionCall,
     Messages,
     Rejected,
+    Running,
     Suspended,
     Tool,
     ToolStatus,
@@ -231,17 +232,18 @@ class _DryRunner:
                         yield call
 
     async def _decide_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
-        """Yield the outcomes of the calls of the chat in a suspended tool."""
+        """Yield the outcomes of the calls of a chat that would resume."""
         definition = self._tools.definition(tool.name)
-        if isinstance(definition, SubchatDefinition) and isinstance(tool.status, Suspended):
-            async for call in _DryRunner(definition.tools, None).decide_all(tool.status.inner, (*parents, tool.id)):
+        resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
+        if isinstance(definition, SubchatDefinition) and resumable and tool.inner is not None:
+            async for call in _DryRunner(definition.tools, None).decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 
     async def _decide(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
         copy = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         checkpoint = Checkpoint(cast("Conversation", _UnstoredConversation(self._id, messages)))
         self._consultation.reset()
-        result = await Triage(self._tools, checkpoint).decide_all([copy])
+        result = await Triage(self._tools, checkpoint, looks_inside=False).decide_all([copy])
         shown, raised = self._consultation.shown, self._consultation.raised
         call = DryRunCall(
             (*parents, tool.id),

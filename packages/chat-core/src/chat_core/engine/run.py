@@ -107,7 +107,7 @@ class Run(Generic[OutT, PauseT]):
     def __init__(
         self,
         plan: ChatPlan[OutT, PauseT],
-        target: Messages | Conversation,
+        target: Messages | Conversation | Checkpoint,
         options: ChatOptions | None,
         *,
         streaming: bool,
@@ -119,7 +119,7 @@ class Run(Generic[OutT, PauseT]):
 
         Args:
             plan: configuration of the chat.
-            target: the conversation.
+            target: the conversation; for a chat used as a tool, the checkpoint of its conversation.
             options: options of this run, merged over those of the chat.
             streaming: whether to request streamed responses.
             deliver_events: whether `events()` yields events.
@@ -127,7 +127,7 @@ class Run(Generic[OutT, PauseT]):
             name: tool name of this chat in an outer chat.
         """
         self._plan = plan
-        self._checkpoint = Checkpoint(target)
+        self._checkpoint = target if isinstance(target, Checkpoint) else Checkpoint(target)
         self._messages = self._checkpoint.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
         self._streaming = streaming
@@ -331,7 +331,7 @@ class Run(Generic[OutT, PauseT]):
     def _stored_answer(self) -> Turn | None:
         """Return the final turn of a stored conversation that an earlier run stored but did not deliver."""
         last = self._messages.last
-        if self._checkpoint.conversation is None or last is None or last.role != "model":
+        if not self._checkpoint.keeps_answer or last is None or last.role != "model":
             return None
         turn = last.turns[-1]
         return turn if _is_final(turn) else None
@@ -363,7 +363,7 @@ class Run(Generic[OutT, PauseT]):
                 await result
 
     def _start_lease_renewal(self, group: TaskGroup | None) -> None:
-        conversation = self._checkpoint.conversation
+        conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
             group.start_soon(_renew_lease, conversation, conversation.renew_every)
 

@@ -9,9 +9,10 @@ from typing import Generic, final
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
-from chat_core.engine.subchat_report import OBSERVERS, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
 from chat_core.events import Done
@@ -19,7 +20,7 @@ from chat_core.messages import File, FunctionCall, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
-from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
+from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.context import ToolContext
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
@@ -61,7 +62,7 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
 
 
 @final
-class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
+class _ChatDefinition(InnerChat, Generic[PauseT_co]):
     """Tool definition that runs a chat."""
 
     __slots__ = ("_declaration", "_plan")
@@ -101,14 +102,19 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
             raise InvalidArgumentsError(model_texts.subchat_arguments(dict(arguments)))
         return arguments
 
+    def begin(self, arguments: Mapping[str, object], /) -> Messages:
+        """Implement `InnerChat.begin`: return the request as a user message."""
+        return Messages.from_user(str(arguments["request"]))
+
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
-        """Run the chat, or resume it from its pause."""
-        messages = context.inner
-        if messages is None:
-            messages = Messages.from_user(str(arguments["request"]))
+        """Run the chat outside of a tool pass, on plain messages."""
+        return await self.run_inside(context, Checkpoint(context.inner or self.begin(arguments)))
+
+    async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
+        """Implement `InnerChat.run_inside`."""
         run = Run(
             self._plan,
-            messages,
+            checkpoint,
             None,
             streaming=isinstance(self._plan.model, StreamProvider),
             observers=OBSERVERS.get(),
@@ -120,14 +126,14 @@ class _ChatDefinition(SubchatDefinition, Generic[PauseT_co]):
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))
         except (InterruptedToolsError, PendingToolsError, PolicyError) as error:
-            return InnerHalt(error, messages)
+            return InnerHalt(error, checkpoint.messages)
         finally:
             context.report(InnerUsage(run.usage))
         last = run.last
         assert last is not None  # noqa: S101 - a run that does not raise sets it
         if isinstance(last, Done):
             return _output_text(last.response)
-        return InnerPause(last, messages)
+        return InnerPause(last, checkpoint.messages)
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         """Return the response text as the result, without files."""

@@ -1,16 +1,21 @@
-"""Values that a chat used as a tool reports to the tool pass that runs it."""
+"""What a tool pass and a chat used as a tool exchange: how the pass runs the chat, and what the chat reports."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, final
 
 from typing_extensions import TypeVar
 
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
 from chat_core.messages import Messages
 from chat_core.response import Paused
+from chat_core.tools.chat_tools import SubchatDefinition
+from chat_core.tools.context import ToolContext
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
@@ -20,6 +25,20 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("chat_core_observers", default=())
 """Observers of the run whose tool is executing. A chat that runs as a tool uses them too."""
+
+
+class InnerChat(SubchatDefinition):
+    """Definition of a tool that is a chat, as a tool pass runs it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def begin(self, arguments: Mapping[str, object], /) -> Messages:
+        """Return the conversation with which the chat begins."""
+
+    @abstractmethod
+    async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
+        """Run the chat, or resume it where it stopped. Each of its steps is written to `checkpoint`."""
 
 
 @final
@@ -41,8 +60,15 @@ class InnerHalt:
 
     def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError | PolicyError:
         """Return the error for the outer chat, with IDs prefixed by the ID of the tool."""
-        ids = [f"{tool_id}/{inner}" for inner in self.error.tool_ids]
-        return type(self.error)(f"in the chat of tool {tool_id!r}: {self.error}", ids)
+        return prefix_error(self.error, tool_id)
+
+
+def prefix_error(
+    error: PendingToolsError | InterruptedToolsError | PolicyError, tool_id: str
+) -> PendingToolsError | InterruptedToolsError | PolicyError:
+    """Return the error of an inner chat as one of the outer chat, with IDs prefixed by the ID of the tool."""
+    ids = [f"{tool_id}/{inner}" for inner in error.tool_ids]
+    return type(error)(f"in the chat of tool {tool_id!r}: {error}", ids)
 
 
 @final

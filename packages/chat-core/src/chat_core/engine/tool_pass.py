@@ -23,7 +23,7 @@ from chat_core import model_texts
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
-from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
 from chat_core.errors import ConflictError, LeaseLostError, PolicyError
@@ -113,9 +113,13 @@ class ToolPass(Generic[PauseT]):
             unresolved = self._checkpoint.messages.pending()
             self._triage_result = await Triage(self._plan.tools, self._checkpoint).decide_all(unresolved)
             self._error = self._triage_result.error
-            self._queue = self._select_startable(unresolved)
-            if self._triage_result.resolved:
-                return [ToolResult(tool) for tool in self._triage_result.resolved]
+            self._order = {tool.id: index for index, tool in enumerate(unresolved)}
+            self._queue = self._triage_result.startable(unresolved)
+            if self._triage_result.resolved or self._triage_result.resolved_inside:
+                return [
+                    *[ToolResult(tool) for tool in self._triage_result.resolved],
+                    *[NestedEvent(path, ToolResult(tool)) for path, tool in self._triage_result.resolved_inside],
+                ]
         await self._start_calls()
         if not self._running and not self._mailbox:
             if self._error is not None:
@@ -162,7 +166,7 @@ class ToolPass(Generic[PauseT]):
         self._error = self._error or ended.error
         if isinstance(tool.status, Running) and ended.error is None:
             # Only the call was cancelled. A status of `Running` would restart it in every pass.
-            tool.lost(model_texts.CANCELLED_WHILE_RUNNING)
+            _record_interruption(tool, model_texts.CANCELLED_WHILE_RUNNING)
             await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
@@ -177,18 +181,6 @@ class ToolPass(Generic[PauseT]):
             await self._mailbox.take_all()
 
     # --- Scheduling ----------------------------------------------------------------------------------------
-
-    def _select_startable(self, unresolved: list[Tool]) -> list[ReadyCall]:
-        """Return the calls to run in order of emission, up to the first sequential call behind a waiting call."""
-        order = self._order = {tool.id: index for index, tool in enumerate(unresolved)}
-        waiting = [*self._triage_result.pauses, *self._triage_result.policy_errors]
-        first_wait = min([order[tool_id] for tool_id in waiting], default=len(order))
-        startable: list[ReadyCall] = []
-        for ready in self._triage_result.ready:
-            if ready.definition.sequential and order[ready.tool.id] > first_wait:
-                break
-            startable.append(ready)
-        return startable
 
     async def _start_calls(self) -> None:
         """Start the calls that may start.
@@ -284,7 +276,6 @@ class ToolPass(Generic[PauseT]):
         if tool.revision != ready.revision:
             # A decision from elsewhere was merged since the triage.
             return
-        inner = tool.inner
         if not await self._record_start(ready):
             return
         if self._deliver_events:
@@ -296,18 +287,15 @@ class ToolPass(Generic[PauseT]):
             self._checkpoint.messages.contents,
             self._checkpoint.id,
             self._create_reporter(tool),
-            inner,
+            tool.inner,
         )
         try:
             if self._checkpoint.conversation is not None:
                 # The write above is shielded from cancellation. Without a conversation, there was no write.
                 await checkpoint_if_cancelled()
             error = await self._run_body_observed(ready, context)
-        except LeaseLostError:
-            # The body did not start, and the run that took over decides about the call.
-            raise
-        except BaseException:
-            await self._record_cancellation(ready)
+        except BaseException as error:
+            await self._record_cancellation(ready, error)
             raise
         await self._checkpoint.write_tool(tool)
         if tool.resolved and self._deliver_events:
@@ -315,11 +303,21 @@ class ToolPass(Generic[PauseT]):
         if error is not None:
             raise error
 
-    async def _record_cancellation(self, ready: ReadyCall) -> None:
-        """Store that a call was cancelled. An idempotent call stays `Running` and runs again in the next run."""
+    async def _record_cancellation(self, ready: ReadyCall, error: BaseException) -> None:
+        """Store that a call was cancelled. An idempotent call stays `Running` and runs again in the next run.
+
+        Args:
+            ready: the call.
+            error: the exception that ended it.
+        """
         tool = ready.tool
+        if isinstance(error, LeaseLostError) or (tool.inner is not None and self._checkpoint.is_failed_write(error)):
+            # The run that took over decides about the call, or the next run resumes the chat from what is stored.
+            return
         if not ready.definition.idempotent and isinstance(tool.status, Running):
-            tool.lost(model_texts.CANCELLED_WHILE_RUNNING if ready.began else model_texts.CANCELLED_BEFORE_START)
+            _record_interruption(
+                tool, model_texts.CANCELLED_WHILE_RUNNING if ready.began else model_texts.CANCELLED_BEFORE_START
+            )
             await self._checkpoint.write_tool(tool)
 
     async def _record_start(self, ready: ReadyCall) -> bool:
@@ -327,6 +325,8 @@ class ToolPass(Generic[PauseT]):
         tool, before = ready.tool, ready.tool.status
         if isinstance(before, Running):
             tool.again(self._plan.settings.now())
+        elif isinstance(ready.definition, InnerChat) and tool.inner is None:
+            tool.start(self._plan.settings.now(), inner=ready.definition.begin(ready.arguments))
         else:
             tool.start(self._plan.settings.now())
         try:
@@ -349,6 +349,7 @@ class ToolPass(Generic[PauseT]):
 
         Raises:
             LeaseLostError: another run took over before the function was called.
+            Exception: a write of a chat inside failed.
         """
         tool = ready.tool
         while (value := await self._call_with_timeout(ready, context)) is _NOT_STARTED:
@@ -380,16 +381,24 @@ class ToolPass(Generic[PauseT]):
                 return await self._call_tool(ready, context)
             ready.raised = TimeoutError()
             _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the model receives any error of a tool
+        except (Exception, SystemExit) as error:
+            if self._checkpoint.is_failed_write(error):
+                raise
             ready.raised = error
             _fail_unresolved(tool, model_texts.raised(error))
         return None
 
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
-        start = partial(self._start_body, partial(ready.definition.run, ready.arguments, context))
+        definition = ready.definition
+        run: Callable[[], object]
+        if isinstance(definition, InnerChat):
+            run = partial(definition.run_inside, context, self._checkpoint.inner(ready.tool))
+        else:
+            run = partial(definition.run, ready.arguments, context)
+        start = partial(self._start_body, run)
         ready.began = True
         try:
-            value = await call_in_thread(start) if ready.definition.blocking else start()
+            value = await call_in_thread(start) if definition.blocking else start()
             ready.began = value is not _NOT_STARTED
             return await value if inspect.isawaitable(value) else value
         except anyio.get_cancelled_exc_class() as error:
@@ -437,6 +446,14 @@ class ToolPass(Generic[PauseT]):
 def _same_context(left: Context, right: Context) -> bool:
     """Return whether two contexts hold identical values."""
     return len(left) == len(right) and all(map(is_, left.values(), right.values()))
+
+
+def _record_interruption(tool: Tool, reason: str) -> None:
+    """Record that a call was cancelled. The conversation of a chat shows what was interrupted in it."""
+    if tool.inner is not None:
+        tool.suspend(tool.inner)
+    else:
+        tool.lost(reason)
 
 
 def _fail_unresolved(tool: Tool, error: str) -> None:

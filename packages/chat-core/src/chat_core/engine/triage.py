@@ -5,19 +5,30 @@ Each status change is stored before the next call is considered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, final
+from typing import Generic, cast, final
 
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
 from chat_core.engine.checkpoint import Checkpoint
+from chat_core.engine.subchat_report import prefix_error
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.frozen import freeze
-from chat_core.messages import Approved, FunctionCall, Interrupted, Pending, Rejected, Running, Suspended, Tool
+from chat_core.messages import (
+    Approved,
+    FunctionCall,
+    Interrupted,
+    Messages,
+    Pending,
+    Rejected,
+    Running,
+    Suspended,
+    Tool,
+)
 from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused, Wait
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
@@ -58,9 +69,34 @@ class TriageResult(Generic[PauseT]):
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
     resolved: list[Tool] = field(default_factory=list[Tool])
+    resolved_inside: list[tuple[tuple[str, ...], Tool]] = field(default_factory=list[tuple[tuple[str, ...], Tool]])
+    """Calls that were resolved in chats that do not start, each with the path of its chat."""
     pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
     policy_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     error: Exception | None = None
+
+    def startable(self, tools: Sequence[Tool]) -> list[ReadyCall]:
+        """Return the calls to run, up to the first sequential call behind a waiting call.
+
+        Args:
+            tools: all calls of the triage, in order of emission.
+        """
+        order = {tool.id: index for index, tool in enumerate(tools)}
+        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.policy_errors)], default=len(order))
+        found: list[ReadyCall] = []
+        for ready in self.ready:
+            if ready.definition.sequential and order[ready.tool.id] > first_wait:
+                break
+            found.append(ready)
+        return found
+
+    def join_pauses(self, tools: Sequence[Tool]) -> PauseT | None:
+        """Return the joined pause of the waiting calls, in the order of `tools`."""
+        found = [self.pauses[tool.id] for tool in tools if tool.id in self.pauses]
+        joined = found[0] if found else None
+        for pause in found[1:]:
+            joined = pause if joined is None else joined.join(pause)
+        return joined
 
 
 class _InvalidCallError(Exception):
@@ -77,14 +113,22 @@ class _StaleToolError(Exception):
 
 @final
 class Triage(Generic[PauseT]):
-    """Decides about calls by their status, their schema and the strategy of the scope that owns the tool."""
+    """Decides about calls by their status, their schema and the strategy of the scope that owns the tool.
 
-    def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint) -> None:
+    Args:
+        tools: the tools of the chat.
+        checkpoint: the conversation.
+        looks_inside: whether a chat in which all calls only wait is left alone. Otherwise it is a call to run.
+    """
+
+    def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint, *, looks_inside: bool = True) -> None:
         self._tools = tools
         self._checkpoint = checkpoint
         self._result: TriageResult[PauseT] = TriageResult()
         self._held: list[str] = []
         self._interrupted_ids: list[str] = []
+        self._undecided_inside: dict[str, Exception] = {}
+        self._looks_inside = looks_inside
         self._context: CallContext | None = None
 
     async def decide_all(self, tools: list[Tool]) -> TriageResult[PauseT]:
@@ -127,6 +171,7 @@ class Triage(Generic[PauseT]):
         self._result.ready = [ready for ready in self._result.ready if ready.tool is not tool]
         self._result.pauses.pop(tool.id, None)
         self._result.policy_errors.pop(tool.id, None)
+        self._undecided_inside.pop(tool.id, None)
         self._interrupted_ids = [other for other in self._interrupted_ids if other != tool.id]
 
     def _raise_for_undecided(self) -> None:
@@ -143,9 +188,15 @@ class Triage(Generic[PauseT]):
                 "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
             )
             raise PendingToolsError(msg, self._held)
+        for error in self._undecided_inside.values():
+            raise error
 
     async def _triage_call(self, tool: Tool) -> None:
         owner = self._tools.owners.get(tool.name)
+        if _is_resumable(tool) and owner is not None and isinstance(owner[0], SubchatDefinition):
+            # A process died, or a write failed. The conversation inside shows everything that happened.
+            assert tool.inner is not None  # noqa: S101 - it is resumable
+            tool.suspend(tool.inner)
         status = tool.status
         if isinstance(status, (Running, Interrupted)):
             self._triage_interrupted(tool, owner)
@@ -155,7 +206,7 @@ class Triage(Generic[PauseT]):
             return
         definition, scope = owner
         if isinstance(status, Suspended):
-            self._triage_suspended(tool, definition)
+            await self._triage_suspended(tool, status.inner, definition)
             return
         try:
             if isinstance(status, Approved):
@@ -169,12 +220,30 @@ class Triage(Generic[PauseT]):
 
     # --- By status -----------------------------------------------------------------------------------------
 
-    def _triage_suspended(self, tool: Tool, definition: ToolDefinition) -> None:
-        if isinstance(definition, SubchatDefinition):
-            self._result.ready.append(ReadyCall(tool, definition, tool.effective_arguments))
-        else:
+    async def _triage_suspended(self, tool: Tool, inner: Messages, definition: ToolDefinition) -> None:
+        """Let a chat resume, unless all calls inside only wait. Such a chat is not started."""
+        if not isinstance(definition, SubchatDefinition):
             # The name now belongs to another tool, which was not approved.
             tool.cancel(model_texts.not_a_chat(tool.name))
+            return
+        if self._looks_inside and _may_only_wait(definition.tools, inner):
+            waiting = inner.pending()
+            # The scope of the chat has the pauses of the chats inside it.
+            tools = cast("ChatTools[PauseT]", definition.tools)
+            result = await Triage(tools, self._checkpoint.inner(tool)).decide_all(waiting)
+            if isinstance(result.error, (InterruptedToolsError, PendingToolsError)):
+                self._undecided_inside[tool.id] = prefix_error(result.error, tool.id)
+                return
+            if result.error is not None:
+                raise result.error
+            inside = [*[((), item) for item in result.resolved], *result.resolved_inside]
+            self._result.resolved_inside += [((tool.id, *path), item) for path, item in inside]
+            pause = result.join_pauses(waiting)
+            # A chat whose strategy raised is started, to report the calls that its strategy raised on.
+            if pause is not None and not result.policy_errors and not result.startable(waiting):
+                self._result.pauses[tool.id] = pause.prefixed(tool.id)
+                return
+        self._result.ready.append(ReadyCall(tool, definition, tool.effective_arguments))
 
     def _triage_interrupted(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
         if isinstance(tool.status, Running):
@@ -363,6 +432,45 @@ def _waits_or_was_decided(tool: Tool) -> bool:
 
 def _scheduled_at(action: Action[Paused]) -> datetime | None:
     return action.at if isinstance(action, Schedule) else None
+
+
+def _is_resumable(tool: Tool) -> bool:
+    """Return whether a call is a chat that an earlier run left running, and whose conversation shows what happened."""
+    return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
+
+
+def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
+    """Return whether the unresolved calls of a chat seem to wait, so that its strategies are asked before it starts.
+
+    Args:
+        tools: the tools of the chat.
+        messages: its conversation.
+    """
+    waits = False
+    for tool in messages.pending():
+        definition, _ = tools.owners.get(tool.name, (None, None))
+        if definition is None:
+            return False
+        if _waits(tool, definition, tools):
+            waits = True
+        elif waits and definition.sequential:
+            # This call and all later ones stay behind the waiting call.
+            break
+        else:
+            return False
+    return waits
+
+
+def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> bool:
+    status = tool.status
+    if isinstance(status, Pending):
+        end = status.at if status.kind == "schedule" else status.expires_at
+        return status.kind is not None and (end is None or tools.now() < end)
+    if isinstance(definition, SubchatDefinition) and (isinstance(status, Suspended) or _is_resumable(tool)):
+        return tool.inner is not None and _may_only_wait(definition.tools, tool.inner)
+    if isinstance(status, Running) and definition.idempotent:
+        return False
+    return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)
 
 
 def _fail_or_cancel(tool: Tool, error: str) -> None:

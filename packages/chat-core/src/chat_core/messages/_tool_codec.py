@@ -74,12 +74,12 @@ CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
 DECISION = frozenset({"action", "by", "at", "note", "arguments"})
 PENDING = frozenset({"type", "kind", "expires_at", "at", "error"})
 APPROVED = frozenset({"type", "expires_at"})
-RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner"})
+RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
 INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner"})
 COMPLETED = frozenset({"type", "result", "files"})
 FAILED = frozenset({"type", "error"})
-REJECTED = frozenset({"type", "reason", "source"})
+REJECTED = frozenset({"type", "reason", "source", "started"})
 
 _ACTIONS: dict[str, DecisionAction] = {item: item for item in get_args(DecisionAction)}
 _WAITS: dict[str, WaitKind] = {item: item for item in get_args(WaitKind)}
@@ -190,13 +190,10 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             return merge_unknown_fields(data, extra, PENDING)
         case Approved(expires_at, extra):
             return merge_unknown_fields(_present(type="approved", expires_at=_format_time(expires_at)), extra, APPROVED)
-        case Running(attempt_id, attempt, started_at, inner, extra):
+        case Running(attempt_id, attempt, started_at, inner, extra, write_ahead):
             data = {"type": "running", "attempt_id": attempt_id, "attempt": attempt}
-            return merge_unknown_fields(
-                data | _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner)),
-                extra,
-                RUNNING,
-            )
+            data |= _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner))
+            return merge_unknown_fields(data | _present(write_ahead=write_ahead or None), extra, RUNNING)
         case Suspended(inner, attempt_id, attempt, extra):
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
@@ -215,8 +212,10 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             return merge_unknown_fields(data, extra, COMPLETED)
         case Failed(error, extra):
             return merge_unknown_fields({"type": "failed", "error": error}, extra, FAILED)
-        case Rejected(reason, source, extra):
-            return merge_unknown_fields(_present(type="rejected", reason=reason, source=source), extra, REJECTED)
+        case Rejected(reason, source, extra, started):
+            before = None if started is None else _write_any_status(started, write_inner)
+            data = _present(type="rejected", reason=reason, source=source, started=before)
+            return merge_unknown_fields(data, extra, REJECTED)
 
 
 def _write_optional_inner(inner: Messages | None, write_inner: WriteInner) -> Fields | None:
@@ -311,7 +310,20 @@ def _read_optional_inner(data: Fields, read_inner: ReadInner) -> Messages | None
 
 def _read_running(data: Fields, read_inner: ReadInner) -> Running:
     inner = _read_optional_inner(data, read_inner)
-    return Running(*_read_attempt(data), read_optional_time(data, "started_at"), inner, unknown_fields(data, RUNNING))
+    return Running(
+        *_read_attempt(data),
+        read_optional_time(data, "started_at"),
+        inner,
+        unknown_fields(data, RUNNING),
+        _read_write_ahead(data),
+    )
+
+
+def _read_write_ahead(data: Fields) -> bool:
+    value = data.get("write_ahead")
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise MalformedError(describe_mismatch("true or false", value), "write_ahead")
 
 
 def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:
@@ -339,10 +351,23 @@ def _read_failed(data: Fields, _: ReadInner) -> Failed:
     return Failed(read_string(data, "error"), unknown_fields(data, FAILED))
 
 
-def _read_rejected(data: Fields, _: ReadInner) -> Rejected:
+def _read_rejected(data: Fields, read_inner: ReadInner) -> Rejected:
     return Rejected(
-        read_optional_string(data, "reason"), read_choice(data, "source", _SOURCES), unknown_fields(data, REJECTED)
+        read_optional_string(data, "reason"),
+        read_choice(data, "source", _SOURCES),
+        unknown_fields(data, REJECTED),
+        _read_started(data, read_inner),
     )
+
+
+def _read_started(data: Fields, read_inner: ReadInner) -> Interrupted | Suspended | None:
+    started = read_optional_object(data, "started")
+    if started is None:
+        return None
+    status = read_nested(started, "started", partial(_read_status, read_inner=read_inner))
+    if isinstance(status, (Interrupted, Suspended)):
+        return status
+    raise MalformedError(describe_mismatch("unknown or suspended", started.get("type")), "started", "type")
 
 
 _STATUSES: dict[str, Callable[[Fields, ReadInner], ToolStatus]] = {

@@ -61,8 +61,9 @@ class Running:
         attempt_id: random id of this attempt.
         attempt: number of this attempt, from 1.
         started_at: time at which the attempt started.
-        inner: for a chat used as a tool, its conversation. It is kept until the call ends, so that decisions made in it
-            survive a crash.
+        inner: for a chat used as a tool, its conversation, which is kept until the call ends.
+        write_ahead: whether each step in `inner` was stored before its effect, so that another process can resume it.
+            Calls that earlier versions started lack it: `inner` does not show what happened after their start.
     """
 
     attempt_id: str
@@ -70,12 +71,13 @@ class Running:
     started_at: datetime | None = None
     inner: Messages | None = None
     extra: Extra = field(default=None, repr=False)
+    write_ahead: bool = False
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """Status of a chat used as a tool that has paused. `inner` is its conversation."""
+    """Status of a chat used as a tool that has paused or was interrupted. `inner` is its conversation."""
 
     inner: Messages
     attempt_id: str = ""
@@ -88,7 +90,7 @@ class Suspended:
 class Interrupted:
     """Status of a tool call whose process died, or was cancelled, after the body had started.
 
-    The body may or may not have taken effect.
+    The body may or may not have taken effect. For a chat used as a tool, `inner` is its conversation.
     """
 
     attempt_id: str = ""
@@ -125,17 +127,20 @@ class Failed:
 @final
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Status of a tool call that was not allowed to run.
+    """Status of a tool call that was not allowed to run, or to continue.
 
     Attributes:
         reason: reason that the model receives.
         source: what refused the call: an approver (`"person"`), a strategy (`"policy"`), an expired approval
             (`"expiry"`) or a cancellation (`"cancelled"`).
+        started: for a call that had started when it was cancelled, its status then, which tells what is known about
+            its effects. The model receives that, too.
     """
 
     reason: str | None = None
     source: Refuser = "person"
     extra: Extra = field(default=None, repr=False)
+    started: Interrupted | Suspended | None = None
 
 
 ToolStatus: TypeAlias = Pending | Approved | Running | Suspended | Interrupted | Completed | Failed | Rejected
@@ -214,7 +219,10 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
     Failed: {},
     Rejected: {},
 }
-"""New status by current status and event. `Completed`, `Failed` and `Rejected` are final."""
+"""New status by current status and event. `Completed`, `Failed` and `Rejected` are final.
+
+There is one exception: the retry of a chat used as a tool leads to `Suspended`, because its conversation resumes.
+"""
 
 
 def tool_life() -> str:
@@ -242,6 +250,9 @@ def tool_life() -> str:
             *[f"| `{start}` | {event} | `{end}` |" for start, event, end in steps],
             "",
             f"{', '.join(f'`{name}`' for name in final)} are final.",
+            "",
+            "The retry of a chat used as a tool leads to `Suspended` instead of `Approved`: the next run resumes its",
+            "conversation where it stopped.",
             "",
         ]
     )

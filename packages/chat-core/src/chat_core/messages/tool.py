@@ -125,8 +125,12 @@ class Tool:
 
     @property
     def inner(self) -> Messages | None:
-        """Conversation of a chat used as a tool, from its first pause until it ends; otherwise `None`."""
-        return self.status.inner if isinstance(self.status, _STARTED_STATUSES) else None
+        """Conversation of a chat used as a tool, from its start until it ends, or for ever if it is cancelled.
+
+        `None` for any other tool call.
+        """
+        status = self.status.started if isinstance(self.status, Rejected) else self.status
+        return status.inner if isinstance(status, _STARTED_STATUSES) else None
 
     @property
     def failed(self) -> bool:
@@ -137,6 +141,7 @@ class Tool:
         """Return the result as the model receives it: a string as it is, any other value as compact JSON.
 
         The result of an edited call begins with a note of the arguments that were used. A rejection names its source.
+        The result of a call that was cancelled after its start tells what is known about its effects.
 
         Raises:
             IllegalTransitionError: the tool call is not resolved.
@@ -146,6 +151,10 @@ class Tool:
                 return self._edit_note("ran with") + (result if isinstance(result, str) else dumps(result))
             case Failed(error):
                 return (self._edit_note("failed with") if self.attempts else "") + error
+            case Rejected(reason, started=Interrupted() as started):
+                return model_texts.cancelled_interrupted(started.reason, _effects_inside(started.inner), reason)
+            case Rejected(reason, started=Suspended(inner)) if effects := _effects_inside(inner):
+                return model_texts.cancelled_chat(effects, reason)
             case Rejected() as status:
                 return model_texts.rejection(status.source, status.reason)
             case status:
@@ -221,6 +230,9 @@ class Tool:
     def cancel(self, reason: str | None = None, *, by: str | None = None, at: datetime | None = None) -> None:
         """Cancel the call, whatever it waits for. It becomes `Rejected` with the source `"cancelled"`.
 
+        If the call has started, `Rejected.started` keeps what is known about its effects, and the model receives that.
+        The unresolved calls in its inner conversation are cancelled with it.
+
         Args:
             reason: reason that the model receives.
             by: who cancelled the call.
@@ -230,11 +242,22 @@ class Tool:
             IllegalTransitionError: the call is running or resolved.
         """
         at = _now_or_aware(at)
-        self._transition(ToolEvent.CANCEL, lambda _: Rejected(reason, "cancelled"))
+        self._transition(
+            ToolEvent.CANCEL,
+            lambda old: Rejected(
+                reason, "cancelled", started=old if isinstance(old, (Interrupted, Suspended)) else None
+            ),
+        )
         self._record_decision("cancel", by, at, None)
+        for tool in self.inner.pending() if self.inner is not None else ():
+            if isinstance(tool.status, Running):
+                tool.lost(model_texts.PROCESS_ENDED)
+            tool.cancel(reason, by=by, at=at)
 
     def retry(self, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Approve another attempt of an interrupted call, which may have taken effect already.
+
+        A chat used as a tool becomes `Suspended`, and the next run resumes its conversation where it stopped.
 
         Args:
             by: who decided.
@@ -245,7 +268,7 @@ class Tool:
             IllegalTransitionError: the status is not `Interrupted`.
         """
         at = _now_or_aware(at)
-        self._transition(ToolEvent.RETRY, lambda _: Approved())
+        self._transition(ToolEvent.RETRY, _retried)
         self._record_decision("retry", by, at, note)
 
     def complete(
@@ -356,19 +379,25 @@ class Tool:
             lambda old: Pending("approval", _expires_at(old), error=error) if error is not None else Pending(),
         )
 
-    def start(self, at: datetime | None = None) -> Running:
-        """Record that the body is about to start: as a new attempt, or as the same attempt of a chat that resumes."""
+    def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:
+        """Record that the body is about to start: as a new attempt, or as the same attempt of a chat that resumes.
+
+        Args:
+            at: time of the start; now by default.
+            inner: conversation of a chat used as a tool that starts for the first time.
+        """
         at = _now_or_aware(at)
         resumes = isinstance(self.status, Suspended)
-        return self._begin_attempt(ToolEvent.START, self.attempts if resumes else self.attempts + 1, at)
+        attempt = self.attempts if resumes else self.attempts + 1
+        return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
 
     def again(self, at: datetime | None = None) -> Running:
         """Record the next attempt of an idempotent call that was interrupted, under the same idempotency key."""
-        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, _now_or_aware(at))
+        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, _now_or_aware(at), self.inner)
 
-    def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime) -> Running:
+    def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
         random_ids = os.urandom(32).hex()
-        running = Running(random_ids[:32], attempt, at, self.inner)
+        running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None)
         self._transition(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
@@ -424,6 +453,24 @@ class Tool:
         self.extra = other.extra
 
 
+def _effects_inside(inner: Messages | None) -> list[str]:
+    """Return a line for each call in the conversation of a chat that may have taken effect."""
+    tools = [tool for content in inner or () for tool in content.tools]
+    return [
+        model_texts.effect_inside(tool.name, dumps(dict(tool.effective_arguments)), tool.result_text())
+        for tool in tools
+        if tool.resolved and _may_have_acted(tool)
+    ]
+
+
+def _may_have_acted(tool: Tool) -> bool:
+    """Return whether a call may have taken effect. A chat has if a call in it has, or if it ended."""
+    if tool.inner is None:
+        return tool.attempts > 0
+    interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)
+    return interrupted or any(_may_have_acted(item) for content in tool.inner for item in content.tools)
+
+
 def new_tool_id() -> str:
     """Return a new random id for a tool call."""
     return f"tool_{os.urandom(8).hex()}"
@@ -431,6 +478,12 @@ def new_tool_id() -> str:
 
 def _status_name(status: ToolStatus) -> str:
     return type(status).__name__
+
+
+def _retried(status: ToolStatus) -> ToolStatus:
+    if isinstance(status, Interrupted) and status.inner is not None:
+        return Suspended(status.inner, status.attempt_id, status.attempt)
+    return Approved()
 
 
 def _is_waiting(status: ToolStatus) -> bool:
