@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast, final
 
-from chat_core.messages import Role, Tool
+from chat_core.json import dump_bytes
+from chat_core.messages import Messages, Role, Tool
 
-from chat_store._entries import Document, Entry, copy_tool, parse_entry, parsing
-from chat_store._log_state import LogState
+from chat_store._entries import Document, Entry, ToolUpdated, copy_tool, parse_entry, parsing
 
 
 @final
@@ -49,32 +49,38 @@ def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  
         InvalidDocumentError: an entry cannot be read.
     """
     fence: object = 0
-    state = LogState(id)
+    messages = Messages()
     events: list[HistoryEntry] = []
     for entry in entries:
-        events += _parse_entry(entry, fence, state)
-        fence = _lease(entry).get("fence", fence)
+        with parsing(entry, id):
+            if entry["n"] == 1:
+                messages = Messages.from_json(dump_bytes(entry["messages"]))
+            events += _parse_entry(entry, fence, messages)
+            fence = _lease(entry).get("fence", fence)
     return events
 
 
-def _parse_entry(document: Document, fence: object, state: LogState) -> list[HistoryEntry]:
-    """Return the events of an entry, and apply it to the state."""
-    with parsing(document, state.id):
-        number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
+def _parse_entry(document: Document, fence: object, messages: Messages) -> list[HistoryEntry]:
+    """Return the events of an entry, and apply it to the messages."""
+    number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
     if number == 1:
-        state.begin(document)
         return [HistoryEntry(number, at, "created")]
     found: list[HistoryEntry] = []
-    entry = state.parse(document)
     lease = _lease(document)
     if lease.get("fence", fence) != fence:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
-    found += [HistoryEntry(number, at, "turn", added.path, role=added.role) for added in (*entry.turns, *entry.inner)]
-    state.apply(entry)
-    found += _list_tools(entry, number, at, "tool", state)
-    with parsing(document, state.id):
-        late = parse_entry(cast("Document", document.get("late", {})))
-    found += _list_tools(late, number, at, "late", state)
+    entry, late = parse_entry(document), parse_entry(cast("Document", document.get("late", {})))
+    for turn in entry.turns:
+        messages.append(turn.role, turn.turn)
+    found += [HistoryEntry(number, at, "turn", turn.path, role=turn.role) for turn in (*entry.turns, *entry.inner)]
+    found += _list_tools(entry, number, at, "tool", messages)
+    for item in entry.tools:
+        messages.adopt(item.path, _merge(item, messages))
+    for turn in entry.inner:
+        inner = messages.tool(*turn.path).inner
+        if inner is not None:
+            inner.append(turn.role, turn.turn)
+    found += _list_tools(late, number, at, "late", messages)
     if lease.get("released"):
         found.append(HistoryEntry(number, at, "released"))
     return found
@@ -85,11 +91,14 @@ def _lease(document: Document) -> Document:
 
 
 def _list_tools(
-    entry: Entry, number: int, at: datetime, event: Literal["tool", "late"], state: LogState
+    entry: Entry, number: int, at: datetime, event: Literal["tool", "late"], messages: Messages
 ) -> list[HistoryEntry]:
-    found: list[HistoryEntry] = []
-    for item in entry.tools:
-        known = state.find(item.path) if item.keeps_inner else None
-        tool = item.tool if known is None else copy_tool(item.merged_into(known))
-        found.append(HistoryEntry(number, at, event, item.path, tool))
-    return found
+    return [HistoryEntry(number, at, event, item.path, _merge(item, messages)) for item in entry.tools]
+
+
+def _merge(update: ToolUpdated, messages: Messages) -> Tool:
+    """Return the tool of an update with its inner conversation. A late one may have ended elsewhere."""
+    try:
+        return copy_tool(update.merged_into(messages.tool(*update.path)))
+    except KeyError:
+        return update.tool

@@ -1,4 +1,4 @@
-"""What a tool pass and a chat used as a tool exchange: how the pass runs the chat, and what the chat reports."""
+"""Interface between a tool pass and a chat used as a tool: how the pass runs the chat, and the values it reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ class InnerChat(SubchatDefinition):
 
     @abstractmethod
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
-        """Run the chat, or resume it where it stopped. Each of its steps is written to `checkpoint`."""
+        """Run the chat, or resume it where it stopped.
+
+        Args:
+            context: the call of the tool.
+            checkpoint: the conversation of the chat, to which each step is written.
+        """
 
 
 @final
@@ -66,7 +71,12 @@ class InnerHalt:
 def prefix_error(
     error: PendingToolsError | InterruptedToolsError | PolicyError, tool_id: str
 ) -> PendingToolsError | InterruptedToolsError | PolicyError:
-    """Return the error of an inner chat as one of the outer chat, with IDs prefixed by the ID of the tool."""
+    """Return the error of an inner chat as one of the outer chat.
+
+    Args:
+        error: the error of the inner chat.
+        tool_id: ID of the tool call, the prefix of the IDs in the error.
+    """
     ids = [f"{tool_id}/{inner}" for inner in error.tool_ids]
     return type(error)(f"in the chat of tool {tool_id!r}: {error}", ids)
 

@@ -141,7 +141,7 @@ class Tool:
         """Return the result as the model receives it: a string as it is, any other value as compact JSON.
 
         The result of an edited call begins with a note of the arguments that were used. A rejection names its source.
-        The result of a call that was cancelled after its start tells what is known about its effects.
+        The result of a call that was cancelled after its start has what is known about its effects.
 
         Raises:
             IllegalTransitionError: the tool call is not resolved.
