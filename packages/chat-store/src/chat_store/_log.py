@@ -30,8 +30,8 @@ class StaleToolError(Exception):
     """Tools of a batch have changed in the log since the batch was collected. Nothing was written.
 
     Attributes:
-        tools: the path and the durable state of each of these tools. A tool that is not in the log is replaced by its
-            outermost tool.
+        tools: the path and the durable state of each of these tools, and of an outermost tool that has ended and so
+            ended the tools in its inner conversation.
     """
 
     def __init__(self, tools: list[tuple[ToolPath, Tool]]) -> None:
@@ -125,8 +125,9 @@ class ConversationLog(ABC):
         """Raise if a batch does not follow from the durable state."""
         if stale := self.state.stale_paths(batch):
             found = [(path, self.state.find(path)) for path in stale]
-            tops = [(path[:1], self.state.find(path[:1])) for path, tool in found if tool is None]
-            raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *tops] if tool is not None])
+            tops = [(path[:1], self.state.find(path[:1])) for path in stale]
+            ended = [(path, top) for (path, top), (_, tool) in zip(tops, found, strict=True) if _ended(top, tool)]
+            raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *ended] if tool is not None])
         if not self.state.follows(batch):
             msg = f"turns were added to the conversation {self._name} elsewhere; nothing was written: open it again"
             raise ConflictError(msg)
@@ -137,3 +138,8 @@ class ConversationLog(ABC):
 
     def _next_lease(self, fence: int, now: datetime) -> Lease:
         return Lease(fence, f"{socket.gethostname()}/{os.getpid()}", now + self._lease_length)
+
+
+def _ended(top: Tool | None, tool: Tool | None) -> bool:
+    """Return whether an outermost tool has ended, so that it replaces a tool in its inner conversation."""
+    return tool is None or (top is not None and top.resolved)
