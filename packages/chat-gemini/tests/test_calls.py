@@ -42,6 +42,19 @@ def test_streamed_arguments_are_put_where_their_paths_lead() -> None:
     assert call.arguments == {"city": "Rome", "days": [False, {"high": 30}], "a b": {"c": 0.5}}
 
 
+@pytest.mark.parametrize("path", ["$.a[65]", "$.b[65536]", "$.a[0][65].c"])
+def test_a_piece_that_skips_many_items_of_a_list_is_a_wrong_shape(path: str) -> None:
+    with pytest.raises(WrongShapeError, match=r"partialArgs\[0\].jsonPath is not a path that skips at most 64 items"):
+        grown({"partialArgs": [piece(path, stringValue="x")]})
+    assert grown({"partialArgs": [piece("$.a[64]", boolValue=True)]}).arguments == {"a": [None] * 64 + [True]}
+
+
+def test_a_path_has_a_limited_number_of_steps() -> None:
+    assert grown({"partialArgs": [piece("$" + ".a" * 100, stringValue="x")]}).text.count("{") == 100
+    with pytest.raises(WrongShapeError, match="at most 100 steps"):
+        grown({"partialArgs": [piece("$" + ".a" * 101, stringValue="x")]})
+
+
 def test_a_piece_without_a_value_is_null() -> None:
     assert grown({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}).arguments == {"a": None}
 

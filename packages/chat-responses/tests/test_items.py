@@ -7,7 +7,7 @@ import pytest
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.wire.shapes import WrongShapeError
 from chat_responses import MCP_APPROVAL, ResponsesDialect
-from chat_responses.items import logprobs_of, parts_of
+from chat_responses.items import approval_arguments, logprobs_of, parts_of
 from chat_responses.parts import model_items
 
 PNG = b"\x89PNG\r\n"
@@ -250,3 +250,9 @@ def test_an_image_in_a_data_url_is_a_file_that_goes_back_as_it_came() -> None:
     assert isinstance(file, File)
     assert (file.mime, file.data) == ("image/png", b"\x89PNG")
     assert model_items(Turn([file]), ResponsesDialect(model="m", provider="p")) == [item]
+
+
+def test_arguments_of_an_approval_request_that_are_nested_too_deeply_stay_text() -> None:
+    deep = "[" * 500 + "]" * 500
+    assert approval_arguments({"arguments": deep})["arguments"] == deep
+    assert approval_arguments({"arguments": "[[]]"})["arguments"] == [[]]

@@ -22,8 +22,11 @@ VALUES: Final = ("stringValue", "numberValue", "boolValue", "structValue", "list
 NULL: Final = "nullValue"
 """Field of a piece whose value is null."""
 
-MAX_INDEX: Final = 1 << 16
-"""Maximum index of a list in a path. Larger ones are errors."""
+MAX_STEPS: Final = 100
+"""Maximum number of steps of a path. Deeper arguments could not be stored with the conversation."""
+
+MAX_GAP: Final = 64
+"""Maximum number of items that a piece may skip in a list. Without a limit a short piece could fill the memory."""
 
 
 @final
@@ -129,8 +132,10 @@ def _parse_path(path: str, where: str) -> list[str | int]:
     while path.startswith("$") and (step := STEP.match(path, position)):
         position = step.end()
         steps.append(int(step["index"]) if step["index"] is not None else step["name"] or step["quoted"] or "")
-    if not steps or position != len(path) or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
+    if not steps or position != len(path):
         raise WrongShapeError(where, "a path like $.name[0]")
+    if len(steps) > MAX_STEPS:
+        raise WrongShapeError(where, f"a path of at most {MAX_STEPS} steps")
     return steps
 
 
@@ -144,6 +149,8 @@ def _set_at_path(node: Any, steps: list[str | int], value: object, where: str) -
             raise WrongShapeError(where, "a path that fits the arguments received before")
         container = node
         if isinstance(step, int):
+            if step > len(container) + MAX_GAP:
+                raise WrongShapeError(where, f"a path that skips at most {MAX_GAP} items of a list")
             container.extend([None] * (step + 1 - len(container)))
         else:
             container.setdefault(step, None)

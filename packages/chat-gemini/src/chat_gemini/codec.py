@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
-from chat_core.json import dump_bytes, loads
+from chat_core.json import dump_bytes, loads_limited
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, ToolDeclarations
@@ -124,7 +124,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
 
 def _parse_response(body: bytes, provider: str) -> Json:
     try:
-        response = loads(body)
+        response = loads_limited(body)
     except ValueError as error:
         msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error

@@ -21,7 +21,7 @@ from chat_core.errors import (
     RateLimitedError,
     ServerError,
 )
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.transport.provider_errors import LONGEST_WAIT
 from chat_core.wire import errors
 from chat_core.wire.errors import as_error_class
@@ -101,7 +101,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
     """
     error = errors.error_from_response(status, headers, body, provider)
     try:
-        error_object = loads(body)
+        error_object = loads_limited(body)
     except ValueError:
         return error
     return _refine_error(error, error_object)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from chat_core.errors import InvalidResponseError
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.wire.shapes import mapping
 from chat_core.wire.strict import strict_schema
 
@@ -43,7 +43,7 @@ def decode_count(body: bytes, provider: str) -> int:
         ProviderError: the body reports an error.
     """
     try:
-        response = loads(body)
+        response = loads_limited(body)
     except ValueError as error:
         msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error

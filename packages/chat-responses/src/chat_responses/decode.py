@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError
-from chat_core.json import dump_bytes, loads, parse
+from chat_core.json import dump_bytes, loads_limited, parse
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
@@ -75,7 +75,7 @@ def is_last(event: Event, /) -> bool:
     if MAY_BE_LAST.search(data) is None:
         return False
     try:
-        event_data = loads(data)
+        event_data = loads_limited(data)
     except ValueError:
         return False
     kind = event_data.get("type") if is_object(event_data) else None

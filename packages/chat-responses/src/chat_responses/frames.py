@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final, final
 
 from chat_core.errors import UsageError
-from chat_core.json import dump_bytes, loads
+from chat_core.json import dump_bytes, loads_limited
 from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Event, Headers, Request
 from chat_core.wire.shapes import Json, is_object, mapping
@@ -56,7 +56,7 @@ class ResponsesFrames:
         # Parsing is only needed if one of these names is somewhere in the body.
         if not any(name in body for name in (b'"stream', b'"background"')):
             return BEGINNING + body[1:].decode()
-        fields = mapping(loads(body))
+        fields = mapping(loads_limited(body))
         if fields.get("background"):
             msg = "a WebSocket supports no background responses: remove background, or send the request over HTTP"
             raise UsageError(msg)
@@ -132,7 +132,7 @@ def parse_error_event(body: bytes) -> Json | None:
 def _event_fields(frame: bytes) -> Json:
     """Return the fields of the event in `frame`, or an empty object if `frame` is not an event."""
     try:
-        event = loads(frame)
+        event = loads_limited(frame)
     except ValueError:
         return {}
     return event if is_object(event) else {}

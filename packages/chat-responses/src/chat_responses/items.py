@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from chat_core.json import dumps, loads
+from chat_core.json import dumps, loads_limited
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
 from chat_core.wire.shapes import (
     Json,
@@ -213,7 +213,7 @@ def approval_arguments(item: Json) -> Json:
     arguments = item.get("arguments")
     if isinstance(arguments, str):
         with suppress(ValueError):  # arguments that are not JSON stay a string
-            arguments = loads(arguments)
+            arguments = loads_limited(arguments)
     return {"server_label": item.get("server_label"), "name": item.get("name"), "arguments": arguments}
 
 
