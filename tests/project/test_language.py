@@ -13,7 +13,6 @@ from .workspace import ROOT
 PENDING = (
     "docs/differences",
     "docs/examples/",
-    "docs/maintainers/",
     "packages/chat-completions/src/chat_completions/answer.py",
     "packages/chat-completions/src/chat_completions/decode.py",
 )
