@@ -42,6 +42,9 @@ TEXTS = {
         "The call did not reach its end\nBefore that, these calls had been run in it:\n- pay({}): paid"
     ),
     model_texts.effect_inside("pay", '{"cents":5}', "paid"): '- pay({"cents":5}): paid',
+    model_texts.no_outcome(datetime(2030, 1, 1, tzinfo=UTC)): (
+        "nobody recorded its outcome before 2030-01-01T00:00:00+00:00"
+    ),
     model_texts.edit_note("ran with", '{"a":1}'): '[The call was changed by its approver and ran with {"a":1}]\n',
     model_texts.edit_note("failed with", "{}"): "[The call was changed by its approver and failed with {}]\n",
     model_texts.rejection("person", "no"): "The call was rejected by a person: no",

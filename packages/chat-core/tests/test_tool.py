@@ -56,6 +56,7 @@ CALLS: dict[ToolEvent, Callable[[Tool], object]] = {
     ToolEvent.AWAIT_APPROVAL: lambda tool: tool.await_approval(LATER),
     ToolEvent.RECONSIDER: lambda tool: tool.reconsider("wrong"),
     ToolEvent.COMPLETE: lambda tool: tool.complete({"ok": True}, by="ops", at=NOON),
+    ToolEvent.AWAIT_OUTCOME: lambda tool: tool.await_outcome(LATER),
     ToolEvent.LOST: lambda tool: tool.lost("gone"),
     ToolEvent.AGAIN: lambda tool: tool.again(NOON),
     ToolEvent.SUSPEND: lambda tool: tool.suspend(Messages()),

@@ -219,7 +219,7 @@ async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(databas
     async with database.store() as store:
         await store.create(paused("a", "b"), id="x", person="ana")
         before = await store.waiting()
-        for change in ("wait = '\\xff'", "kind = 'schedule'", "crc = 7"):
+        for change in ("kind = 'schedule'", "crc = 7", "wait = '\\xff'"):
             database.execute(f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608 - our own names
             assert await store.waiting() == before
 

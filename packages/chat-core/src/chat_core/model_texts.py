@@ -106,6 +106,11 @@ def effect_inside(name: str, arguments: str, result: str) -> str:
     return f"- {name}({arguments}): {result}"
 
 
+def no_outcome(deadline: datetime) -> str:
+    """Return the reason for failing an interrupted call whose outcome nobody recorded before the deadline."""
+    return f"nobody recorded its outcome before {deadline.isoformat()}"
+
+
 # --- Results -------------------------------------------------------------------------------------------------------
 
 

@@ -110,8 +110,8 @@ class Wait:
         path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
         name: name of the tool.
         arguments: validated arguments that would run.
-        expires_at: time from which the call can no longer be approved, or `None`.
-        at: time from which a scheduled call may run.
+        expires_at: time from which the call can no longer be approved, or from which an interrupted call fails.
+        at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
     """
 

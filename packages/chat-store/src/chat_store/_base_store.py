@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Self
 from uuid import uuid4
 
 from anyio import CancelScope, current_time, move_on_after
+from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
@@ -18,6 +19,7 @@ from chat_core.response import WaitKind
 
 from chat_store._backend import Backend, DamagedWait, ListFilter, PollResult
 from chat_store._cursor import Cursor
+from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import load_messages, save_messages
 from chat_store._store_log import StoreLog
@@ -51,12 +53,10 @@ class BaseStore:
     """The class of logs. Tests of the conformance suite replace it."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
-        if lease_seconds <= 0:
-            msg = f"lease_seconds must be positive, not {lease_seconds!r}"
-            raise UsageError(msg)
+        self._lease_length = lease_length(lease_seconds)
         self._backend = backend
         self._lease_seconds = lease_seconds
-        self._now = now
+        self._now = utc_clock(now)
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,9 +177,8 @@ class BaseStore:
         Raises:
             UsageError: `before` has no time zone.
         """
-        if before is not None and before.utcoffset() is None:
-            msg = f"before must have a time zone: {before!r} has none"
-            raise UsageError(msg)
+        if before is not None:
+            before = to_utc(before, "before")
         return await finish_in_thread(partial(self._list_waiting, ListFilter(person, kind, before, limit)))
 
     def _list_waiting(self, filters: ListFilter) -> list[Waiting]:
@@ -274,7 +273,7 @@ class BaseStore:
             if name is not None and not _is_storable(name):
                 msg = f"{name!r} cannot be stored: remove null characters and unpaired surrogates"
                 raise UsageError(msg)
-        return self._log_type(self._backend, id, person, timedelta(seconds=self._lease_seconds), self._now)
+        return self._log_type(self._backend, id, person, self._lease_length, self._now)
 
 
 @asynccontextmanager

@@ -15,11 +15,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeAlias, final
 
+from chat_core.clock import utc_clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Tool
 
 from chat_store._entries import Batch, Document, Lease, ToolPath, ToolUpdated, TurnAdded, copy_tool
 from chat_store._log_state import LogState
+
+_LONGEST_LEASE = timedelta(days=36525)
 
 LogUpdate: TypeAlias = TurnAdded | ToolUpdated | Batch
 """A durable change: one written by another process, or a batch written by this log."""
@@ -55,7 +58,7 @@ class ConversationLog(ABC):
     def __init__(self, name: str, lease_length: timedelta, now: Callable[[], datetime]) -> None:
         self._name = name
         self._lease_length = lease_length
-        self._now = now
+        self._now = utc_clock(now)
         self._pid = os.getpid()
         self.state: LogState = LogState()
         self.updates: deque[LogUpdate] = deque()
@@ -143,3 +146,15 @@ class ConversationLog(ABC):
 def _ended(top: Tool | None, tool: Tool | None) -> bool:
     """Return whether an outermost tool has ended, so that it replaces a tool in its inner conversation."""
     return tool is None or (top is not None and top.resolved)
+
+
+def lease_length(seconds: float) -> timedelta:
+    """Return the length of leases.
+
+    Raises:
+        UsageError: `seconds` is not positive, or is more than 100 years.
+    """
+    if not 0 < seconds <= _LONGEST_LEASE.total_seconds():
+        msg = f"lease_seconds must be positive and at most 100 years, not {seconds!r}"
+        raise UsageError(msg)
+    return timedelta(seconds=seconds)

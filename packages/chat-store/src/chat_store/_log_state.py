@@ -146,4 +146,7 @@ def _is_waiting(tool: Tool | None, now: datetime) -> bool:
     if isinstance(status, Pending):
         # Without a kind, the run has not triaged the call yet. From the scheduled time on, the run may start the call.
         return status.kind is not None and (status.at is None or now < status.at)
-    return isinstance(status, (Approved, Suspended, Interrupted))
+    if isinstance(status, Interrupted):
+        # From the deadline on, the run may fail the call.
+        return all(now < deadline for deadline in (status.expires_at, status.at) if deadline is not None)
+    return isinstance(status, (Approved, Suspended))

@@ -118,12 +118,21 @@ def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
             status.error,
         )
     elif isinstance(status, Interrupted):
-        yield Wait("interrupted", tool.id, path, tool.name, tool.effective_arguments, error=status.reason)
+        yield Wait(
+            "interrupted",
+            tool.id,
+            path,
+            tool.name,
+            tool.effective_arguments,
+            status.expires_at,
+            status.at,
+            status.reason,
+        )
 
 
 def wait_deadline(wait: Wait) -> datetime | None:
     """Return the scheduled time or the expiry of a wait, or None if it waits without a time limit."""
-    return wait.at if wait.kind == "schedule" else wait.expires_at
+    return wait.expires_at if wait.at is None else wait.at
 
 
 def _next_due(unresolved: Sequence[Tool], now: datetime) -> datetime | None:

@@ -36,6 +36,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages
 
 from chat_store._file_log import FileLog
+from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
 
 
@@ -75,9 +76,7 @@ class FileConversation(Replica):
             UsageError: the conversation has another id.
             ConflictError: when the block exits, as from `save()`.
         """
-        log, messages = await _open_in_thread(
-            partial(_open_file_log, path, id, _parse_lease_seconds(lease_seconds), now)
-        )
+        log, messages = await _open_in_thread(partial(_open_file_log, path, id, lease_length(lease_seconds), now))
         conversation = cls(log, messages, lease_seconds)
         async with _close_on_exit(conversation, log):
             if id is not None and log.state.id != id:
@@ -109,7 +108,7 @@ class FileConversation(Replica):
             FileExistsError: the file contains a conversation already.
             ConflictError: when the block exits, as from `save()`.
         """
-        work = partial(_create_file_log, path, id or uuid4().hex, messages, _parse_lease_seconds(lease_seconds), now)
+        work = partial(_create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now)
         log, _ = await _open_in_thread(work)
         conversation = cls(log, messages, lease_seconds)
         async with _close_on_exit(conversation, log):
@@ -174,10 +173,3 @@ def _create_file_log(
         log.close()
         raise
     return log, messages
-
-
-def _parse_lease_seconds(seconds: float) -> timedelta:
-    if seconds <= 0:
-        msg = f"lease_seconds must be positive, not {seconds!r}"
-        raise UsageError(msg)
-    return timedelta(seconds=seconds)

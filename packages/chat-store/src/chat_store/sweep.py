@@ -12,7 +12,8 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final, cast, final
 
 from chat_core.approvals import expire
-from chat_core.errors import ConflictError, UsageError
+from chat_core.clock import add, to_utc
+from chat_core.errors import ConflictError
 from chat_core.messages import Messages
 from chat_core.response import Wait
 
@@ -65,12 +66,9 @@ async def sweep(
     Raises:
         UsageError: `now` has no time zone.
     """
-    moment = datetime.now(UTC) if now is None else now
-    if moment.utcoffset() is None:
-        msg = f"now must have a time zone: {moment!r} has none"
-        raise UsageError(msg)
+    moment = to_utc(datetime.now(UTC) if now is None else now, "now")
     # `before` excludes approvals that expire at exactly this time, which a run rejects.
-    late = await store.waiting(person=person, kind="approval", before=moment + _MICROSECOND, limit=limit)
+    late = await store.waiting(person=person, kind="approval", before=add(moment, _MICROSECOND), limit=limit)
     swept: list[Swept | None] = []
     failures: list[Exception] = []
     for conversation in dict.fromkeys([waiting.conversation for waiting in late]):

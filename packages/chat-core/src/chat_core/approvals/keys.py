@@ -39,6 +39,7 @@ from chat_core.approvals.tokens import (
     require_names,
     write_token,
 )
+from chat_core.clock import utc_clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
 
@@ -120,7 +121,7 @@ class ApprovalKeys:
         self._secrets = dict(secrets)
         self._retired = frozenset(retired)
         self._skew = skew
-        self._now = now
+        self._now = utc_clock(now)
 
     def __repr__(self) -> str:
         return f"ApprovalKeys(signing={self._signing!r}, verifying={sorted(self._secrets)!r})"

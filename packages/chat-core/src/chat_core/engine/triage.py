@@ -14,6 +14,7 @@ from typing import Generic, cast, final
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
+from chat_core.clock import add
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.subchat_report import prefix_error
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
@@ -252,18 +253,35 @@ class Triage(Generic[PauseT]):
                     self._result.ready.append(ReadyCall(tool, owner[0], self._validate(tool, owner[0])))
                     return
             tool.lost(model_texts.PROCESS_ENDED)
-        action = self._tools.interrupted
-        reason = tool.status.reason if isinstance(tool.status, Interrupted) else ""
+        status, action = tool.status, self._tools.interrupted
+        assert isinstance(status, Interrupted)  # noqa: S101 - see above
         if action is None:
             self._interrupted_ids.append(tool.id)
         elif isinstance(action, Reject):
             tool.fail(model_texts.interrupted(action.reason))
         else:
-            self._add_pause(
-                tool,
-                action,
-                Wait("interrupted", tool.id, (tool.id,), tool.name, tool.effective_arguments, error=reason),
-            )
+            self._await_outcome(tool, action)
+
+    def _await_outcome(self, tool: Tool, action: Action[PauseT]) -> None:
+        """Let an interrupted call wait until its outcome is recorded, or fail it after the deadline of this wait."""
+        tool.await_outcome(self._expires_at(action), _scheduled_at(action))
+        status = tool.status
+        assert isinstance(status, Interrupted)  # noqa: S101 - awaiting the outcome does not change the type
+        deadline = status.at or status.expires_at
+        if deadline is not None and self._tools.now() >= deadline:
+            tool.fail(model_texts.interrupted(model_texts.no_outcome(deadline)))
+            return
+        wait = Wait(
+            "interrupted",
+            tool.id,
+            (tool.id,),
+            tool.name,
+            tool.effective_arguments,
+            status.expires_at,
+            status.at,
+            status.reason,
+        )
+        self._add_pause(tool, action, wait)
 
     async def _triage_approved(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
         if tool.edited is None:
@@ -358,7 +376,7 @@ class Triage(Generic[PauseT]):
 
     def _expires_at(self, action: Action[PauseT]) -> datetime | None:
         if isinstance(action, RequireApproval) and action.expires_in is not None:
-            return self._tools.now() + action.expires_in
+            return add(self._tools.now(), action.expires_in)
         return None
 
     # --- Helpers -----------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ PENDING = frozenset({"type", "kind", "expires_at", "at", "error"})
 APPROVED = frozenset({"type", "expires_at"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
-INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner"})
+INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at"})
 COMPLETED = frozenset({"type", "result", "files"})
 FAILED = frozenset({"type", "error"})
 REJECTED = frozenset({"type", "reason", "source", "started"})
@@ -198,10 +198,11 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
             return merge_unknown_fields(data, extra, SUSPENDED)
-        case Interrupted(attempt_id, attempt, reason, inner, extra):
+        case Interrupted(attempt_id, attempt, reason, inner, expires_at, at, extra):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
+            wait = _present(expires_at=_format_time(expires_at), at=_format_time(at))
             return merge_unknown_fields(
-                data | _present(reason=reason or None, inner=_write_optional_inner(inner, write_inner)),
+                data | _present(reason=reason or None, inner=_write_optional_inner(inner, write_inner)) | wait,
                 extra,
                 INTERRUPTED,
             )
@@ -333,7 +334,12 @@ def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:
 def _read_interrupted(data: Fields, read_inner: ReadInner) -> Interrupted:
     inner = _read_optional_inner(data, read_inner)
     return Interrupted(
-        *_read_attempt(data), read_string_or(data, "reason", ""), inner, unknown_fields(data, INTERRUPTED)
+        *_read_attempt(data),
+        read_string_or(data, "reason", ""),
+        inner,
+        read_optional_time(data, "expires_at"),
+        read_optional_time(data, "at"),
+        unknown_fields(data, INTERRUPTED),
     )
 
 

@@ -90,13 +90,24 @@ class Suspended:
 class Interrupted:
     """Status of a tool call whose process died, or was cancelled, after the body had started.
 
-    The body may or may not have taken effect. For a chat used as a tool, `inner` is its conversation.
+    The body may or may not have taken effect. The deadline of the wait for its outcome (`expires_at`, `at`) is fixed
+    when the wait begins. It fails the call in the next run after it.
+
+    Attributes:
+        attempt_id: random id of the attempt.
+        attempt: number of the attempt, from 1.
+        reason: what is known about the interruption.
+        inner: for a chat used as a tool, its conversation.
+        expires_at: deadline, if the chat's rule is `RequireApproval(expires_in=...)`.
+        at: deadline, if the chat's rule is `Schedule(at)`.
     """
 
     attempt_id: str = ""
     attempt: int = 1
     reason: str = ""
     inner: Messages | None = None
+    expires_at: datetime | None = None
+    at: datetime | None = None
     extra: Extra = field(default=None, repr=False)
 
 
@@ -178,6 +189,7 @@ class ToolEvent(Enum):
     FAIL = "fail"
     SCHEDULE = "schedule"
     AWAIT_APPROVAL = "await approval"
+    AWAIT_OUTCOME = "await outcome"
     RECONSIDER = "reconsider"
     COMPLETE = "complete"
     LOST = "lost"
@@ -214,7 +226,13 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
         _E.SUSPEND: Suspended,
     },
     Suspended: {_E.START: Running, _E.CANCEL: Rejected},
-    Interrupted: {_E.COMPLETE: Completed, _E.RETRY: Approved, _E.FAIL: Failed, _E.CANCEL: Rejected},
+    Interrupted: {
+        _E.COMPLETE: Completed,
+        _E.RETRY: Approved,
+        _E.FAIL: Failed,
+        _E.CANCEL: Rejected,
+        _E.AWAIT_OUTCOME: Interrupted,
+    },
     Completed: {},
     Failed: {},
     Rejected: {},

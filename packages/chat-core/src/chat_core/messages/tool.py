@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, cast, final
 
@@ -410,6 +411,26 @@ class Tool:
             ToolEvent.LOST,
             lambda old: (
                 Interrupted(old.attempt_id, old.attempt, reason, old.inner) if isinstance(old, Running) else old
+            ),
+        )
+
+    def await_outcome(self, expires_at: datetime | None = None, at: datetime | None = None) -> None:
+        """Begin the wait for the outcome of an interrupted call.
+
+        Does nothing without a deadline, or if the wait has one already.
+
+        Args:
+            expires_at: deadline of a rule `RequireApproval(expires_in=...)`, with a time zone.
+            at: deadline of a rule `Schedule(at)`, with a time zone.
+        """
+        _require_zone(expires_at)
+        _require_zone(at)
+        self._transition(
+            ToolEvent.AWAIT_OUTCOME,
+            lambda old: (
+                replace(old, expires_at=expires_at, at=at)
+                if isinstance(old, Interrupted) and (expires_at or at) and not (old.expires_at or old.at)
+                else old
             ),
         )
 

@@ -10,6 +10,7 @@ from typing import Generic, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
 from chat_core.response import Paused, Wait
@@ -67,7 +68,11 @@ class Reject(Withhold[Never]):
 @final
 @dataclass(frozen=True, slots=True)
 class RequireApproval(Withhold[Paused]):
-    """Wait for an approver. If `expires_in` has passed without a decision, the call is rejected."""
+    """Wait for an approver. If `expires_in` has passed without a decision, the call is rejected.
+
+    An expiry after the year 9999 is none. As the rule for interrupted calls: wait until the outcome of the call is
+    recorded. If `expires_in` has passed without it, the call fails.
+    """
 
     expires_in: timedelta | None = None
 
@@ -84,14 +89,16 @@ class RequireApproval(Withhold[Paused]):
 @final
 @dataclass(frozen=True, slots=True)
 class Schedule(Withhold[Paused]):
-    """Wait for the time `at`, which needs a time zone. The first run of the chat after that time executes the call."""
+    """Wait for the time `at`, which needs a time zone. The first run of the chat after that time executes the call.
+
+    As the rule for interrupted calls: wait until the outcome of the call is recorded. If there is none at `at`, the
+    call fails. It is not executed again.
+    """
 
     at: datetime
 
     def __post_init__(self) -> None:
-        if self.at.utcoffset() is None:
-            msg = f"a time needs a zone, not {self.at!r}: pass datetime(…, tzinfo=timezone.utc)"
-            raise UsageError(msg)
+        to_utc(self.at, "a time")
 
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause in which the call waits."""

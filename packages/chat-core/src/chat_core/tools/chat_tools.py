@@ -9,6 +9,7 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
+from chat_core.clock import utc_clock
 from chat_core.response import Paused
 from chat_core.tools.action import Action
 from chat_core.tools.definition import ToolDefinition, ToolScope
@@ -23,7 +24,7 @@ class ChatTools(Generic[PauseT_co]):
     Attributes:
         scopes: the scopes, in the order in which they were added to the builder.
         interrupted: the action for interrupted calls, `None` where a run raises `InterruptedToolsError`.
-        now: the clock by which waits expire and schedules fall due.
+        now: the clock by which waits expire and schedules fall due, in UTC.
         owners: each tool's definition and scope by the tool's name, in the order of registration.
     """
 
@@ -38,7 +39,7 @@ class ChatTools(Generic[PauseT_co]):
         """Gather the tools of `scopes`, whose names are unique: `require_unique_names()` checks that."""
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
         self.interrupted: Action[PauseT_co] | None = interrupted
-        self.now: Callable[[], datetime] = now
+        self.now: Callable[[], datetime] = utc_clock(now)
         self.owners: dict[str, tuple[ToolDefinition, ToolScope[PauseT_co]]] = {
             definition.declaration.name: (definition, scope) for scope in scopes for definition in scope.definitions()
         }

@@ -96,8 +96,14 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
 
 
 async def a_time_that_has_come_makes_due(stores: Stores) -> None:
-    """A conversation becomes due when a schedule is reached or an approval expires."""
+    """A conversation becomes due when a schedule is reached, an approval expires, or an interrupted call fails."""
     async with stores.open() as here:
+        lost = call("lost")
+        lost.approve()
+        lost.start(stores.clock())
+        lost.lost("nobody knows")
+        lost.await_outcome(at=stores.clock.after(hours=3))
+        await here.create(paused(lost), id="lost")
         await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
         await here.create(paused("forever"), id="forever")
@@ -106,6 +112,8 @@ async def a_time_that_has_come_makes_due(stores: Stores) -> None:
         require(await _due(here) == ["planned"], "a schedule is due when its time has come")
         stores.clock.advance(hours=1)
         require(await _due(here) == ["planned", "asked"], "an approval is due when it has expired")
+        stores.clock.advance(hours=1)
+        require(await _due(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
 
 
 async def a_decision_makes_due(stores: Stores) -> None:

@@ -1,0 +1,41 @@
+"""Times are compared and computed in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from chat_core.clock import add, to_utc, utc_clock
+from chat_core.errors import UsageError
+from chat_core.tools import Schedule
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def test_a_clock_with_a_zone_is_read_in_utc() -> None:
+    times = [datetime(2030, 10, 27, 2, 30, tzinfo=BERLIN, fold=fold) for fold in (0, 1)]
+    first, second = [utc_clock(lambda time=time: time)() for time in times]
+    assert first.tzinfo is UTC
+    assert second - first == timedelta(hours=1)
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(UsageError, match="the start needs a zone"):
+        to_utc(datetime(2030, 1, 1), "the start")  # noqa: DTZ001 - that is the point
+
+
+@pytest.mark.parametrize("hours", [-12, 12])
+def test_a_time_that_utc_does_not_have_is_refused(hours: int) -> None:
+    zone = timezone(timedelta(hours=hours))
+    edge = datetime(9999, 12, 31, 23, tzinfo=zone) if hours < 0 else datetime(1, 1, 1, tzinfo=zone)
+    with pytest.raises(UsageError, match="years 1 to 9999"):
+        to_utc(edge, "the start")
+    with pytest.raises(UsageError, match="years 1 to 9999"):
+        Schedule(edge)
+
+
+def test_there_is_no_time_after_the_last_date() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    assert add(now, timedelta(hours=1)) == datetime(2030, 1, 1, 1, tzinfo=UTC)
+    assert add(now, timedelta.max) is None
