@@ -141,3 +141,20 @@ def test_what_a_server_calls_a_key_is_not_repeated_whatever_it_looks_like(words:
 def test_words_about_keys_stay() -> None:
     words = "Incorrect API key provided. You can find your api-key in the settings of your organization-2025."
     assert read_error_body(json.dumps({"message": words}).encode()).message == words
+
+
+@pytest.mark.parametrize("depth", [150, 400, 800, 940, 5000])
+@pytest.mark.parametrize("start", ["", '{"error": {"message": ', '{"error": {"code": "x", "metadata": {"raw": ', '{"detail": '])
+def test_a_body_that_is_nested_deeply_is_an_error_of_the_provider(depth: int, start: str) -> None:
+    end = "}" * start.count("{")
+    body = (start + "[" * depth + "]" * depth + end).encode()
+    assert isinstance(error_from_response(500, {}, body, "vendor"), ServerError)
+    error: object = {"message": json.loads("[" * min(depth, 800) + "]" * min(depth, 800))}
+    assert isinstance(error_from_object(error, "vendor"), ServerError)
+
+
+def test_a_message_that_cannot_be_written_is_named_so() -> None:
+    deep: object = "x"
+    for _ in range(5000):
+        deep = [deep]
+    assert "nested too deeply to be shown" in str(error_from_object({"message": deep}, "vendor"))

@@ -101,7 +101,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
     """
     reported = read_error(error)
     msg = f"{provider} failed while it answered: {reported.summary}"
-    body = dumps(error).encode(errors="replace")
+    body = _to_text(error).encode(errors="replace")
     return provider_error(
         _error_class(reported, reported.status), msg, status=reported.status, headers={}, body=body, code=reported.code
     )
@@ -184,7 +184,7 @@ def read_error(error: object) -> ErrorBody:
     """Parse an error object, or the value sent in its place."""
     fields = _unwrap(error)
     if not is_object(fields):
-        return ErrorBody(_redact(fields if isinstance(fields, str) else dumps(fields)))
+        return ErrorBody(_redact(fields if isinstance(fields, str) else _to_text(fields)))
     names = list(dict.fromkeys([error_name(fields[name]) for name in CODES if fields.get(name)]))
     names.sort(key=str.isdigit)  # a number repeats the status or is specific to a vendor
     if inner := mapping(fields.get("innererror")).get("code"):
@@ -221,12 +221,19 @@ def _find_message(fields: dict[str, Any]) -> str:
     """Return the message, followed by the message of the vendor behind a gateway, if there is one."""
     for name in MESSAGES:
         if value := fields.get(name):
-            text = value if isinstance(value, str) else dumps(value)
+            text = value if isinstance(value, str) else _to_text(value)
             break
     else:
-        return dumps(fields) if fields else ""
+        return _to_text(fields) if fields else ""
     raw = mapping(fields.get("metadata")).get("raw")
-    return f"{text} ({raw if isinstance(raw, str) else dumps(raw)})" if raw else text
+    return f"{text} ({raw if isinstance(raw, str) else _to_text(raw)})" if raw else text
+
+
+def _to_text(value: object) -> str:
+    try:
+        return dumps(value)
+    except RecursionError:
+        return "JSON that is nested too deeply to be shown"
 
 
 def _redact(text: str) -> str:
