@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import pytest
 from chat_completions import CompletionsOptions, Dialect
 from chat_completions.codec import encode, encode_turns
-from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.errors import PendingToolsError, UnsupportedOptionError, UsageError
 from chat_core.messages import Content, FunctionCall, Messages, Text, Tool, Turn
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
+from hypothesis import given
+from hypothesis import strategies as st
 
 DIALECT = Dialect(model="m")
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -349,3 +352,61 @@ def test_a_schema_that_nobody_enforces_is_told_in_words_in_front() -> None:
     assert json.dumps(PARAMETERS, separators=(",", ":")) in first["content"]
     assert [item["content"] for item in rest] == ["Be kind.", "Hi"]
     assert body(dialect=dialect) == body()
+
+
+# --- Messages in the API's own form -------------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
+DATA = st.binary(max_size=6).map(lambda data: base64.b64encode(data).decode())
+
+
+def text_part(text: str) -> Any:
+    return {"type": "text", "text": text}
+
+
+def image_part(data: str) -> Any:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def audio_part(data: str) -> Any:
+    return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+
+
+def file_part(name: str, data: str) -> Any:
+    return {"type": "file", "file": {"filename": name, "file_data": f"data:application/pdf;base64,{data}"}}
+
+
+def said(role: str, content: object) -> list[Any]:
+    return [{"role": role, "content": content}]
+
+
+def step(index: int, text: str | None, calls: list[tuple[dict[str, int], str]]) -> list[Any]:
+    ids = [f"call_{index}_{number}" for number in range(len(calls))]
+    declared = [
+        {"id": id_, "type": "function", "function": {"name": "f", "arguments": json.dumps(given)}}
+        for id_, (given, _) in zip(ids, calls, strict=True)
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": id_, "content": result} for id_, (_, result) in zip(ids, calls, strict=True)
+    ]
+    return [{"role": "assistant", "content": text, "tool_calls": declared}, *results]
+
+
+PARTS = st.builds(text_part, TEXT) | st.builds(image_part, DATA) | st.builds(audio_part, DATA)
+CONTENT = TEXT | st.lists(PARTS | st.builds(file_part, TEXT, DATA), min_size=2, max_size=3)
+SAID = st.builds(said, st.sampled_from(["system", "user"]), CONTENT) | st.builds(said, st.just("assistant"), TEXT)
+CALLS = st.lists(st.tuples(st.dictionaries(TEXT, st.integers(), max_size=2), TEXT), min_size=1, max_size=2)
+STEPS = st.builds(step, st.integers(0, 10**9), st.none() | TEXT, CALLS)
+
+
+@given(st.lists(SAID | STEPS, min_size=1, max_size=5))
+def test_messages_in_the_form_of_this_api_are_sent_as_they_were_read(written: list[list[Any]]) -> None:
+    messages = [message for group in written for message in group]
+    assert body(Messages.from_dicts(messages))["messages"] == messages
+
+
+def test_a_tool_choice_names_a_declared_tool() -> None:
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: weather"):
+        body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("lookup")))
+    native = CompletionsOptions(tools=({"type": "web_search"},))
+    assert body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("web_search"), extras=(native,)))["tool_choice"]

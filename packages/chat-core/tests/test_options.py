@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import pytest
@@ -88,3 +89,35 @@ def test_options_that_can_mean_nothing_are_refused(wrong: dict[str, object], mes
 def test_typed_options_of_a_provider_are_known_by_their_provider() -> None:
     assert isinstance(ClaudeOptions(), ProviderOptions)
     assert not isinstance("claude", ProviderOptions)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("temperature", "hot", "a finite number, such as 0.7, not 'hot'"),
+        ("temperature", math.nan, "a finite number, such as 0.7, not nan"),
+        ("temperature", True, "a finite number"),
+        ("top_p", math.inf, "a finite number, such as 0.9, not inf"),
+        ("max_tokens", 0, "a whole number that is at least 1, not 0"),
+        ("max_tokens", 1.5, "a whole number that is at least 1, not 1.5"),
+        ("stop", "END", r"a tuple of texts, such as stop=\('END',\), not 'END'"),
+        ("stop", ["END"], "a tuple of texts"),
+        ("stop", (1,), "a tuple of texts"),
+        ("seed", "7", "a whole number, such as 7, not '7'"),
+        ("tool_choice", "lookup", r"'auto', 'none', 'required' or NamedTool\('…'\), not 'lookup'"),
+        ("parallel_tool_calls", 1, "True or False, not 1"),
+        (
+            "reasoning",
+            "huge",
+            "one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', or a whole number of tokens",
+        ),
+        ("reasoning", 0.5, "one of .* or a whole number of tokens, not 0.5"),
+        ("timeout", 0, "in seconds and more than 0, such as 30.0, not 0"),
+        ("timeout", math.nan, "in seconds and more than 0"),
+        ("extras", ClaudeOptions(), "a tuple of provider options"),
+        ("extras", (5,), "a tuple of provider options"),
+    ],
+)
+def test_a_value_that_the_types_forbid_is_refused_with_what_to_write(name: str, value: object, instead: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} must be {instead}"):
+        ChatOptions(**{name: value})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

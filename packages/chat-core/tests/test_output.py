@@ -263,3 +263,9 @@ def test_what_a_validator_of_the_callers_made_of_a_value_need_not_be_json() -> N
 def test_a_function_is_no_type_though_pydantic_could_call_it() -> None:
     with pytest.raises(UsageError, match="needs a type, not the function <function answer"):
         StructuredOutput(cast("Any", answer))
+
+
+def test_a_json_schema_is_no_type() -> None:
+    schema: Any = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    with pytest.raises(UsageError, match=r"needs a type, not the JSON Schema \{.*: write the type, such as a pydantic"):
+        StructuredOutput(schema)

@@ -235,3 +235,32 @@ async def test_a_strategy_that_is_cancelled_from_outside_decides_nothing() -> No
         scope.cancel()
         await ScopedCollection(tools, waits).decide(FunctionCall("pay"))
     assert scope.cancelled_caught
+
+
+def one_parameter(_call: FunctionCall) -> Execute:
+    return Execute()
+
+
+def a_bool(_call: FunctionCall, _meta: None) -> bool:
+    return True
+
+
+class TakesNothing:
+    def __call__(self) -> Execute:
+        return Execute()
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        (
+            one_parameter,
+            r"a policy is called with a call and the tool's metadata, which .*one_parameter.* does not take",
+        ),
+        (TakesNothing(), "a policy is called with a call and the tool's metadata"),
+        (a_bool, r"a policy returns Execute\(\), Reject.* not a bool as .*a_bool"),
+    ],
+)
+def test_a_policy_of_another_form_is_refused_when_the_scope_is_made(policy: Any, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        ScopedCollection(ToolCollection(), policy)

@@ -144,7 +144,9 @@ def test_words_about_keys_stay() -> None:
 
 
 @pytest.mark.parametrize("depth", [150, 400, 800, 940, 5000])
-@pytest.mark.parametrize("start", ["", '{"error": {"message": ', '{"error": {"code": "x", "metadata": {"raw": ', '{"detail": '])
+@pytest.mark.parametrize(
+    "start", ["", '{"error": {"message": ', '{"error": {"code": "x", "metadata": {"raw": ', '{"detail": ']
+)
 def test_a_body_that_is_nested_deeply_is_an_error_of_the_provider(depth: int, start: str) -> None:
     end = "}" * start.count("{")
     body = (start + "[" * depth + "]" * depth + end).encode()

@@ -88,7 +88,7 @@ def resolve_settings(
 
     Raises:
         UnsupportedOptionError: Claude, or this model, does not support an option.
-        UsageError: options contradict each other.
+        UsageError: options contradict each other, or `tool_choice` names a tool that is not declared.
     """
     options.refuse(dialect.provider, "seed")
     extras = options.extra(ClaudeOptions, dialect.provider)  # noqa: S610 - not Django
@@ -100,7 +100,10 @@ def resolve_settings(
     output = _Output.of(structured_output, tools, dialect)
     if config := _output_config(effort, extras, output):
         fields["output_config"] = config
-    fields |= _tool_choice(options, output, thinking, dialect, tools=bool(tools) or _has_native(extras, dialect))
+    has_native = _has_native(extras, dialect)
+    if tools and not has_native:
+        tools.require_choice(options.tool_choice)
+    fields |= _tool_choice(options, output, thinking, dialect, tools=bool(tools) or has_native)
     servers = [*dialect.mcp_servers, *(extras.mcp_servers if extras is not None else ())]
     if servers:
         fields["mcp_servers"] = [_mcp_server(server) for server in servers]

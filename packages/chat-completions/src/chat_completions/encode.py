@@ -58,10 +58,13 @@ def encode(
         PendingToolsError: A tool call in the conversation is not resolved.
         UnsupportedPartError: The API cannot represent a part of the conversation.
         UnsupportedOptionError: The API, or this dialect, does not support an option.
+        UsageError: `tool_choice` names a tool that is not declared.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     declared = _encode_tools(tools, extras, dialect)
     options.refuse(dialect.provider, *dialect.refuses)
+    if tools and (extras is None or not extras.tools):
+        tools.require_choice(options.tool_choice)
     other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
     pieces += [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
+from functools import partial
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, final, get_args, runtime_checkable
 
 from chat_core.errors import UnsupportedOptionError, UsageError
 
@@ -19,7 +22,8 @@ class NamedTool:
     name: str
 
 
-ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
+_ToolChoiceName: TypeAlias = Literal["auto", "none", "required"]
+ToolChoice: TypeAlias = _ToolChoiceName | NamedTool
 
 
 @runtime_checkable
@@ -51,6 +55,9 @@ class ChatOptions:
         reasoning: reasoning effort by name, or a budget in tokens.
         timeout: seconds without data from the provider after which a request fails with `RequestTimeoutError`.
         extras: options of single providers, each an instance of the provider's own class.
+
+    Raises:
+        UsageError: a value is not of the type of its option, or out of its range.
     """
 
     temperature: float | None = None
@@ -65,15 +72,12 @@ class ChatOptions:
     extras: tuple[ProviderOptions, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.stop, str):
-            msg = f"stop must be a tuple of texts, not one text: pass stop=({self.stop!r},)"
-            raise UsageError(msg)
-        if self.max_tokens is not None and self.max_tokens < 1:
-            msg = f"max_tokens must be at least 1, not {self.max_tokens!r}"
-            raise UsageError(msg)
-        if self.timeout is not None and self.timeout <= 0:
-            msg = f"timeout is in seconds and must be more than 0, not {self.timeout!r}"
-            raise UsageError(msg)
+        for item in _FIELDS:
+            if (value := getattr(self, item.name)) is not None:
+                allowed, accepts = _ALLOWED[item.name]
+                if not accepts(value):
+                    msg = f"{item.name} must be {allowed}, not {value!r}"
+                    raise UsageError(msg)
 
     def over(self, defaults: ChatOptions, /) -> ChatOptions:
         """Return these options, completed by `defaults` where they are not set.
@@ -123,5 +127,39 @@ class ChatOptions:
                 raise UnsupportedOptionError(msg)
 
 
+def _is_whole(value: object, least: float = -math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_tuple(value: object, kind: type) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, kind) for item in cast("tuple[object, ...]", value))
+
+
+_ALLOWED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "temperature": ("a finite number, such as 0.7", _is_finite),
+    "top_p": ("a finite number, such as 0.9", _is_finite),
+    "max_tokens": ("a whole number that is at least 1", partial(_is_whole, least=1)),
+    "stop": ("a tuple of texts, such as stop=('END',)", partial(_is_tuple, kind=str)),
+    "seed": ("a whole number, such as 7", _is_whole),
+    "tool_choice": (
+        "'auto', 'none', 'required' or NamedTool('…')",
+        lambda value: isinstance(value, NamedTool) or value in get_args(_ToolChoiceName),
+    ),
+    "parallel_tool_calls": ("True or False", lambda value: isinstance(value, bool)),
+    "reasoning": (
+        f"one of {', '.join(map(repr, get_args(ReasoningEffort)))}, or a whole number of tokens",
+        lambda value: value in get_args(ReasoningEffort) if isinstance(value, str) else _is_whole(value),
+    ),
+    "timeout": (
+        "in seconds and more than 0, such as 30.0",
+        lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0,
+    ),
+    "extras": ("a tuple of provider options, such as (ClaudeOptions(),)", partial(_is_tuple, kind=ProviderOptions)),
+}
+"""What each option accepts, in words and as a check."""
 _FIELDS = fields(ChatOptions)
 _UNSET = ChatOptions()

@@ -121,7 +121,14 @@ class StructuredOutput(Generic[ValueT]):
 def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], bool]:  # noqa: ANN401 - a TypeForm of anything
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, create_model  # noqa: PLC0415 - see decode()
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation  # noqa: PLC0415
+    from pydantic_core import SchemaError  # noqa: PLC0415
 
+    if isinstance(form, Mapping):
+        msg = (
+            f"with_structured_output() needs a type, not the JSON Schema {form!r}: write the type, "
+            "such as a pydantic model or a TypedDict"
+        )
+        raise UsageError(msg)
     if inspect.isroutine(form):
         # Pydantic would treat a function as a schema of its arguments, and call it to validate an answer.
         msg = f"with_structured_output() needs a type, not the function {form!r}"
@@ -134,7 +141,7 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
         fields: dict[str, Any] = {_ENVELOPE: (form, ...)}
         adapter = TypeAdapter(create_model("Answer", __config__=ConfigDict(extra="forbid"), **fields))
         return adapter, adapter.json_schema(), True
-    except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation) as error:
+    except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation, SchemaError) as error:
         msg = f"with_structured_output() needs a type that pydantic can describe as JSON, not {form!r}: {error}"
         raise UsageError(msg) from error
 

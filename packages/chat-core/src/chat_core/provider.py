@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
 from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
-from chat_core.options import ChatOptions
+from chat_core.options import ChatOptions, NamedTool, ToolChoice
 from chat_core.usage import NO_USAGE, Usage
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | FilePart
@@ -83,6 +84,16 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
 
     def __iter__(self) -> Iterator[ToolDeclaration]:
         return iter(self._items)
+
+    def require_choice(self, choice: ToolChoice | None, /) -> None:
+        """Check that a tool choice names one of these tools, on behalf of a provider without tools of its own.
+
+        Raises:
+            UsageError: the choice is a `NamedTool` of another name.
+        """
+        if isinstance(choice, NamedTool) and choice.name not in (names := [item.name for item in self._items]):
+            msg = f"tool_choice={choice!r} is not among the tools: {', '.join(names) or 'there are none'}"
+            raise UsageError(msg)
 
     def encoded(self, key: Hashable, encode: Callable[[Sequence[ToolDeclaration]], bytes]) -> bytes:
         """Return `encode(self)`, cached under `key`.

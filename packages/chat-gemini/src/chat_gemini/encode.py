@@ -303,6 +303,7 @@ def _tool_choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Di
             msg = f"tool_choice={choice!r} requires tools, but none are declared: add tools, or remove tool_choice"
             raise UnsupportedOptionError(msg)
         choice = None  # without tools, "auto" and "none" have no effect
+    tools.require_choice(choice)
     config: Json = {}
     if isinstance(choice, NamedTool):
         config = {"mode": "ANY", "allowedFunctionNames": [choice.name]}

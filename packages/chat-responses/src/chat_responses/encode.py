@@ -136,6 +136,8 @@ def compose(
     else:
         items = _items(messages, leading, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
+    if tools and (extras is None or not (extras.tools or extras.prompt)):
+        tools.require_choice(options.tool_choice)
     rest = _option_fields(options, extras, structured_output, dialect, tools=bool(tools_sent))
     if stream and not dialect.socket:
         rest["stream"] = True
@@ -171,6 +173,8 @@ def encode_count(
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     instructions, leading = _instructions(messages, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
+    if tools and (extras is None or not (extras.tools or extras.prompt)):
+        tools.require_choice(options.tool_choice)
     rest = _option_fields(options, extras, structured_output, dialect, tools=bool(tools_sent))
     rest = {name: value for name, value in rest.items() if name in COUNT_FIELDS}
     head: Json = {"model": dialect.model} if dialect.model else {}

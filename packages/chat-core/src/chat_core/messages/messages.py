@@ -14,6 +14,7 @@ from chat_core.errors import ConversationBusyError, IllegalTransitionError, Pend
 from chat_core.json import dumps
 from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Part, Role, Turn
+from chat_core.messages.dicts import read_dicts
 from chat_core.messages.parts import Extra, File, Text
 from chat_core.messages.status import TRANSITIONS, ToolEvent
 from chat_core.messages.tool import Tool, new_tool_id
@@ -69,6 +70,26 @@ class Messages:
     def from_system(cls, *parts: Part | str) -> Self:
         """Create a conversation that begins with system instructions; a string is a text."""
         return cls([Content.of("system", *parts)])
+
+    @classmethod
+    def from_dicts(cls, messages: Iterable[Mapping[str, object]], /) -> Self:
+        """Create a conversation from messages in the form of OpenAI's Chat Completions API.
+
+        The roles are `system`, `developer`, `user`, `assistant` and `tool`. Content is a string, or a list of `text`,
+        `image_url`, `video_url`, `input_audio` and `file` parts. A tool message completes the call with its
+        `tool_call_id` in the assistant message before it. A call without a tool message is unresolved: a run of a chat
+        executes it.
+
+        Args:
+            messages: the messages, as dicts.
+
+        Raises:
+            UsageError: a message is malformed, or has something that these messages cannot hold. The error names it.
+        """
+        created = cls()
+        for role, turn in read_dicts(messages):
+            created.append(role, turn)
+        return created
 
     # --- Writing ---------------------------------------------------------------------------------------
 
@@ -134,6 +155,10 @@ class Messages:
             self._contents.append(Content(role, [turn]))
 
     def _extend(self, content: Content) -> None:
+        if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            hint = ": for messages in OpenAI's form, call Messages.from_dicts()" if isinstance(content, dict) else ""
+            msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
+            raise UsageError(msg)
         if not content.turns:
             return
         for turn in content.turns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, final
@@ -154,6 +155,18 @@ def require_collection(collection: object, what: str, /) -> None:
 def _require_strategy(strategy: object) -> None:
     if not callable(strategy):
         msg = f"ScopedCollection() needs a function of a call and its metadata, not {strategy!r}"
+        raise UsageError(msg)
+    try:
+        signature = inspect.signature(strategy)
+    except (TypeError, ValueError):  # a function written in C
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        msg = f"a policy is called with a call and the tool's metadata, which {strategy!r}{signature} does not take"
+        raise UsageError(msg) from error
+    if signature.return_annotation in (bool, "bool"):
+        msg = f"a policy returns Execute(), Reject(…), RequireApproval(…) or Schedule(…), not a bool as {strategy!r}"
         raise UsageError(msg)
 
 
