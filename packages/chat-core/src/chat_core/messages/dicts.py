@@ -34,7 +34,7 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
     Raises:
         UsageError: a message is malformed, has what a turn cannot hold, or is a result without a call.
     """
-    items = list(messages)
+    items: list[object] = list(messages)
     index = 0
     while index < len(items):
         where = f"messages[{index}]"
@@ -43,7 +43,7 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
         index += 1
         if role == "assistant":
             results: dict[str, str] = {}
-            while index < len(items) and isinstance(items[index], Mapping) and items[index].get("role") == "tool":
+            while index < len(items) and _object(items[index], f"messages[{index}]").get("role") == "tool":
                 call_id, result = _read_result(items[index], f"messages[{index}]", results)
                 results[call_id] = result
                 index += 1
