@@ -26,6 +26,7 @@ DIFFERENCES: Final = {
     "files": "files: {}",
     "refuses": "unsupported options: {}",
     "dimensions_field": "the vector length is sent as `{}`",
+    "join_messages": "consecutive messages of one role are joined",
 }
 VALUES: Final = {
     "object": "the object `reasoning` with an effort or a budget",
@@ -54,6 +55,7 @@ FACTS: Final = {
     "files": "files",
     "refuses": "unsupported options",
     "dimensions_field": "vector length",
+    "join_messages": "joined messages",
 }
 NEVER_RECORDED: Final = {"base_url_variable", "key_variables"}
 """Facts that recorded traffic cannot confirm. For a server that users run themselves, the address is another one."""

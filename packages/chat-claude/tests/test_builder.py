@@ -201,3 +201,13 @@ def test_a_mistake_tells_no_secret() -> None:
     with pytest.raises(AttributeError, match="for h/x use") as odd:
         gateway.with_native_tools()
     assert "s3cret" not in str(odd.value)
+
+
+@pytest.mark.anyio
+async def test_finish_reasons_of_a_gateway_can_be_mapped() -> None:
+    transport = MockTransport()
+    transport.answer(body={**ANSWER, "stop_reason": "length"})
+    builder = ClaudeBuilder().with_model("claude-opus-5").with_transport(transport)
+    provider = builder.with_finish_reasons({"Length": "length"}).build()
+    turn = await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
+    assert turn.finish_reason == "length"

@@ -525,3 +525,14 @@ def test_half_a_character_waits_for_its_other_half() -> None:
     deltas, said = listen(*chunks, over(), STOP)
     assert said.text == "a\N{GRINNING FACE}b"
     assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["a", "\N{GRINNING FACE}b"]
+
+
+def test_a_dialect_maps_further_stop_reasons_and_withholds_calls_of_unknown_ones() -> None:
+    block: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    body: dict[str, Any] = {"id": "m", "content": [block], "stop_reason": "tool_calls"}
+    data = json.dumps(body).encode()
+    assert decode(data, "claude").finish_reason == "other"
+    assert decode(data, "claude", finish_reasons=(("tool_calls", "tool_calls"),)).finish_reason == "tool_calls"
+    decoder = StreamDecoder("claude", finish_reasons=(("eos", "stop"),))
+    decoder.feed([event(chunk) for chunk in (START, *text(), over("EOS"), STOP)])
+    assert decoder.close().finish_reason == "stop"

@@ -188,6 +188,10 @@ def test_what_a_server_says_beside_the_choices_is_kept_where_a_caller_may_want_i
         ("content_filter", "content_filter"),
         ("tool_calls", "tool_calls"),
         ("function_call", "tool_calls"),
+        ("content_filter: RECITATION", "content_filter"),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "other"),
+        ("guardrail_intervened", "content_filter"),
+        ("max_output_tokens", "length"),
         ("something_new", "other"),
         (None, "other"),
     ],
@@ -204,6 +208,29 @@ def test_an_answer_with_calls_ends_for_them_whatever_the_server_calls_it() -> No
     assert whole({"content": None, "tool_calls": [call]}, "stop").finish_reason == "tool_calls"
     assert whole({"content": None, "tool_calls": [call]}, None).finish_reason == "tool_calls"
     assert whole({"content": None, "tool_calls": [call]}, "length").finish_reason == "length"
+
+
+CALL: dict[str, Any] = {"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def test_calls_of_a_response_with_an_unknown_finish_reason_are_withheld() -> None:
+    assert whole({"content": None, "tool_calls": [CALL]}, "max_time").finish_reason == "other"
+    decoder = StreamDecoder("p")
+    decoder.feed([piece({"tool_calls": [CALL]}), Event("message", b"[DONE]")])
+    assert decoder.close().finish_reason == "other"
+
+
+def test_a_dialect_maps_further_finish_reasons() -> None:
+    reasons: Any = (("max_time", "length"), ("stop", "content_filter"))
+    for word, meaning in (("MAX_TIME", "length"), ("stop", "content_filter"), ("tool_calls", "tool_calls")):
+        body = {**HEAD, "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": word}]}
+        turn = decode(json.dumps(body).encode(), "p", finish_reasons=reasons)
+        assert turn.finish_reason == meaning
+        assert turn.metadata is not None
+        assert turn.metadata.finish_reason == word
+        decoder = StreamDecoder("p", finish_reasons=reasons)
+        decoder.feed([piece({"content": "a"}, word)])
+        assert decoder.close().finish_reason == meaning
 
 
 def test_a_refusal_is_no_ordinary_end() -> None:

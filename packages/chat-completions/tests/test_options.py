@@ -57,6 +57,8 @@ def test_what_does_not_leaves_it_alone() -> None:
         dimensions=3,
         dimensions_field="output_dimension",
         encoding_format="base64",
+        join_messages=True,
+        finish_reasons=(("eos", "stop"),),
     )
     assert other.turn_key == PLAIN.turn_key
     settable = {item.name for item in fields(Dialect) if item.init}

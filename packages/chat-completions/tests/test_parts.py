@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+import json
+from typing import Any, cast
 
 import pytest
 from chat_completions import Dialect
-from chat_completions.parts import content_part, model_messages, plain_message, wire_ids
+from chat_completions.parts import content_part, join_messages, model_messages, plain_message, wire_ids
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Embedding,
@@ -416,3 +417,49 @@ def test_every_part_is_sent_refused_by_name_or_its_owner_s_alone(row: tuple[str,
         assert (sent_as(part) == sent_as()) is (outcome == "kept")
         # What is kept back is no text, and no file: only what means nothing to this server.
         assert outcome == "sent" or isinstance(part, (Reasoning, ProviderPart))
+
+
+# --- Alternating roles -----------------------------------------------------------------------------------
+
+
+def joined(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", json.loads(b"[" + join_messages(json.dumps(messages)[1:-1].encode()) + b"]"))
+
+
+def test_text_of_one_role_is_joined_by_an_empty_line() -> None:
+    messages = [{"role": "user", "content": text} for text in "abc"]
+    assert joined(*messages) == [{"role": "user", "content": "a\n\nb\n\nc"}]
+
+
+def test_parts_and_text_become_one_list_of_parts() -> None:
+    image = {"type": "image_url", "image_url": {"url": "u"}}
+    assert joined({"role": "user", "content": "a"}, {"role": "user", "content": [image]}) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, image]}
+    ]
+
+
+def test_calls_and_reasoning_of_joined_messages_are_kept() -> None:
+    first = {"role": "assistant", "content": None, "reasoning_content": "x", "tool_calls": [{"id": "1"}]}
+    second: dict[str, Any] = {"role": "assistant", "content": "b", "reasoning_content": "y"}
+    second |= {"tool_calls": [{"id": "2"}], "audio": {"id": "z"}}
+    assert joined(first, second) == [
+        {
+            "role": "assistant",
+            "content": "b",
+            "reasoning_content": "xy",
+            "tool_calls": [{"id": "1"}, {"id": "2"}],
+            "audio": {"id": "z"},
+        }
+    ]
+
+
+def test_tool_results_and_other_roles_stay_apart() -> None:
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+        {"role": "tool", "tool_call_id": "2", "content": "r"},
+        {"role": "assistant", "content": "a"},
+    ]
+    assert joined(*messages) == messages

@@ -483,3 +483,24 @@ async def test_options_of_another_wire_are_refused() -> None:
     provider = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_transport(MockTransport()).build()
     with pytest.raises(UnsupportedOptionError, match="ResponsesOptions"):
         await ask(provider, ChatOptions(extras=(ResponsesOptions(verbosity="low"),)))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("vendor", ["openai", "openrouter", "azure"])
+async def test_builders_of_completions_join_messages_and_map_finish_reasons(vendor: str) -> None:
+    builder: Any = {
+        "openai": OpenAIBuilder().with_completions().with_model("m").with_api_key("k"),
+        "openrouter": OpenRouterBuilder().with_completions().with_model("m").with_api_key("k"),
+        "azure": AzureBuilder().with_endpoint("https://e.example").with_api_key("k").with_model("m").with_completions(),
+    }[vendor]
+    transport = MockTransport()
+    choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "max_time"}
+    transport.answer(body={"id": "c", "choices": [choice]})
+    ready = builder.with_joined_messages().with_finish_reasons({"max_time": "length"}).with_transport(transport)
+    messages = Messages.from_user("One.")
+    messages.user("Two.")
+
+    turn = await ready.build().complete(messages, NO_TOOLS, ChatOptions(), None)
+
+    assert [message["content"] for message in transport.last.json()["messages"]] == ["One.\n\nTwo."]
+    assert turn.finish_reason == "length"

@@ -7,13 +7,16 @@ States are immutable: every `with_…` method returns a new builder. Calling a m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self, final
 
 from chat_core.errors import UsageError
+from chat_core.messages import FinishReason
 from chat_core.wire.connection import (
     AUTHORIZATION,
     ConnectionBuilder,
+    require_finish_reasons,
     require_model,
     require_provider_name,
     require_secret,
@@ -75,6 +78,18 @@ class _Configurable(ConnectionBuilder[Settings]):
         By default every system message is sent in the `system` field of the request.
         """
         return self._with(replace(self._settings, system_in_place=True))
+
+    def with_finish_reasons(self, reasons: Mapping[str, FinishReason]) -> Self:
+        """Set the meaning of finish reasons that only a gateway sends. Calls run after `stop` and `tool_calls` only.
+
+        Args:
+            reasons: the meaning of each finish reason, such as `{"eos": "stop"}`.
+
+        Raises:
+            UsageError: a meaning is not one of `FinishReason`.
+        """
+        added = require_finish_reasons("with_finish_reasons", reasons)
+        return self._with(replace(self._settings, finish_reasons=(*self._settings.finish_reasons, *added)))
 
 
 class _WithoutModel(_Configurable):

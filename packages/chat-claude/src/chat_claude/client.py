@@ -62,7 +62,8 @@ class ClaudeProvider(TransportProvider):
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         body = await self.fetch(self._request(MESSAGES, encoded, options))
-        return decode(body, self._dialect.provider, output_tool=encoded.output_tool)
+        dialect = self._dialect
+        return decode(body, dialect.provider, output_tool=encoded.output_tool, finish_reasons=dialect.finish_reasons)
 
     @asynccontextmanager
     async def stream(
@@ -81,7 +82,10 @@ class ClaudeProvider(TransportProvider):
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self._request(MESSAGES, encoded, options, stream=True)
-        decoder = StreamDecoder(self._dialect.provider, output_tool=encoded.output_tool)
+        dialect = self._dialect
+        decoder = StreamDecoder(
+            dialect.provider, output_tool=encoded.output_tool, finish_reasons=dialect.finish_reasons
+        )
         async with self.open_stream(request, decoder) as stream:
             yield stream
 

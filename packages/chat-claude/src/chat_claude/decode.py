@@ -7,8 +7,8 @@ with `message_stop`. The `[DONE]` that some gateways send is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.events import TextDelta
@@ -40,7 +40,9 @@ FINISH: Final[dict[str, FinishReason]] = {
     "compaction": "pause",
     "refusal": "refusal",
 }
-"""Finish reasons by `stop_reason`. Any other reason is `other`."""
+"""Finish reasons by `stop_reason`. A dialect can add reasons. Any other reason is `other`."""
+
+FinishReasons: TypeAlias = Sequence[tuple[str, FinishReason]]
 
 OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 """Fields of a message with a place in the turn. All other fields that are not empty go into the metadata."""
@@ -65,19 +67,20 @@ def is_last(event: Event, /) -> bool:
     return is_object(chunk) and chunk.get("type") == STOP
 
 
-def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Turn:
+def decode(body: bytes, provider: str, *, output_tool: str | None = None, finish_reasons: FinishReasons = ()) -> Turn:
     """Return the turn in the body of a complete response.
 
     Args:
         body: body of the response.
         provider: provider name for metadata and errors.
         output_tool: name of the tool whose arguments are the structured output, if there is one.
+        finish_reasons: `Dialect.finish_reasons`.
 
     Raises:
         InvalidResponseError: the body is not a valid response.
         ProviderError: the body contains an error object.
     """
-    return StreamDecoder(provider, output_tool=output_tool).read(body)
+    return StreamDecoder(provider, output_tool=output_tool, finish_reasons=finish_reasons).read(body)
 
 
 @final
@@ -87,6 +90,7 @@ class StreamDecoder(EventDecoder):
     Args:
         provider: the provider's name.
         output_tool: the tool whose arguments are the structured output, if there is one.
+        finish_reasons: `Dialect.finish_reasons`.
     """
 
     __slots__ = (
@@ -95,6 +99,7 @@ class StreamDecoder(EventDecoder):
         "_declined",
         "_extra",
         "_finish",
+        "_finish_reasons",
         "_held",
         "_id",
         "_model",
@@ -106,8 +111,10 @@ class StreamDecoder(EventDecoder):
 
     TERMINATOR: ClassVar[str] = "`message_stop`"
 
-    def __init__(self, provider: str, *, output_tool: str | None = None) -> None:
+    def __init__(self, provider: str, *, output_tool: str | None = None, finish_reasons: FinishReasons = ()) -> None:
         super().__init__(provider)
+        reasons: dict[str, FinishReason] = {**FINISH, **dict(finish_reasons)} if finish_reasons else FINISH
+        self._finish_reasons = reasons
         self._output_tool = output_tool
         self._blocks: list[Block] = []
         self._open: dict[Any, Block] = {}
@@ -314,7 +321,7 @@ class StreamDecoder(EventDecoder):
                 # A tool would run, and its result would be sent although the response is complete.
                 parts[index] = declined_call(part, self.provider)
         tools = [part for part in parts if isinstance(part, Tool)]
-        finish: FinishReason = FINISH.get(self._finish, "other") if self._finish is not None else "other"
+        finish: FinishReason = self._finish_reasons.get((self._finish or "").lower(), "other")
         if tools and (finish == "stop" or self._finish is None):
             finish = "tool_calls"
         elif not tools and finish == "tool_calls":

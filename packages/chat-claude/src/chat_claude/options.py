@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, TypeAlias, final, runtime_checkable
 
+from chat_core.messages import FinishReason
+
 from chat_claude.models import abilities
 
 DEFAULT_PROVIDER = "claude"
@@ -186,6 +188,8 @@ class Dialect:
         betas: beta features of every request.
         tools: native tools of every request.
         mcp_servers: MCP servers of every request.
+        finish_reasons: finish reasons of a gateway that are not in `chat_claude.decode.FINISH`, in lowercase, each with
+            its meaning. They take precedence, the last one of equal reasons.
     """
 
     model: str
@@ -205,6 +209,7 @@ class Dialect:
     betas: tuple[str, ...] = ()
     tools: tuple[NativeTool, ...] = field(default=(), hash=False)
     mcp_servers: tuple[McpServer, ...] = ()
+    finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
     """Cache key of encoded turns: contains every setting that their encoding depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)

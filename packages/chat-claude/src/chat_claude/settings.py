@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
 from chat_core.errors import UsageError
+from chat_core.messages import FinishReason
 from chat_core.wire.connection import AUTHORIZATION, Connection, credentials_for, read_environment
 from chat_core.wire.endpoint import Endpoint
 
@@ -36,6 +37,7 @@ class Settings(Connection):
     betas: tuple[str, ...] = ()
     tools: tuple[NativeTool, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
+    finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
 
     @property
     def key_header(self) -> str:
@@ -64,6 +66,7 @@ def dialect_for(settings: Settings) -> Dialect:
         betas=settings.betas,
         tools=settings.tools,
         mcp_servers=settings.mcp_servers,
+        finish_reasons=settings.finish_reasons,
     )
 
 

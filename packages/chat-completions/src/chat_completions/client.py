@@ -64,7 +64,8 @@ class _Provider(TransportProvider):
             ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
-        return decode(await self._post("/chat/completions", body, options), self._dialect.provider)
+        response = await self._post("/chat/completions", body, options)
+        return decode(response, self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
 
     @asynccontextmanager
     async def stream(
@@ -83,7 +84,8 @@ class _Provider(TransportProvider):
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self.endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
-        async with self.open_stream(request, StreamDecoder(self._dialect.provider)) as stream:
+        decoder = StreamDecoder(self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
+        async with self.open_stream(request, decoder) as stream:
             yield stream
 
     async def _post(self, path: str, body: bytes, options: ChatOptions) -> bytes:

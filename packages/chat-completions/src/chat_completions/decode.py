@@ -10,7 +10,8 @@ delta that only contains text bypasses the table of fields.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 from chat_core.errors import ChatError
 from chat_core.events import TextDelta
@@ -64,9 +65,14 @@ FINISH: Final[dict[str, FinishReason]] = {
     "completed": "stop",
     "tool_call": "tool_calls",
     "model_context_window_exceeded": "length",
+    "max_output_tokens": "length",
     "safety": "content_filter",
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
 }
-"""The finish reason for each lowercase value of a server. Any other value is `other`."""
+"""The finish reason for each lowercase value of a server. A dialect can add values. Any other value is `other`."""
+
+FinishReasons: TypeAlias = Sequence[tuple[str, FinishReason]]
 
 KEPT: Final = (
     "service_tier",
@@ -94,18 +100,19 @@ def is_last(event: Event, /) -> bool:
     return len(data) < SHORTEST and data.strip() == DONE
 
 
-def decode(body: bytes, provider: str) -> Turn:
+def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) -> Turn:
     """Decode a complete response.
 
     Args:
         body: The body of the response.
         provider: The provider name, for the metadata and error messages.
+        finish_reasons: `Dialect.finish_reasons`.
 
     Raises:
         InvalidResponseError: The body is not a chat completion.
         ProviderError: The body contains an error object.
     """
-    return StreamDecoder(provider, whole=True).read(body)
+    return StreamDecoder(provider, whole=True, finish_reasons=finish_reasons).read(body)
 
 
 @final
@@ -115,12 +122,14 @@ class StreamDecoder(EventDecoder):
     Args:
         provider: The provider name.
         whole: Whether the response is a complete body, not a stream.
+        finish_reasons: `Dialect.finish_reasons`.
     """
 
     __slots__ = (
         "_answer",
         "_extra",
         "_finish",
+        "_finish_reasons",
         "_flowing",
         "_headed",
         "_id",
@@ -131,12 +140,16 @@ class StreamDecoder(EventDecoder):
         "_seen",
         "_texts",
         "_usage",
+        "_whole",
     )
 
     TERMINATOR: ClassVar[str] = "`[DONE]` or a finish reason"
 
-    def __init__(self, provider: str, *, whole: bool = False) -> None:
+    def __init__(self, provider: str, *, whole: bool = False, finish_reasons: FinishReasons = ()) -> None:
         super().__init__(provider)
+        reasons: dict[str, FinishReason] = {**FINISH, **dict(finish_reasons)} if finish_reasons else FINISH
+        self._finish_reasons = reasons
+        self._whole = whole
         self._piece = "message" if whole else "delta"
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
@@ -298,8 +311,12 @@ class StreamDecoder(EventDecoder):
         """Return the turn received so far."""
         parts = self._answer.parts()
         has_calls = bool(self._answer.calls)
-        finish: FinishReason = FINISH.get(self._finish.lower(), "other") if self._finish is not None else "other"
-        if has_calls and (finish == "stop" or self._finish is None):
+        finish: FinishReason = "other"
+        if self._finish is not None:
+            # Gemini adds details, as in `content_filter: RECITATION`.
+            finish = self._finish_reasons.get(self._finish.lower().partition(":")[0], "other")
+        # A body without a finish reason is complete. The calls of such a stream may be incomplete.
+        if has_calls and (finish == "stop" or (self._finish is None and self._whole)):
             finish = "tool_calls"
         elif self._answer.refused and finish == "stop":
             finish = "refusal"

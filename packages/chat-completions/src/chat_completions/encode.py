@@ -18,7 +18,7 @@ from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.wire.strict import requires_all, strict_schema
 
 from chat_completions.options import CompletionsOptions, Dialect
-from chat_completions.parts import model_messages, plain_message
+from chat_completions.parts import join_messages, model_messages, plain_message
 
 EXTRAS: Final = (
     "frequency_penalty",
@@ -67,12 +67,8 @@ def encode(
         tools.require_choice(options.tool_choice)
     other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
-    pieces += [
-        b'"messages":[',
-        *_encode_schema_instruction(structured_output, dialect),
-        encode_turns(messages, dialect),
-        b"]",
-    ]
+    encoded = b"".join([*_encode_schema_instruction(structured_output, dialect), encode_turns(messages, dialect)])
+    pieces += [b'"messages":[', join_messages(encoded) if dialect.join_messages else encoded, b"]"]
     if declared:
         pieces += [b',"tools":[', declared, b"]"]
     if other_fields:

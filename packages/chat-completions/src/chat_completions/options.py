@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, final
 
+from chat_core.messages import FinishReason
+
 DEFAULT_PROVIDER = "chat-completions"
 
 ReasoningReplay: TypeAlias = Literal["as-received", "never"]
@@ -96,6 +98,10 @@ class Dialect:
         dimensions_field: The request field for `dimensions`.
         encoding_format: The encoding of embedding vectors that requests ask for. `None` sends no `encoding_format`,
             because some servers reject the field, and expects lists of numbers.
+        join_messages: Whether consecutive messages of one role are joined, for servers and chat templates that require
+            alternating roles. Tool results are not joined.
+        finish_reasons: Finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
+            `chat_completions.decode.FINISH`; the last one of equal reasons is used.
     """
 
     model: str
@@ -120,6 +126,8 @@ class Dialect:
     dimensions: int | None = None
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
     encoding_format: EncodingFormat | None = None
+    join_messages: bool = False
+    finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
     """The cache key of encoded turns: every setting that the encoding of a turn depends on."""
     tools_key: str = field(init=False, repr=False, compare=False)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NoReturn
 
-from chat_core.json import dumps
+from chat_core.json import dump_bytes, dumps, loads
 from chat_core.messages import (
     File,
     Part,
@@ -32,7 +32,7 @@ from chat_core.messages import (
     Turn,
 )
 from chat_core.wire.parts import owned, unsupported_part
-from chat_core.wire.shapes import Json, is_list, mapping
+from chat_core.wire.shapes import Json, is_list, mapping, require_list
 
 from chat_completions.answer import THOUGHTS
 from chat_completions.options import Dialect
@@ -320,3 +320,41 @@ def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
 
 def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
     raise unsupported_part(part, f"the Chat Completions API of {dialect.provider}", why)
+
+
+# --- Alternating roles ---------------------------------------------------------------------------------
+
+
+def join_messages(encoded: bytes) -> bytes:
+    """Join consecutive messages of one role, except tool results, in a list of messages without its brackets.
+
+    Text is separated by an empty line. Other fields are joined if they are lists or strings; otherwise the later one is
+    sent.
+    """
+    messages: list[Json] = []
+    for message in require_list(loads(b"[" + encoded + b"]"), "messages"):
+        if messages and message["role"] == messages[-1]["role"] != "tool":
+            messages[-1] = _join_pair(messages[-1], message)
+        else:
+            messages.append(message)
+    return dump_bytes(messages)[1:-1]
+
+
+def _join_pair(first: Json, second: Json) -> Json:
+    joined = {**first, **second, "content": _join_contents(first.get("content"), second.get("content"))}
+    for key in first.keys() & second.keys() - {"role", "content"}:
+        if type(first[key]) is type(second[key]) and isinstance(first[key], (str, list)):
+            joined[key] = first[key] + second[key]
+    return joined
+
+
+def _join_contents(first: object, second: object) -> object:
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_content_parts(first), *_content_parts(second)]
+
+
+def _content_parts(content: object) -> list[object]:
+    return content if is_list(content) else [{"type": "text", "text": content}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self, TypedDict, final
+from typing import Self, TypedDict, final
 
 from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
@@ -18,8 +18,9 @@ from chat_core.wire.connection import (
 )
 from chat_core.wire.endpoint import Endpoint
 
+from chat_completions.dialect_builder import DialectBuilder
 from chat_completions.errors import ErrorPatterns
-from chat_completions.options import Dialect, MaxTokensField, ReasoningReplay, ReasoningStyle
+from chat_completions.options import Dialect, MaxTokensField
 from chat_completions.presets import AnyPreset
 
 
@@ -84,7 +85,7 @@ class Settings(Connection):
         return replace(self, dialect=replace(self.dialect, dimensions=dimensions), max_embedding_batch=batch)
 
 
-class Adjustable(ConnectionBuilder[Settings]):
+class Adjustable(DialectBuilder, ConnectionBuilder[Settings]):
     """Base of the builders of this package, with the settings that depend on the model."""
 
     __slots__ = ()
@@ -92,38 +93,16 @@ class Adjustable(ConnectionBuilder[Settings]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.preset.title}, model={self._settings.dialect.model!r})"
 
-    def with_reasoning(
-        self,
-        *,
-        style: ReasoningStyle | None = None,
-        replay: ReasoningReplay = "as-received",
-        field: Literal["reasoning_content", "reasoning"] | None = None,
-    ) -> Self:
-        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+    @property
+    def _dialect(self) -> Dialect:
+        return self._settings.dialect
 
-        Args:
-            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
-                a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
-                the vendor's style.
-            replay: Whether reasoning is sent back to the model that produced it.
-            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
-        """
-        settings = self._settings
-        dialect = settings.dialect.with_reasoning(settings.preset.dialect, style=style, replay=replay, field=field)
-        return self._with(settings.with_dialect(dialect))
+    @property
+    def _default_dialect(self) -> Dialect:
+        return self._settings.preset.dialect
 
-    def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
-        """Set which schemas the server enforces.
-
-        Args:
-            output: Whether it enforces the schema of a structured output.
-            tools: Whether it enforces the schemas of tools.
-            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
-        """
-        settings = self._settings
-        default = settings.preset.dialect
-        dialect = settings.dialect.with_strict(default, output=output, tools=tools, rewrite=rewrite)
-        return self._with(settings.with_dialect(dialect))
+    def _with_dialect(self, dialect: Dialect) -> Self:
+        return self._with(self._settings.with_dialect(dialect))
 
 
 class Addressable(AddressBuilder[Settings]):

@@ -246,13 +246,11 @@ PERPLEXITY: Final = Preset(
         tools=False,
         files=IMAGES,
         refuses=("seed", "tool_choice", "parallel_tool_calls"),
+        join_messages=True,
     ),
     base_url="https://api.perplexity.ai",
     key_variables=("PERPLEXITY_API_KEY",),
-    notes=(
-        "every response uses a web search, and cites its sources",
-        "turns of the user and the model must alternate",
-    ),
+    notes=("every response uses a web search, and cites its sources",),
     embeddings=NoEmbeddings(),
     sources=(
         Source(
@@ -263,6 +261,12 @@ PERPLEXITY: Final = Preset(
             "https://docs.perplexity.ai/guides/chat-completions-guide",
             CHECKED,
             ("max_tokens_field",),
+        ),
+        Source(
+            "PerplexityLLMAdapter for message ordering strictness",
+            "https://github.com/pipecat-ai/pipecat/pull/4009",
+            CHECKED,
+            ("join_messages",),
         ),
     ),
 )

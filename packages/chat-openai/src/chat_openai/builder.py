@@ -24,8 +24,8 @@ from chat_completions import (
     Dialect,
     ReadyCompletionsBuilder,
 )
+from chat_completions.dialect_builder import DialectBuilder
 from chat_completions.options import DEFAULT_PROVIDER as COMPLETIONS
-from chat_completions.options import ReasoningReplay, ReasoningStyle
 from chat_core.errors import UsageError
 from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_responses.options import DEFAULT_PROVIDER as RESPONSES
@@ -177,41 +177,20 @@ class OnResponses(Connectable, Generic[NextT]):
         return self._choose_responses(replace(self._settings, summary=summary))
 
 
-class OnCompletions(Connectable):
+class OnCompletions(DialectBuilder, Connectable):
     """Methods that only the Chat Completions API supports."""
 
     __slots__ = ()
 
-    def with_reasoning(
-        self,
-        *,
-        style: ReasoningStyle | None = None,
-        replay: ReasoningReplay = "as-received",
-        field: Literal["reasoning_content", "reasoning"] | None = None,
-    ) -> Self:
-        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+    @property
+    def _dialect(self) -> Dialect:
+        return self._settings.completions
 
-        Args:
-            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
-                a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
-                the vendor's style.
-            replay: Whether reasoning is sent back to the model that produced it.
-            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
-        """
-        default = self._settings.vendor.preset.dialect
-        dialect = self._settings.completions.with_reasoning(default, style=style, replay=replay, field=field)
-        return self._with(replace(self._settings, completions=dialect))
+    @property
+    def _default_dialect(self) -> Dialect:
+        return self._settings.vendor.preset.dialect
 
-    def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
-        """Set which schemas the server enforces.
-
-        Args:
-            output: Whether it enforces the schema of a structured output.
-            tools: Whether it enforces the schemas of tools.
-            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
-        """
-        default = self._settings.vendor.preset.dialect
-        dialect = self._settings.completions.with_strict(default, output=output, tools=tools, rewrite=rewrite)
+    def _with_dialect(self, dialect: Dialect) -> Self:
         return self._with(replace(self._settings, completions=dialect))
 
 
@@ -262,6 +241,8 @@ RESPONSES_ONLY_HINTS: Final = {
 COMPLETIONS_ONLY_HINTS: Final = {
     "with_reasoning": "with_reasoning() needs the Chat Completions API: call with_completions() first",
     "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
+    "with_joined_messages": "with_joined_messages() needs the Chat Completions API: call with_completions() first",
+    "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
 }
 """Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
 RESPONSES_CHOSEN_HINTS: Final = {

@@ -7,9 +7,10 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar, get_args
 
 from chat_core.errors import UsageError
+from chat_core.messages.content import FinishReason
 from chat_core.transport.protocol import Transport
 
 AUTHORIZATION: Final = "authorization"
@@ -221,3 +222,21 @@ def default_transport() -> Transport:
         raise UsageError(msg) from error
     transport: Transport = module.HttpxTransport()
     return transport
+
+
+def require_finish_reasons(method: str, reasons: Mapping[str, FinishReason]) -> tuple[tuple[str, FinishReason], ...]:
+    """Return the finish reasons of a server in lowercase, each with its meaning.
+
+    Args:
+        method: method of the builder, for the error message.
+        reasons: meaning of each finish reason.
+
+    Raises:
+        UsageError: a meaning is not one of `FinishReason`.
+    """
+    known: tuple[str, ...] = get_args(FinishReason)
+    for reason, meaning in reasons.items():
+        if meaning not in known:
+            msg = f"{method}(): the meaning of {reason!r} must be one of {', '.join(known)}, not {meaning!r}"
+            raise UsageError(msg)
+    return tuple([(reason.lower(), meaning) for reason, meaning in reasons.items()])

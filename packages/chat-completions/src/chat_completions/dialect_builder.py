@@ -1,0 +1,82 @@
+"""Methods of all builders of Chat Completions that change the dialect."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, Self
+
+from chat_core.messages import FinishReason
+from chat_core.wire.connection import require_finish_reasons
+
+from chat_completions.options import Dialect, ReasoningReplay, ReasoningStyle
+
+
+class DialectBuilder:
+    """Base of the builders that have a dialect. A subclass stores it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _dialect(self) -> Dialect:
+        """The current dialect."""
+
+    @property
+    @abstractmethod
+    def _default_dialect(self) -> Dialect:
+        """The dialect of the vendor's preset."""
+
+    @abstractmethod
+    def _with_dialect(self, dialect: Dialect) -> Self:
+        """Return a builder with another dialect."""
+
+    def with_reasoning(
+        self,
+        *,
+        style: ReasoningStyle | None = None,
+        replay: ReasoningReplay = "as-received",
+        field: Literal["reasoning_content", "reasoning"] | None = None,
+    ) -> Self:
+        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+
+        Args:
+            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
+                a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
+                the vendor's style.
+            replay: Whether reasoning is sent back to the model that produced it.
+            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
+        """
+        default = self._default_dialect
+        return self._with_dialect(self._dialect.with_reasoning(default, style=style, replay=replay, field=field))
+
+    def with_strict(self, *, output: bool = True, tools: bool = False, rewrite: bool | None = None) -> Self:
+        """Set which schemas the server enforces.
+
+        Args:
+            output: Whether it enforces the schema of a structured output.
+            tools: Whether it enforces the schemas of tools.
+            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
+        """
+        default = self._default_dialect
+        return self._with_dialect(self._dialect.with_strict(default, output=output, tools=tools, rewrite=rewrite))
+
+    def with_joined_messages(self) -> Self:
+        """Join consecutive messages of one role, for servers and chat templates that require alternating roles.
+
+        Text is separated by an empty line. Tool results are not joined.
+        """
+        return self._with_dialect(replace(self._dialect, join_messages=True))
+
+    def with_finish_reasons(self, reasons: Mapping[str, FinishReason]) -> Self:
+        """Set the meaning of finish reasons that only this server sends. Calls run after `stop` and `tool_calls` only.
+
+        Args:
+            reasons: The meaning of each finish reason, such as `{"max_time": "length"}`.
+
+        Raises:
+            UsageError: A meaning is not one of `FinishReason`.
+        """
+        added = require_finish_reasons("with_finish_reasons", reasons)
+        return self._with_dialect(replace(self._dialect, finish_reasons=(*self._dialect.finish_reasons, *added)))
