@@ -810,7 +810,9 @@ class RaisingScope(ToolScope[Never]):
     def definitions(self) -> list[ToolDefinition]:
         return [RaisingDefinition()]
 
-    async def decide(self, _call: FunctionCall, /) -> Execute:
+    async def decide(
+        self, _call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Execute:
         return Execute()
 
 

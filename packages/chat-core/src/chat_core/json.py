@@ -95,7 +95,12 @@ def is_finite(value: object) -> bool:
 
 
 def is_deeper(value: object, depth: int) -> bool:
-    """Return whether a parsed document has more than `depth` levels of objects and arrays."""
+    """Return whether a parsed document has more than `depth` levels of objects and arrays.
+
+    Args:
+        value: a value as `json.loads()` returns it.
+        depth: the number of allowed levels. A string or number has none, an empty array has one.
+    """
     level: list[object] = [value]
     for _ in range(depth + 1):
         level = [item for item in level if isinstance(item, (dict, list))]

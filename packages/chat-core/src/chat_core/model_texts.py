@@ -102,7 +102,13 @@ def cancelled_chat(effects: Sequence[str], reason: str | None) -> str:
 
 
 def effect_inside(name: str, arguments: str, result: str) -> str:
-    """Return a line about a call of `name` in a chat that was cancelled, with its `arguments` as JSON."""
+    """Return a line about a call in a chat that was cancelled.
+
+    Args:
+        name: name of the tool.
+        arguments: arguments of the call, as JSON.
+        result: result of the call, as text.
+    """
     return f"- {name}({arguments}): {result}"
 
 
