@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Never
@@ -811,7 +811,11 @@ class RaisingScope(ToolScope[Never]):
         return [RaisingDefinition()]
 
     async def decide(
-        self, _call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+        self,
+        _call: FunctionCall,
+        /,
+        *,
+        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
     ) -> Execute:
         return Execute()
 
