@@ -18,7 +18,7 @@ from chat_core.errors import (
     StreamTruncatedError,
 )
 from chat_core.events import TextDelta
-from chat_core.messages import Reasoning, Text, Tool, Turn
+from chat_core.messages import ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Usage
@@ -136,6 +136,84 @@ def test_a_response_that_the_server_has_not_finished_is_an_error(status: str) ->
 def test_a_stream_that_ends_with_an_unfinished_response_is_an_error(status: str) -> None:
     error = failed({"type": "response.done", "response": response(UNFINISHED_CALL, status=status)})
     assert isinstance(error, InvalidResponseError)
+
+
+SERVER_RUN: Final = {
+    "type": "custom_tool_call", "id": "ctc_1", "call_id": "xs_1", "name": "x_keyword_search", "input": '{"q":"a"}',
+    "status": "completed",
+}  # fmt: skip
+"""A search that xAI ran for its tool `x_search`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "tools"),
+    [
+        ("x_keyword_search", None),
+        ("x_keyword_search", [{"type": "x_search"}, {"type": "mcp"}]),
+        ("pay", [{"type": "x_search"}, {"type": "function", "name": "pay"}]),
+    ],
+)
+def test_a_call_that_the_server_ran_is_no_call_of_ours(name: str, tools: list[dict[str, Any]] | None) -> None:
+    item = {**SERVER_RUN, "name": name}
+    turn = whole(item, message("Found."), tools=tools)
+    assert (turn.tools, turn.text, turn.finish_reason) == ([], "Found.", "stop")
+    assert turn.parts[0] == ProviderPart("p", "custom_tool_call", item)
+    created = {"type": "response.created", "response": {"tools": tools}}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "input": ""}}
+    piece = {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": '{"q":"a"}'}
+    ended = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    deltas, same = streamed(created, added, piece, ended, completed(item, message("Found."), tools=tools))
+    assert (deltas, same.parts) == ([TextDelta("Found.")], turn.parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "tools"),
+    [
+        ("pay", None),
+        ("pay", []),
+        ("pay", [{"type": "custom", "name": "pay"}]),
+        ("pay", [{"type": "namespace", "name": "n"}, {"type": "x_search"}]),
+        ("x_keyword_search", [{"type": "custom", "name": "x_keyword_search"}]),
+    ],
+)
+def test_a_call_of_a_custom_tool_is_ours(name: str, tools: list[dict[str, Any]] | None) -> None:
+    turn = whole({**SERVER_RUN, "name": name}, tools=tools)
+    assert [tool.name for tool in turn.tools] == [name]
+    assert turn.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "computer_call", "call_id": "a", "action": {"type": "click"}},
+        {"type": "local_shell_call", "call_id": "a", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}},
+        {"type": "apply_patch_call", "call_id": "a", "operation": {"type": "delete_file", "path": "a"}},
+        {"type": "tool_search_call", "call_id": "a", "execution": "client"},
+        {"type": "computer_call"},
+    ],
+)
+def test_an_action_of_the_client_that_is_no_call_is_an_error(item: dict[str, Any]) -> None:
+    with pytest.raises(InvalidResponseError, match=rf"the action '{item['type']}'.*remove the tool") as caught:
+        whole(message("I look."), item)
+    error = caught.value
+    assert (error.path, error.retryable, error.usage.input_tokens) == ("output[1]", False, 3)
+    assert error.partial is not None
+    assert error.partial.text == "I look."
+    assert isinstance(failed(completed(item)), InvalidResponseError)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"type": "shell_call", "call_id": "a"}, {"type": "shell_call_output", "call_id": "a"}],
+        [{"type": "tool_search_call", "call_id": None, "execution": "server"}],
+        [{"type": "web_search_call", "id": "ws_1"}],
+    ],
+)
+def test_an_action_that_the_server_ran_is_a_part_of_the_answer(items: list[dict[str, Any]]) -> None:
+    turn = whole(*items, message("Done."))
+    assert (turn.text, len(turn.parts)) == ("Done.", len(items) + 1)
 
 
 def test_a_call_in_a_response_that_was_cut_is_no_reason_to_go_on() -> None:

@@ -16,6 +16,10 @@ from .decoding import PROVIDER, TERMINAL, Answer, answers
 require_wire()
 
 
+UNSUPPORTED = {"vercel-ai/openai/openai-local-shell-tool.1-stream#0"}
+"""Answers that request an action which the library does not run, and which are errors for this reason."""
+
+
 def kind_of(event: Event) -> str:
     """The type that an event says in its data."""
     try:
@@ -60,4 +64,4 @@ def test_a_stream_that_is_cut_behind_its_end_is_whole() -> None:
             decoder.feed(answer.events[: ended_at(answer) + 1])
             decoder.close()
         except ChatError:
-            assert any("error" in feature for feature in answer.features), answer.id
+            assert answer.id in UNSUPPORTED or any("error" in feature for feature in answer.features), answer.id

@@ -13,8 +13,8 @@ from typing import Any, Final, final
 
 from chat_core.wire.shapes import Json, WrongShapeError
 
-CALLS: Final = ("function_call", "custom_tool_call", "mcp_approval_request")
-"""Types of the items that request an action of the client."""
+CALLS: Final = ("function_call", "custom_tool_call")
+"""Types of the items that are calls with streamed arguments. A tuple, because a received type may be unhashable."""
 
 MAX_TEXTS: Final = 1000
 """Maximum number of texts of an item. Without a limit, the time to compare them would grow with their square."""

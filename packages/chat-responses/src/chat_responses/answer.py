@@ -18,6 +18,7 @@ from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object
 from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey, list_index, received_length
 from chat_responses.items import (
     TEXTS,
+    DeclaredTools,
     approval_arguments,
     arguments_of,
     call_id_of,
@@ -35,14 +36,18 @@ class Answer:
     """Decoder of the item events of one response.
 
     Each event method handles one event and appends its deltas to `out`.
+
+    Attributes:
+        tools: the tools that the response repeats from its request.
     """
 
-    __slots__ = ("_calls", "_items", "_provider", "_text_pieces", "_text_place")
+    __slots__ = ("_calls", "_items", "_provider", "_text_pieces", "_text_place", "tools")
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._items = PartialItems()
         self._calls = 0
+        self.tools = DeclaredTools()
         self._text_place: tuple[object, object] = (self, self)  # output index and content index of the current text
         self._text_pieces: list[str] = []
 
@@ -69,7 +74,7 @@ class Answer:
         item = require_object(event.get("item"), "item")
         growing = self._items.begun(event, item)
         self._text_place = self, self
-        if item.get("type") in CALLS and item.get("type") != "mcp_approval_request":
+        if item.get("type") in CALLS and not self.tools.ran_on_server(item):
             text = arguments_of(item, "item")
             self._start_call(
                 growing, item, "" if text == "{}" else text, out
@@ -102,6 +107,8 @@ class Answer:
                 texts = [text for (list_name, _), text in listed if list_name == name]
                 self._emit_missing_end_of_list(growing, name, texts, out)
         elif kind in ("function_call", "custom_tool_call"):
+            if self.tools.ran_on_server(item):
+                return
             text = arguments_of(item, "item")
             if growing.call is None:
                 self._start_call(growing, item, text, out)
@@ -159,7 +166,7 @@ class Answer:
             out.append(ReasoningDelta(text))
         elif place[0] == "text":
             out.append(TextDelta(text))
-        elif place[0] == "arguments":
+        elif place[0] == "arguments" and not self.tools.ran_on_server(growing.item):
             out.append(ToolCallDelta(text, growing.call or 0))
 
     # --- Pieces ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, req
 
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_from_object, error_object, find_error
-from chat_responses.items import logprobs_of, parts_of
+from chat_responses.items import DeclaredTools, logprobs_of, parts_of, unanswered_action
 from chat_responses.usage import read_usage
 
 DONE: Final = b"[DONE]"
@@ -205,15 +205,25 @@ class StreamDecoder(EventDecoder):
 
         Raises:
             StreamTruncatedError: the stream ended before the response did.
-            InvalidResponseError: an item of the response has a wrong shape.
+            InvalidResponseError: an item of the response has a wrong shape, or it requests an action of the client that
+                is not a call of a function or custom tool.
         """
         if not self.done:
             raise self.truncated(len(self.partial().tools))
+        items = self._output or []
         try:
-            return self._turn(self._output or [])
+            turn = self._turn(items)
         except DECODE_ERRORS as error:
             self.failure: ChatError | None = self.translate(error)
             raise self.failure from error
+        if turn.finish_reason in {"stop", "tool_calls"} and (action := unanswered_action(items)) is not None:
+            index, kind = action
+            msg = (
+                f"the model requests the action {kind!r}, which this library does not run: "
+                "remove the tool from the request, or declare a function for it"
+            )
+            raise self.invalid(msg, f"output[{index}]")
+        return turn
 
     def partial(self) -> Turn:
         """Return the turn received so far, without items that cannot be read."""
@@ -224,6 +234,8 @@ class StreamDecoder(EventDecoder):
 
     def _store_head(self, response: Json) -> None:
         """Store the fields of a response except the long ones."""
+        if tools := response.get("tools"):
+            self._answer.tools = DeclaredTools(tools)
         self._head |= {
             name: value for name, value in response.items() if value is not None and name not in OMITTED_FIELDS
         }
@@ -254,7 +266,10 @@ class StreamDecoder(EventDecoder):
         """Return the turn for `items`."""
         parts: list[Part] = []
         for index, item in enumerate(items):
-            parts += parts_of(item, self.provider, f"output[{index}]")
+            if self._answer.tools.ran_on_server(item):
+                parts.append(ProviderPart(self.provider, "custom_tool_call", item))
+            else:
+                parts += parts_of(item, self.provider, f"output[{index}]")
         head = self._head
         extra = {name: head[name] for name in METADATA_FIELDS if head.get(name)}
         if head.get("store") is False:

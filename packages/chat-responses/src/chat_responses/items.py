@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 from chat_core.json import dumps, loads_limited
 from chat_core.messages import File, FunctionCall, Opaque, Part, ProviderPart, Reasoning, Text, Tool
@@ -215,6 +215,62 @@ def approval_arguments(item: Json) -> Json:
         with suppress(ValueError):  # arguments that are not JSON stay a string
             arguments = loads_limited(arguments)
     return {"server_label": item.get("server_label"), "name": item.get("name"), "arguments": arguments}
+
+
+SERVER_TOOLS: Final = frozenset({"x_keyword_search", "x_semantic_search", "x_thread_fetch", "x_user_search"})
+"""Tools that xAI runs for `x_search` and reports as `custom_tool_call` (Vercel AI SDK, `@ai-sdk/xai`, 2026-11-22)."""
+
+NEVER_CUSTOM: Final = frozenset(
+    {"function", "web_search", "x_search", "code_interpreter", "file_search", "collections_search", "image_generation"}
+)
+"""Types of declared tools that no call of a custom tool of the client can result from."""
+
+
+@final
+class DeclaredTools:
+    """The tools of a request, as far as its response repeats them.
+
+    They tell calls of the client's custom tools from those of the server's own tools, which have the same item type.
+
+    Args:
+        tools: the field `tools` of the response. Default: unknown.
+    """
+
+    __slots__ = ("_custom_names", "_excludes_custom")
+
+    def __init__(self, tools: object = None) -> None:
+        declared = [mapping(tool) for tool in tools] if is_list(tools) else []
+        self._custom_names = {str(tool.get("name")) for tool in declared if tool.get("type") == "custom"}
+        self._excludes_custom = bool(declared) and all(str(tool.get("type")) in NEVER_CUSTOM for tool in declared)
+
+    def ran_on_server(self, item: Json) -> bool:
+        """Return whether an item is a `custom_tool_call` of a tool that the server ran."""
+        if item.get("type") != "custom_tool_call":
+            return False
+        name = item.get("name")
+        known = isinstance(name, str) and name in SERVER_TOOLS and name not in self._custom_names
+        return known or self._excludes_custom
+
+
+CLIENT_ACTIONS: Final = (
+    "computer_call", "shell_call", "local_shell_call", "apply_patch_call", "tool_search_call",
+)  # fmt: skip
+"""Types of items that request an action of the client. A tuple, because a received type may be unhashable."""
+
+
+def unanswered_action(items: Sequence[Json]) -> tuple[int, str] | None:
+    """Return index and type of the first item whose action the client must run, or `None`.
+
+    The server itself runs some actions, such as a shell in its own container. It reports their output in the response.
+    """
+    answered = {str(item.get("call_id")) for item in items if str(item.get("type")).endswith("_output")}
+    for index, item in enumerate(items):
+        kind = item.get("type")
+        if kind not in CLIENT_ACTIONS or (kind == "tool_search_call" and item.get("execution") != "client"):
+            continue
+        if item.get("call_id") is None or str(item["call_id"]) not in answered:
+            return index, str(kind)
+    return None
 
 
 # --- Files ---------------------------------------------------------------------------------------------------
