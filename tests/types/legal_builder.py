@@ -11,6 +11,7 @@ from chat_core import (
     ChatProvider,
     ChatResponse,
     CompletionProvider,
+    Delivery,
     Done,
     EmbeddingsBuilder,
     EmbeddingsChat,
@@ -29,6 +30,7 @@ from chat_core import (
     StructuredResponse,
     Text,
     Turn,
+    Usage,
 )
 
 from fakes import FakeComplete, FakeEmbed, FakeFull, Watcher
@@ -229,10 +231,21 @@ async def log_async(messages: Messages) -> None:
     true(messages)
 
 
+def bill(messages: Messages, delivery: Delivery) -> None:
+    assert_type(delivery.key, str)
+    true(messages)
+
+
+async def bill_async(messages: Messages, delivery: Delivery) -> None:
+    assert_type(delivery.usage, Usage)
+    true(messages)
+
+
 async def l18_hooks_and_limits() -> None:
-    builder = ChatBuilder().with_before(log).with_after(log_async).with_tool_concurrency(2).with_tool_timeout(1.5)
+    builder = ChatBuilder().with_before(log).with_after(bill_async).with_tool_concurrency(2).with_tool_timeout(1.5)
     assert_type(builder, ChatBuilder[ChatResponse, Never])
-    ready = builder.with_model(full).with_before(log_async).with_after(lambda messages: true(len(messages)))
+    ready = builder.with_model(full).with_before(log_async).with_after(bill)
+    ready = ready.with_after(lambda messages, delivery: true(bool(messages) and delivery.key))
     assert_type(ready, ReadyChatBuilder[FakeFull, ChatResponse, Never])
     assert_type(await ready.build().complete(hi()), ChatResponse)
 

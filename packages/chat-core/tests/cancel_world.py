@@ -106,6 +106,11 @@ class SlowConversation:
         await self.inner.write_turn(path, role, turn)
         await self._point()
 
+    async def write_marks(self) -> None:
+        await self._point()
+        await self.inner.write_marks()
+        await self._point()
+
     async def release(self, *, stalled: bool = False) -> None:
         await self._point()
         await self.inner.release(stalled=stalled)

@@ -14,6 +14,7 @@ from chat_core import (
     ChatBuilder,
     ChatOptions,
     Completed,
+    Delivery,
     Execute,
     FunctionCall,
     Interrupted,
@@ -283,7 +284,7 @@ async def test_an_invalid_answer_goes_back_once_unless_told_otherwise() -> None:
 async def test_hooks_are_called_in_the_order_they_were_added() -> None:
     called: list[str] = []
 
-    async def third(_messages: Messages) -> None:
+    async def third(_messages: Messages, _delivery: Delivery) -> None:
         called.append("third")
 
     builder = ChatBuilder().with_after(third).with_before(lambda _: called.append("first"))

@@ -9,6 +9,7 @@ import pytest
 from chat_core import (
     ChatBuilder,
     ChatOptions,
+    Delivery,
     FunctionCall,
     Messages,
     RequireApproval,
@@ -530,7 +531,7 @@ async def test_hooks_are_called_before_the_first_call_and_after_the_answer() -> 
         messages.system("Be brief.")
         seen.append("before")
 
-    async def after(messages: Messages) -> None:
+    async def after(messages: Messages, _delivery: Delivery) -> None:
         seen.append(messages[-1].text)
 
     model = ScriptedProvider("ok")
@@ -545,7 +546,7 @@ async def test_hooks_for_the_beginning_are_left_out_where_a_pause_is_resumed() -
     scope = ScopedCollection(adder(), lambda _call, _meta: RequireApproval())
     model = ScriptedProvider(ADD, "3")
     builder = ChatBuilder().with_model(model).with_scoped_tools(scope)
-    chat = builder.with_before(lambda _: seen.append("before")).with_after(lambda _: seen.append("after")).build()
+    chat = builder.with_before(lambda _: seen.append("before")).with_after(lambda *_: seen.append("after")).build()
     messages = Messages.from_user("1 + 2?")
     await chat.complete(messages)
     assert seen == ["before"]

@@ -15,7 +15,7 @@ from chat_store import Changes, Due, Waiting
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
 from chat_store._base_store import BaseStore
 from chat_store._entries import Batch, Document
-from chat_store._store_log import StoreLog
+from chat_store._store_log import NO_CHANGES, StoreLog
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
 
@@ -77,8 +77,8 @@ class WritesRenewNothing(StoreLog):
         super().write(batch)
         self._in_write = False
 
-    def _head_with_lease(self, fence: int) -> Head:
-        head = super()._head_with_lease(fence)
+    def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
+        head = super()._head_with_lease(fence, batch)
         return replace(head, lease_until=self._head.lease_until) if self._in_write else head
 
 
@@ -183,14 +183,24 @@ class AssignsInSilence(StoreLog):
 
 
 class LosesDeadRuns(StoreLog):
-    def _head_with_lease(self, fence: int) -> Head:
-        return replace(super()._head_with_lease(fence), due=None)
+    def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
+        return replace(super()._head_with_lease(fence, batch), due=None)
 
 
 class OffersStalledConversations(StoreLog):
     def release(self, *, stalled: bool = False) -> None:
         del stalled
         super().release()
+
+
+class OffersDeliveredAnswers(StoreLog):
+    def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
+        return replace(super()._head_with_lease(fence, batch), due=self._now())
+
+
+class ForgetsMarks(StoreLog):
+    def write(self, batch: Batch) -> None:
+        super().write(replace(batch, marks=None))
 
 
 class AnswersWithTheNewestRevision(StoreLog):
@@ -419,6 +429,8 @@ ALL_WRONG = [
     Wrong("a_decision_that_a_run_did_not_see_makes_due", ForgetsWhatARunMissed),
     Wrong("a_dead_run_makes_due", LosesDeadRuns),
     Wrong("a_run_that_cannot_help_makes_nothing_due", OffersStalledConversations),
+    Wrong("a_delivered_answer_makes_nothing_due", OffersDeliveredAnswers),
+    Wrong("a_delivered_answer_makes_nothing_due", ForgetsMarks),
     Wrong("what_waits_is_found_by_person", backend=ListsEverybody),
     Wrong("what_waits_is_found_by_time_and_kind", backend=ListsEveryKind),
     Wrong("what_waits_is_found_by_time_and_kind", backend=ListsTheLastFirst),

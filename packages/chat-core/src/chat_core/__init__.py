@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
-    from chat_core.engine.plan import Hook
+    from chat_core.engine.plan import AfterHook, Hook
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
     from chat_core.engine.subchat import ChatTool
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
         ToolDeclaration,
         ToolDeclarations,
     )
-    from chat_core.response import ChatResponse, Paused, PauseReason, StructuredResponse, Wait, WaitKind
+    from chat_core.response import ChatResponse, Delivery, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import ToolContext
@@ -131,6 +131,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "AfterHook",
     "AnyChat",
     "ApprovalChoice",
     "ApprovalKeys",
@@ -157,6 +158,7 @@ __all__ = [
     "Conversation",
     "ConversationBusyError",
     "Decision",
+    "Delivery",
     "Delta",
     "Done",
     "DryRun",
@@ -272,7 +274,7 @@ _HOMES = {
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
     "engine.subchat": "ChatTool",
-    "engine.plan": "Hook",
+    "engine.plan": "AfterHook Hook",
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",
     "errors": (
@@ -299,7 +301,7 @@ _HOMES = {
         "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
         "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
     ),
-    "response": "ChatResponse PauseReason Paused StructuredResponse Wait WaitKind",
+    "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
     "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
     "tools.context": "ToolContext",

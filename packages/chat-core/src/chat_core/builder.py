@@ -40,7 +40,7 @@ from chat_core._checks import (
     require_scope,
 )
 from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
-from chat_core.engine.plan import ChatPlan, Hook, Settings
+from chat_core.engine.plan import AfterHook, ChatPlan, Hook, Settings
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
 from chat_core.observer import Observer
@@ -150,8 +150,11 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         require_hook(hook, "with_before()")
         return self._with_settings(before=(*self._settings.before, hook))
 
-    def with_after(self, hook: Hook) -> Self:
-        """Call `hook` with the conversation after a run's final response. Hooks run in the order added."""
+    def with_after(self, hook: AfterHook) -> Self:
+        """Call `hook` with the conversation and a `Delivery` after a final response. Hooks run in the order added.
+
+        Each response is delivered once. After a crash it may be delivered again, with the same `Delivery.key`.
+        """
         require_hook(hook, "with_after()")
         return self._with_settings(after=(*self._settings.after, hook))
 

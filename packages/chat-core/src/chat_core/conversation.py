@@ -90,6 +90,16 @@ class Conversation(Protocol):
         """
         ...
 
+    async def write_marks(self) -> None:
+        """Store `delivered` and `failed_usage` of the last turn of `messages` before returning.
+
+        A conversation whose last turn is marked as delivered needs no run. Workers must not be offered it.
+
+        Raises:
+            LeaseLostError: another run took over the conversation.
+        """
+        ...
+
     async def release(self, *, stalled: bool = False) -> None:
         """Release the lease. Does not raise if the lease was lost or never acquired.
 

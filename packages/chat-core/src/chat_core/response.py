@@ -101,6 +101,23 @@ class StructuredResponse(Generic[ValueT_co]):
 
 @final
 @dataclass(frozen=True, slots=True)
+class Delivery:
+    """Final response of a run, as passed to after-hooks.
+
+    Attributes:
+        key: identifies the response. If a crash repeats the hooks in another run, the key is the same.
+        outcome: what `complete()` returns: a `ChatResponse`, or a `StructuredResponse` of the chat's type.
+        usage: usage of this run. Runs that paused before it, or crashed, are not included; `messages.usage` is the
+            total of the conversation.
+    """
+
+    key: str
+    outcome: object
+    usage: Usage = NO_USAGE
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Tool call that a paused run waits for.
 

@@ -128,12 +128,14 @@ class Batch:
         turns: the new turns.
         tools: the changed tools.
         inner: the new turns of inner conversations.
+        marks: the marks of the last turn, as from `codec.turn_marks()`, None if they are not written.
     """
 
     known_turns: int
     turns: tuple[NewTurn, ...] = ()
     tools: tuple[ToolChange, ...] = ()
     inner: tuple[InnerTurns, ...] = ()
+    marks: Document | None = None
 
     @classmethod
     def of(cls, known_turns: int, turns: Sequence[NewTurn], changes: Sequence[ToolChange | InnerTurns]) -> Batch:
@@ -147,7 +149,7 @@ class Batch:
         return bool(self.turns or self.inner)
 
     def __bool__(self) -> bool:
-        return bool(self.turns or self.tools or self.inner)
+        return bool(self.turns or self.tools or self.inner or self.marks)
 
     def to_dict(self) -> Document:
         """Return the fields stored in the entry."""
@@ -159,6 +161,8 @@ class Batch:
         if self.inner:
             # A name of its own: an earlier version would add these turns to the outermost conversation.
             fields["inner_turns"] = [turn for item in self.inner for turn in item.to_dicts()]
+        if self.marks:
+            fields["marks"] = self.marks
         return fields
 
 
@@ -222,6 +226,22 @@ class ToolUpdated:
 
 @final
 @dataclass(frozen=True, slots=True)
+class TurnMarked:
+    """Marks of the last turn stored by an entry of the log.
+
+    Attributes:
+        marks: the marks, as from `codec.turn_marks()`.
+    """
+
+    marks: Document
+
+    def apply_to(self, turn: Turn) -> None:
+        """Set the marks of a turn."""
+        codec.set_turn_marks(turn, self.marks)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A parsed entry of the log, other than the first one, which holds the initial messages."""
 
@@ -229,10 +249,11 @@ class Entry:
     turns: list[TurnAdded]
     tools: list[ToolUpdated]
     inner: list[TurnAdded]
+    marked: list[TurnMarked]
 
-    def updates(self) -> list[TurnAdded | ToolUpdated]:
+    def updates(self) -> list[TurnAdded | ToolUpdated | TurnMarked]:
         """Return the changes of the entry in the order in which they must be applied."""
-        return [*self.turns, *self.tools, *self.inner]
+        return [*self.turns, *self.tools, *self.inner, *self.marked]
 
 
 # --- Collecting changes ----------------------------------------------------------------------------------------------
@@ -346,11 +367,20 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     turns = [_parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
     inner = [_parse_turn(item) for item in _items(document, "inner_turns")]
-    return Entry(_parse_lease(document), turns, tools, inner)
+    return Entry(_parse_lease(document), turns, tools, inner, _parse_marks(document))
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:
     return cast("list[Document]", document.get(name, []))
+
+
+def _parse_marks(document: Mapping[str, object]) -> list[TurnMarked]:
+    marks = document.get("marks")
+    if marks is None:
+        return []
+    marked = TurnMarked(cast("Document", marks))
+    marked.apply_to(Turn(()))  # raises if a mark is malformed
+    return [marked]
 
 
 def _parse_turn(item: Document) -> TurnAdded:

@@ -19,12 +19,12 @@ from chat_core.clock import utc_clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Tool
 
-from chat_store._entries import Batch, Document, Lease, ToolPath, ToolUpdated, TurnAdded, copy_tool
+from chat_store._entries import Batch, Document, Lease, ToolPath, ToolUpdated, TurnAdded, TurnMarked, copy_tool
 from chat_store._log_state import LogState
 
 _LONGEST_LEASE = timedelta(days=36525)
 
-LogUpdate: TypeAlias = TurnAdded | ToolUpdated | Batch
+LogUpdate: TypeAlias = TurnAdded | ToolUpdated | TurnMarked | Batch
 """A durable change: one written by another process, or a batch written by this log."""
 
 

@@ -32,6 +32,7 @@ class LogState:
         id: the id of the conversation.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
+        delivered: whether the last turn is marked as delivered, so that no run is needed.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
     """
@@ -40,6 +41,7 @@ class LogState:
         self.id: str = id
         self.revision: int = 0
         self.turns: int = 0
+        self.delivered: bool = False
         self.fence: int = 0
         self.lease: Lease | None = None
         self._tools: dict[str, Tool] = {}
@@ -50,6 +52,7 @@ class LogState:
             self.id = cast("str", document["id"])
             messages = Messages.from_json(dump_bytes(document["messages"]))
         self.turns = sum(len(content.turns) for content in messages)
+        self.delivered = bool(messages) and messages[-1].turns[-1].delivered
         self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
         return messages
 
@@ -84,7 +87,11 @@ class LogState:
             if inner is not None:
                 inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
         self.turns += len(entry.turns)
-        self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner)
+        self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
+        if entry.turns:
+            self.delivered = entry.turns[-1].turn.delivered
+        for marked in entry.marked:
+            self.delivered = bool(marked.marks.get("delivered"))
         if entry.lease is not None:
             self.fence = entry.lease.fence
             self.lease = entry.lease if entry.lease.until is not None else None
@@ -121,7 +128,7 @@ class LogState:
 
     def follows(self, batch: Batch) -> bool:
         """Return whether the turns of a batch follow the turns of the log, in every conversation."""
-        if batch.turns and batch.known_turns != self.turns:
+        if (batch.turns or batch.marks) and batch.known_turns != self.turns:
             return False
         return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)
 

@@ -10,7 +10,7 @@ from typing import TypeVar, final
 from anyio import CancelScope, Lock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
-from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.messages import Messages, Role, Tool, Turn, codec
 
 from chat_store._entries import (
     Batch,
@@ -19,6 +19,7 @@ from chat_store._entries import (
     ToolRevision,
     ToolUpdated,
     TurnAdded,
+    TurnMarked,
     collect_changes,
     collect_inner_turns,
     copy_tool,
@@ -56,6 +57,14 @@ class _DurablePrefix:
             found.extend([(role, turn) for turn in content.turns[within:]])
             within = 0
         return found
+
+    def last_turn(self) -> Turn:
+        """Return the last durable turn."""
+        content, within = self._content, self._within
+        if not within:
+            content -= 1
+            within = len(self._messages[content].turns)
+        return self._messages[content].turns[within - 1]
 
     def extend(self, turns: int) -> None:
         """Mark the next turns as durable.
@@ -179,6 +188,14 @@ class Replica:
         collect = self._collect_turns if outer is None else partial(self._collect_inner, path, outer)
         await self._commit(collect, self._log.write)
 
+    async def write_marks(self) -> None:
+        """Make the marks of the last turn durable before returning.
+
+        Raises:
+            LeaseLostError: another run took over. The marks were recorded as late.
+        """
+        await self._commit(self._collect_marks, self._log.write)
+
     async def release(self, *, stalled: bool = False) -> None:
         """Release the lease. A lost lease is no error.
 
@@ -225,6 +242,9 @@ class Replica:
             for change in collect_changes(tool, self._revisions[tool.id], (tool.id,))
         ]
         return Batch.of(new.known_turns, new.turns, changes)
+
+    def _collect_marks(self) -> Batch:
+        return Batch(self._durable.turns, marks=codec.turn_marks(self._messages[-1].turns[-1]))
 
     def _collect_turns(self) -> Batch:
         later = self._durable.later_turns()
@@ -289,20 +309,27 @@ class Replica:
         while updates:
             match updates.popleft():
                 case Batch() as own:
-                    self._durable.extend(len(own.turns))
-                    for turn in own.turns:
-                        self._revisions.update(turn.revisions)
-                    for change in own.tools:
-                        self._set_revision(change.path, change.revision, keeps_inner=change.keeps_inner)
-                    for item in own.inner:
-                        for turn in item.turns:
-                            self._extend_inner(item.path, turn.revisions)
+                    self._confirm(own)
                 case TurnAdded(role, turn, ()):
                     self._append_turn(role, turn)
                 case TurnAdded(role, turn, path):
                     self._append_inner_turn(path, role, turn)
                 case ToolUpdated() as update:
                     self._update_tool(update)
+                case TurnMarked() as marked:
+                    if not self._diverged:
+                        marked.apply_to(self._durable.last_turn())
+
+    def _confirm(self, own: Batch) -> None:
+        """Record that the log has a batch of this object."""
+        self._durable.extend(len(own.turns))
+        for turn in own.turns:
+            self._revisions.update(turn.revisions)
+        for change in own.tools:
+            self._set_revision(change.path, change.revision, keeps_inner=change.keeps_inner)
+        for item in own.inner:
+            for turn in item.turns:
+                self._extend_inner(item.path, turn.revisions)
 
     def _append_turn(self, role: Role, turn: Turn) -> None:
         if self._diverged or self._durable.later_turns():

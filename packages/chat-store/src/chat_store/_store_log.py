@@ -31,6 +31,8 @@ from chat_store._waits import WaitIndex, iter_waits
 from chat_store.errors import ConversationExistsError, UnknownConversationError
 from chat_store.sql.values import name_to_column
 
+NO_CHANGES = Batch(0)
+"""A batch without changes."""
 VERSION = 1
 """The version of the entry format. The tables have a version of their own."""
 
@@ -127,7 +129,7 @@ class StoreLog(ConversationLog):
             self._require_current(batch)
             # If the run dies, the conversation is due when the lease expires.
             fence = self._head.fence + 1
-            head = self._head_with_lease(fence)
+            head = self._head_with_lease(fence, batch)
             lease = Lease(fence, head.holder, head.lease_until)
             self._append(transaction, {"lease": lease.to_dict()}, batch, head)
         self._fence = fence
@@ -156,7 +158,7 @@ class StoreLog(ConversationLog):
             else:
                 self._require_current(batch)
                 if batch:
-                    self._append(transaction, {}, batch, self._head_with_lease(self._head.fence))
+                    self._append(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
         self._require_lease()
 
     def release(self, *, stalled: bool = False) -> None:
@@ -172,7 +174,7 @@ class StoreLog(ConversationLog):
             with suppress(UnknownConversationError), self._writing() as transaction:
                 if not self._is_overtaken():
                     # Entries that the run has not read may be decisions: the conversation is due for another run.
-                    unseen = self._head.entries > seen
+                    unseen = self._head.entries > seen and not self.state.delivered
                     due = now if unseen else self._wait_index.next_due(self.state, now, stalled=stalled)
                     head = replace(self._head, lease_until=None, due=due)
                     self._append(transaction, {"lease": Lease(head.fence).to_dict()}, Batch(0), head)
@@ -206,7 +208,7 @@ class StoreLog(ConversationLog):
         with self._writing() as transaction:
             self._require_current(batch)
             if self._fence is not None and self._fence == self._head.fence:
-                self._append(transaction, {}, batch, self._head_with_lease(self._fence))
+                self._append(transaction, {}, batch, self._head_with_lease(self._fence, batch))
                 return
             now = self._now()
             head = replace(self._head, due=now)
@@ -375,11 +377,20 @@ class StoreLog(ConversationLog):
 
     # --- The lease -----------------------------------------------------------------------------------------------
 
-    def _head_with_lease(self, fence: int) -> Head:
-        """Return the row with a new lease, due now: the conversation is listed as due when the lease expires."""
+    def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
+        """Return the row with a new lease, due now: the conversation is listed as due when the lease expires.
+
+        A conversation whose last turn is delivered is not due, even if the process of its run dies.
+
+        Args:
+            fence: the number of the run.
+            batch: the changes that are written with the row.
+        """
         now = self._now()
         lease = self._next_lease(fence, now)
-        return replace(self._head, fence=fence, holder=lease.holder, lease_until=lease.until, due=now)
+        delivered = bool(batch.marks and batch.marks.get("delivered")) or (self.state.delivered and not batch.turns)
+        due = None if delivered else now
+        return replace(self._head, fence=fence, holder=lease.holder, lease_until=lease.until, due=due)
 
     def _is_overtaken(self) -> bool:
         if self._fence is None:

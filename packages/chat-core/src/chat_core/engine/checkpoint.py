@@ -6,8 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC
 from functools import partial
+from hashlib import sha256
 from typing import ClassVar, final
+from uuid import uuid4
 
 from anyio.lowlevel import EventLoopToken, current_token
 
@@ -168,6 +171,31 @@ class Checkpoint:
             self._lease.failures.append(error)
             raise
         self._lease.extended_at = before
+
+    @property
+    def _stores_messages(self) -> bool:
+        """Whether `messages` is the outermost conversation, which the store marks."""
+        return self.conversation is not None and self.conversation.messages is self.messages
+
+    def answer_key(self, turn: Turn) -> str:
+        """Return a key of the last turn: the same in every run that delivers the turn.
+
+        Without a store, only the run that received the turn delivers it, so the key is random.
+
+        Args:
+            turn: the last turn of `messages`.
+        """
+        if self.conversation is None:
+            return uuid4().hex
+        position = sum(len(content.turns) for content in self.messages)
+        created_at = turn.created_at.astimezone(UTC).isoformat()
+        return sha256(f"{position} {created_at} {self.conversation.id}".encode()).hexdigest()[:32]
+
+    async def mark_delivered(self, turn: Turn) -> None:
+        """Store that the after-hooks were called for the last turn."""
+        turn.delivered = True
+        if self.conversation is not None and self._stores_messages:
+            await finish(self.conversation.write_marks)
 
     async def release(self) -> None:
         """Release the lease. A failure is logged and not raised, because the lease expires on its own."""

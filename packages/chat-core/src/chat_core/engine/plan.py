@@ -15,7 +15,7 @@ from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
 from chat_core.provider import MAX_CALLS, CompletionProvider, ToolDeclarations
-from chat_core.response import ChatResponse, Paused
+from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.definition import ToolScope
@@ -24,7 +24,9 @@ OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 Hook: TypeAlias = Callable[[Messages], Awaitable[None] | None]
-"""A function called with the conversation before or after a run. If it raises, the run fails with that exception."""
+"""A function called with the conversation before a run. If it raises, the run fails with that exception."""
+AfterHook: TypeAlias = Callable[[Messages, Delivery], Awaitable[None] | None]
+"""A function called with the conversation and its final response. If it raises, the run fails with that exception."""
 
 
 def _utc_now() -> datetime:
@@ -58,7 +60,7 @@ class Settings:
     tool_timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
     before: tuple[Hook, ...] = ()
-    after: tuple[Hook, ...] = ()
+    after: tuple[AfterHook, ...] = ()
     observers: tuple[Observer, ...] = ()
     now: Callable[[], datetime] = _utc_now
 

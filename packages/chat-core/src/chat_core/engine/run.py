@@ -35,8 +35,8 @@ is sent until the history has a call that obeys it (`tool_choice.py`). The turn 
 when the response is complete; a failed call leaves the history as it was. The calls of a truncated or withdrawn
 response fail here and do not run.
 
-**Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, and `Done`
-is the last event.
+**Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, the turn is
+marked as delivered, and `Done` is the last event. A later run that finds a delivered turn calls no hook.
 
 **Close.** However the generator ends, running tools are cancelled and recorded, the connection is closed, and the lease
 is released, in this order and shielded from cancellation. Every raised `ChatError` has the usage of the whole run.
@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Generic, final
@@ -68,7 +68,7 @@ from chat_core.engine.model_call import (
     to_structured_deltas,
     turn_deltas,
 )
-from chat_core.engine.plan import ChatPlan, Hook
+from chat_core.engine.plan import ChatPlan
 from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
@@ -77,7 +77,7 @@ from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededEr
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
 from chat_core.messages import Interrupted, Messages, Pending, Text, Turn
 from chat_core.provider import StreamProvider
-from chat_core.response import ChatResponse, Paused
+from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class Run(Generic[OutT, PauseT]):
             self._corrections_left -= 1
             await self._checkpoint.append_turn("user", Turn([Text(model_texts.correction(error))], by="engine"))
             return ()
-        await self._call_hooks(self._plan.settings.after)
+        await self._deliver(turn, output)
         self.last = Done(output)
         return (*self._replay_stored_answer(turn), self.last)
 
@@ -348,7 +348,8 @@ class Run(Generic[OutT, PauseT]):
         if hooks and not self._resumes():
             with self._messages.lend():
                 pass
-            await self._call_hooks(hooks)
+            for hook in hooks:
+                await _await_result(hook(self._messages))
 
     def _resumes(self) -> bool:
         last = self._messages.last
@@ -356,16 +357,24 @@ class Run(Generic[OutT, PauseT]):
             return True
         return self._stored_answer() is not None or bool(self._messages.pending())
 
-    async def _call_hooks(self, hooks: tuple[Hook, ...]) -> None:
-        for hook in hooks:
-            result = hook(self._messages)
-            if inspect.isawaitable(result):
-                await result
+    async def _deliver(self, turn: Turn, output: OutT) -> None:
+        """Call the after-hooks, unless an earlier run has called them for this turn."""
+        hooks = self._plan.settings.after
+        if hooks and not turn.delivered:
+            delivery = Delivery(self._checkpoint.answer_key(turn), output, self.usage)
+            for hook in hooks:
+                await _await_result(hook(self._messages, delivery))
+            await self._checkpoint.mark_delivered(turn)
 
     def _start_lease_renewal(self, group: TaskGroup | None) -> None:
         conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
             group.start_soon(_renew_lease, conversation, conversation.renew_every)
+
+
+async def _await_result(result: Awaitable[None] | None) -> None:
+    if inspect.isawaitable(result):
+        await result
 
 
 def _is_final(turn: Turn) -> bool:

@@ -91,6 +91,14 @@ def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
     raise MalformedError(describe_mismatch(f"a whole number from {least}", value), key)
 
 
+def read_boolean(data: Fields, key: str) -> bool:
+    """Return a boolean, or False if it is absent."""
+    value = data.get(key)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise MalformedError(describe_mismatch("true or false", value), key)
+
+
 def read_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> ChoiceT:
     """Return a required string that is one of `choices`."""
     value = data.get(key)

@@ -93,13 +93,21 @@ def new_tool(  # noqa: PLR0917 - as many as a stored tool has
     return instance
 
 
-def new_turn(parts: tuple[Part, ...], at: datetime, reason: FinishReason | None, metadata: Metadata | None) -> Turn:
+def new_turn(
+    parts: tuple[Part, ...],
+    at: datetime,
+    reason: FinishReason | None,
+    metadata: Metadata | None,
+    *,
+    delivered: bool = False,
+) -> Turn:
     """Return a `Turn` without checking the arguments."""
     instance: Any = Turn.__new__(Turn)
     instance.parts = parts
     instance.finish_reason = reason
     instance.metadata = metadata
     instance.created_at = at
-    instance.by = instance.extra = instance.encodings = None
+    instance.by = instance.failed_usage = instance.extra = instance.encodings = None
+    instance.delivered = delivered
     frozen: Turn = instance
     return frozen

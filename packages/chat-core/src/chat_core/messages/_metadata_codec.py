@@ -48,7 +48,7 @@ def read_metadata(data: Fields) -> Metadata:
     unread = unknown_fields(data, _METADATA)
     usage = NO_USAGE
     if counts:
-        usage = read_nested(counts, "usage", _read_usage)
+        usage = read_nested(counts, "usage", read_usage)
         if unknown := unknown_fields(counts, _USAGE):
             unread = {**(unread or {}), "usage": unknown}
     return Metadata(
@@ -62,5 +62,6 @@ def read_metadata(data: Fields) -> Metadata:
     )
 
 
-def _read_usage(data: Fields) -> Usage:
+def read_usage(data: Fields) -> Usage:
+    """Read token counts from a JSON object."""
     return Usage(*[read_integer(data, name, 0) if name in data else 0 for name in _COUNTS])

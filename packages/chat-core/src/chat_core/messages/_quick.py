@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chat_core.messages.content import Part, Turn
     from chat_core.messages.tool import Tool
 
-_TURN = frozenset({"parts", "created_at", "finish_reason", "metadata"})
+_TURN = frozenset({"parts", "created_at", "finish_reason", "metadata", "delivered"})
 _TOOL = frozenset({"type", "id", "call_id", "call", "status", "idempotency_key", "attempts", "revision"})
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
 _MINIMAL_FIELD_COUNT = 2
@@ -36,11 +36,13 @@ _parse_time = datetime.fromisoformat
 def read_turn_fast(data: dict[str, Any]) -> Turn | None:
     """Return the turn in `data`, or `None` if the full reader must read it."""
     parts, reason, metadata = data.get("parts"), data.get("finish_reason"), data.get("metadata")
+    delivered = data.get("delivered", False)
     if (
         type(parts) is not list
         or not (reason is None or type(reason) is str)
         or not (metadata is None or type(metadata) is dict)
         or not _TURN.issuperset(data)
+        or type(delivered) is not bool
     ):
         return None
     try:
@@ -49,7 +51,9 @@ def read_turn_fast(data: dict[str, Any]) -> Turn | None:
         if at.tzinfo is None:
             return None
         reason = None if reason is None else _REASONS[reason]
-        return fresh.new_turn(found, at, reason, None if metadata is None else read_metadata(metadata))
+        return fresh.new_turn(
+            found, at, reason, None if metadata is None else read_metadata(metadata), delivered=delivered
+        )
     except (KeyError, TypeError, ValueError, MalformedError):
         return None
 

@@ -25,6 +25,7 @@ from chat_core.messages._fields import (
     format_time,
     merge_unknown_fields,
     read_array,
+    read_boolean,
     read_choice,
     read_integer,
     read_nested,
@@ -36,7 +37,7 @@ from chat_core.messages._fields import (
     require_object,
     unknown_fields,
 )
-from chat_core.messages._metadata_codec import read_metadata, write_metadata
+from chat_core.messages._metadata_codec import read_metadata, read_usage, write_metadata
 from chat_core.messages._part_codec import (
     READERS,
     read_text,
@@ -62,7 +63,7 @@ VERSION = 1
 
 _DOCUMENT = frozenset({"version", "contents"})
 _CONTENT = frozenset({"role", "turns"})
-_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by"})
+_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage"})
 _REQUIRED = frozenset({"parts", "created_at"})
 
 _BATCH = 16
@@ -258,7 +259,35 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
     data["created_at"] = format_time(turn.created_at)
     if turn.by is not None:
         data["by"] = turn.by
+    if turn.delivered or turn.failed_usage is not None:
+        data |= turn_marks(turn)
     return merge_unknown_fields(data, turn.extra, _TURN) if turn.extra else data
+
+
+def turn_marks(turn: Turn) -> dict[str, object]:
+    """Return the fields of a turn that can change after it was stored, as a JSON object."""
+    data: Fields = {"delivered": True} if turn.delivered else {}
+    if turn.failed_usage is not None:
+        data["failed_usage"] = turn.failed_usage.to_dict()
+    return data
+
+
+def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
+    """Set the fields of a turn from an object made by `turn_marks()`.
+
+    Raises:
+        InvalidDocumentError: a field is malformed.
+    """
+    try:
+        _set_turn_marks(turn, data)
+    except MalformedError as error:
+        raise _document_error(error) from None
+
+
+def _set_turn_marks(turn: Turn, data: Fields) -> None:
+    usage = read_optional_object(data, "failed_usage")
+    turn.failed_usage = None if usage is None else read_nested(usage, "failed_usage", read_usage)
+    turn.delivered = read_boolean(data, "delivered")
 
 
 def turn_from_dict(data: object, make: MakeMessages) -> Turn:
@@ -333,6 +362,7 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
         turn.finish_reason = read_optional_choice(data, "finish_reason", _REASONS)
         turn.metadata = None if metadata is None else read_nested(metadata, "metadata", read_metadata)
         turn.by = read_optional_string(data, "by")
+        _set_turn_marks(turn, data)
         turn.extra = unknown_fields(data, _TURN)
     return turn
 

@@ -44,11 +44,16 @@ class Turn:
         metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
         created_at: time at which the turn was closed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; otherwise `None`.
+        delivered: whether the after-hooks of a run were called for this turn, a final response of the model.
+        failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
+            received no turn. `None` if there are none.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
     """
 
-    __slots__ = ("by", "created_at", "encodings", "extra", "finish_reason", "metadata", "parts")
+    __slots__ = (
+        "by", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason", "metadata", "parts",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -70,6 +75,8 @@ class Turn:
         self.metadata: Metadata | None = metadata
         self.created_at: datetime = created_at or datetime.now(UTC)
         self.by: str | None = by
+        self.delivered: bool = False
+        self.failed_usage: Usage | None = None
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, final
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, ToolStatus, Turn, codec
 
-Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "release"]
+Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "write_marks", "release"]
 
 
 @final
@@ -158,6 +158,17 @@ class MemoryConversation:
             msg = f"there is no durable conversation at {path!r}: call write_tool() before write_turn()"
             raise UsageError(msg)
         chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
+        self._store(resting)
+
+    async def write_marks(self) -> None:
+        """Make the marks of the last turn durable.
+
+        Raises:
+            LeaseLostError: after `overtake()`; the call is in `late`.
+        """
+        self._require_lease(Call("write_marks"))
+        resting, last = self.resting(), self._messages[-1].turns[-1]
+        codec.set_turn_marks(resting[-1].turns[-1], codec.turn_marks(last))
         self._store(resting)
 
     async def release(self, *, stalled: bool = False) -> None:

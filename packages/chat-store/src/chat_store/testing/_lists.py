@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.response import Wait, WaitKind
+from chat_core.usage import Usage
 
 from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, call, paused, require
@@ -154,6 +155,35 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
         require(await _due(there) == [], "a conversation that was answered is not due")
 
 
+async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
+    """A conversation whose answer is marked as delivered is never due, even if the process of the run dies."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("Hello."))
+        async with here.open(name) as run:
+            await run.claim()
+            turn = answer()
+            run.messages.append("model", turn)
+            await run.write_turn((), "model", turn)
+            turn.delivered = True
+            turn.failed_usage = Usage(3, 4)
+            await run.write_marks()
+            await run.renew()
+            stores.clock.advance(days=1)
+            require(await _due(there) == [], "a dead run whose answer was delivered leaves nothing to do")
+            async with there.open(name) as other:
+                last = other.messages[-1].turns[-1]
+                require(last.delivered and last.failed_usage == Usage(3, 4), "the marks of a turn are durable")
+                await other.claim()
+                stores.clock.advance(days=1)
+                require(await _due(here) == [], "a look at a delivered answer makes nothing due")
+                await other.release()
+            snapshot = await there.load(name)
+            require(snapshot.messages[-1].turns[-1].delivered, "load() returns the marks of a turn")
+            snapshot.messages.user("And now?")
+            await there.save(name, snapshot.messages, revision=snapshot.revision)
+            require(await _due(here) == [name], "a turn after a delivered answer makes due")
+
+
 async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
     """A decision made between the last write of a run and its release makes the conversation due."""
     async with stores.open() as here, stores.open() as there:
@@ -222,6 +252,7 @@ SCENARIOS = (
     a_decision_makes_due,
     a_dead_run_makes_due,
     an_answer_makes_nothing_due,
+    a_delivered_answer_makes_nothing_due,
     a_decision_that_a_run_did_not_see_makes_due,
     a_run_that_cannot_help_makes_nothing_due,
 )

@@ -9,6 +9,7 @@ from chat_core import (
     ChatBuilder,
     ChatResponse,
     FunctionCall,
+    Messages,
     Paused,
     RequireApproval,
     ScopedCollection,
@@ -101,6 +102,20 @@ async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> 
         async with here.open("chat") as conversation:
             await _chat(_nothing, look).complete(conversation)
     require(seen == [Completed("paid 1")], "a result is durable before the model is asked again")
+
+
+async def an_answer_is_delivered_once(stores: Stores) -> None:
+    """Of several workers with the same list of due conversations, one calls the after-hooks of a chat."""
+    bills: list[str] = []
+    async with stores.open() as here, stores.open() as there:
+        model = ScriptedProvider("Hello.", by_history=True)
+        chat = ChatBuilder().with_model(model).with_after(lambda _, delivery: bills.append(delivery.key)).build()
+        name = await here.create(Messages.from_user("Hello."))
+        for store in (here, there, here):
+            async with store.open(name) as conversation:
+                response = await chat.complete(conversation)
+            require(response.text == "Hello.", "a finished conversation has its answer")
+    require(len(bills) == 1, f"an answer is delivered once, not {len(bills)} times")
 
 
 async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
@@ -207,6 +222,7 @@ SCENARIOS = (
     a_chat_pauses_and_another_process_goes_on,
     a_call_is_running_for_everybody_before_its_body_starts,
     a_result_is_stored_before_the_model_is_asked_again,
+    an_answer_is_delivered_once,
     of_ten_that_resume_one_pause_one_runs,
     calls_inside_a_chat_are_decided_one_by_one,
     the_history_tells_everything,
