@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from chat_completions.calls import Call, Calls
 from chat_core.messages import Opaque
@@ -95,13 +97,28 @@ def test_a_name_that_comes_behind_arguments_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("pieces", "whole"),
-    [((), False), (("{",), False), (("{}",), True), (("{", "}\n"), True), (("[]",), False), (("{}}",), False)],
+    [
+        ((), False),
+        (("{",), False),
+        (("{}",), True),
+        (("{", "}\n"), True),
+        (("[]",), False),
+        (("{}}",), False),
+        (("{}", "{}"), False),
+        (('{"a":"}',), False),
+        (('{"a":"}"', "}"), True),
+        (('{"a":"\\', '"}'), False),
+        (('{"a":"\\', '"}"}'), True),
+        (('{"a":"\\\\"}',), True),
+        (('{"a":[{"b":1}', "]}"), True),
+        (('{"a":[{"b":1}',), False),
+    ],
 )
 def test_arguments_have_ended_when_they_are_an_object(pieces: tuple[str, ...], whole: bool) -> None:
-    call = Call()
+    call = Call(0)
     for piece in pieces:
         call.grow("", "f", piece, "")
-    assert call.ended() is whole
+    assert call.has_complete_arguments() is whole
 
 
 @pytest.mark.parametrize(
@@ -109,7 +126,31 @@ def test_arguments_have_ended_when_they_are_an_object(pieces: tuple[str, ...], w
     [("", None), ("function", None), ("custom", Opaque("p", {"type": "custom"})), ("x", Opaque("p", {"type": "x"}))],
 )
 def test_a_kind_that_is_not_the_usual_one_is_kept(kind: str, opaque: Opaque | None) -> None:
-    call = Call()
+    call = Call(0)
     call.grow("a", "f", "{}", kind)
     call.grow("", "", "", "function")
     assert call.tool("p").call.opaque == opaque
+
+
+@pytest.mark.parametrize("same_id", [False, True], ids=["an id per call", "one name"])
+def test_calls_without_an_index_are_assigned_in_linear_time(*, same_id: bool) -> None:
+    calls = Calls(whole=False)
+    started = perf_counter()
+    for number in range(40_000):
+        id_ = "" if same_id else f"call_{number}"
+        call = calls.place(None, id_, "f", "{}")
+        assert call is not None
+        assert call.index == number
+        call.grow(id_, "f", "{}", "")
+    assert perf_counter() - started < 10
+
+
+def test_fragments_that_repeat_the_name_are_compared_in_linear_time() -> None:
+    calls = Calls(whole=False)
+    started = perf_counter()
+    for _ in range(40_000):
+        call = calls.place(0, "", "f", '{"a":{}')
+        assert call is not None
+        call.grow("", "f", '{"a":{}', "")
+    assert len(calls.found) == 1
+    assert perf_counter() - started < 10

@@ -259,10 +259,9 @@ class Answer:
         call.grow(id_, name, text, kind)
         for key, item in entry.items():
             if key not in CALL_FIELDS and item is not None:
-                call.further[key] = item
+                call.extra_fields[key] = item
         if text or (first and name):
-            index = self.calls.index(call)
-            out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
+            out.append(ToolCallDelta(text, call.index, name if first else None, call.id if first else None))
 
     # --- The rest --------------------------------------------------------------------------------------
 

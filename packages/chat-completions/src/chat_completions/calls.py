@@ -7,25 +7,76 @@ fragment.
 
 from __future__ import annotations
 
-from typing import final
+import re
+from typing import Final, final
 
-from chat_core.json import loads
 from chat_core.messages import FunctionCall, Opaque, Tool
-from chat_core.wire.shapes import Json, is_object
+from chat_core.wire.shapes import Json
+
+_STRUCTURE: Final = re.compile(r'["\\\\{}\[\]]')
+
+
+@final
+class _Nesting:
+    """The nesting depth of JSON that arrives in fragments. Each fragment is scanned once."""
+
+    __slots__ = ("_depth", "_escaped", "_in_string", "_objects")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._escaped = False  # whether the next fragment starts with an escaped character
+        self._in_string = False
+        self._objects = 0  # objects that are not inside another value
+
+    def feed(self, text: str) -> None:
+        """Scan the next fragment."""
+        escaped = 0 if self._escaped else -1
+        for match in _STRUCTURE.finditer(text):
+            index, character = match.start(), match[0]
+            if index == escaped:
+                continue
+            if character == '"':
+                self._in_string = not self._in_string
+            elif self._in_string:
+                escaped = index + 1 if character == "\\" else escaped
+            elif character in "{[":
+                self._objects += self._depth == 0 and character == "{"
+                self._depth += 1
+            else:
+                self._depth -= 1
+        self._escaped = bool(text) and escaped == len(text)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the text is one object, and it is closed."""
+        return self._objects == 1 and self._depth == 0 and not self._in_string
 
 
 @final
 class Call:
-    """A tool call that is assembled from fragments."""
+    """A tool call that is assembled from fragments.
 
-    __slots__ = ("arguments", "further", "id", "kind", "name")
+    Attributes:
+        index: The position among the calls of the response.
+        id: The call id.
+        name: The name of the tool.
+        arguments: The fragments of the arguments.
+        kind: The type of the call; empty if none was sent.
+        extra_fields: Other fields of the call, which are sent back.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_length", "_nesting", "_scanned", "arguments", "extra_fields", "id", "index", "kind", "name")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
         self.id: str | None = None
-        self.name: str = ""
+        self.name = ""
         self.arguments: list[str] = []
-        self.kind: str = ""
-        self.further: Json = {}
+        self.kind = ""
+        self.extra_fields: Json = {}
+        self._length = 0
+        self._nesting = _Nesting()
+        self._scanned = 0
 
     def grow(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
         """Add a fragment. A repeated name is not added again, but the rest of a split name is.
@@ -44,19 +95,24 @@ class Call:
         self.kind = self.kind or kind
         if text:
             self.arguments.append(text)
+            self._length += len(text)
 
-    def ended(self) -> bool:
-        """Return whether the arguments are a complete JSON object."""
+    def has_complete_arguments(self) -> bool:
+        """Return whether the arguments are a complete JSON object. The cost of all checks is linear."""
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
-        try:
-            return is_object(loads("".join(self.arguments)))
-        except ValueError:
-            return False
+        for text in self.arguments[self._scanned :]:
+            self._nesting.feed(text)
+        self._scanned = len(self.arguments)
+        return self._nesting.closed
+
+    def has_arguments(self, text: str) -> bool:
+        """Return whether the arguments received so far equal `text`."""
+        return len(text) == self._length and text == "".join(self.arguments)
 
     def tool(self, provider: str) -> Tool:
         """Return the call as a pending tool of the provider."""
-        data = self.further if self.kind in {"", "function"} else self.further | {"type": self.kind}
+        data = self.extra_fields if self.kind in {"", "function"} else self.extra_fields | {"type": self.kind}
         opaque = Opaque(provider, data) if data else None
         return Tool(FunctionCall.parse(self.name, "".join(self.arguments), opaque=opaque), call_id=self.id)
 
@@ -65,11 +121,12 @@ class Call:
 class Calls:
     """The tool calls of one response, in order of their first fragments."""
 
-    __slots__ = ("_by_index", "_whole", "found")
+    __slots__ = ("_by_id", "_by_index", "_whole", "found")
 
     def __init__(self, *, whole: bool) -> None:
         self.found: list[Call] = []
         self._whole = whole
+        self._by_id: dict[str, Call] = {}
         self._by_index: dict[str, Call] = {}
 
     def place(self, index: object, id: str, name: str, text: str) -> Call | None:  # noqa: A002 - the field's own name
@@ -93,20 +150,22 @@ class Calls:
         if known is None:
             if not (id or name or text):
                 return None  # an empty entry
-            known = Call()
+            known = Call(len(self.found))
             self.found.append(known)
             if place is not None:
                 self._by_index[place] = known
+        if id and known.id is None:
+            self._by_id.setdefault(id, known)
         return known
 
     def _unnumbered(self, id_: str, name: str, text: str) -> Call | None:
         """Return the known call of a fragment without an index, or None for a new call."""
         last = self.found[-1] if self.found else None
-        if id_ and (same := next((call for call in self.found if call.id == id_), None)) is not None:
+        if id_ and (same := self._by_id.get(id_)) is not None:
             return same
         if not name:
             return last  # an unknown id without a name: some servers give each fragment a new id
-        if id_ or last is None or last.name != name or not last.arguments or not text or last.ended():
+        if id_ or last is None or last.name != name or not last.arguments or not text or last.has_complete_arguments():
             return None
         return last
 
@@ -114,11 +173,11 @@ class Calls:
 def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
     """Return whether a fragment repeats a complete call, as some servers do at the end."""
     same = name == call.name and (not id_ or not call.id or id_ == call.id)
-    return same and bool(text) and text == "".join(call.arguments) and call.ended()
+    return same and bool(text) and call.has_arguments(text) and call.has_complete_arguments()
 
 
 def _begins_another(call: Call, id_: str, text: str) -> bool:
     """Return whether a fragment with a name starts another call that reuses an index."""
     if id_ and call.id:
         return id_ != call.id
-    return text.lstrip().startswith("{") and call.ended()
+    return text.lstrip().startswith("{") and call.has_complete_arguments()
