@@ -76,6 +76,17 @@ class Place:
             finally:
                 process.terminate()
 
+    @contextmanager
+    def command(self) -> Generator[str]:
+        """Run `python -m chat_inbox`; the address that it prints."""
+        command = [sys.executable, "-m", "chat_inbox", "--store", "chats.db", "--port", "0", "--person", "ana"]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                yield process.stdout.readline().partition("The inbox is at ")[2].partition(" ")[0]
+            finally:
+                process.terminate()
+
     def ask(self, conversation: str = "chat-17", *calls: FunctionCall) -> None:
         """Store a conversation in which calls wait."""
 
@@ -91,12 +102,12 @@ class Place:
 
         run(store)
 
-    def decided_elsewhere(self, by: str, conversation: str = "chat-17") -> None:
+    def decided_elsewhere(self, by: str, conversation: str = "chat-17", call: str = "call_1") -> None:
         """Reject the call, in this process."""
 
         async def decide() -> None:
             async with SqliteStore(self.folder / "chats.db") as store, store.open(conversation) as opened:
-                opened.messages.tool("call_1").reject("not this month", by=by)
+                opened.messages.tool(call).reject("not this month", by=by)
 
         run(decide)
 

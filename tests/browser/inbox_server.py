@@ -29,9 +29,10 @@ from chat_core import (
 )
 from chat_core.messages import Messages, Text, Turn
 from chat_core.provider import Delta, OutputSchema, ProviderMeta, ToolDeclarations
-from chat_inbox import Inbox, loopback_only
+from chat_inbox import Inbox
 from chat_inbox.__main__ import listen
 from chat_store import SqliteStore
+from starlette.requests import Request
 
 WORDS = ("Maria ", "has ", "her ", "money.")
 
@@ -110,7 +111,11 @@ async def serve(store: str, ledger: str, gate: str, person: str) -> None:
     with listen(0) as listener:
         async with SqliteStore(store) as opened:
             chat = find_chat(Path(ledger), Path(gate))
-            inbox = Inbox(opened, chat=chat, authenticate=loopback_only(person), grace_seconds=0)
+
+            async def authenticate(_request: Request) -> str:
+                return person
+
+            inbox = Inbox(opened, chat=chat, authenticate=authenticate, grace_seconds=0)
             config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, timeout_graceful_shutdown=1)
             print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 - the parent reads it
             await uvicorn.Server(config).serve(sockets=[listener])

@@ -124,6 +124,56 @@ def test_a_page_that_was_left_open_follows_what_another_process_does(page: Page,
     expect(page.locator("#said")).to_contain_text("transfer rejected")
 
 
+@pytest.mark.parametrize("status", [422, 409])
+def test_a_form_that_was_not_accepted_follows_what_another_process_does(page: Page, place: Place, status: int) -> None:
+    place.ask("chat-18", *[FunctionCall("transfer", {"to": "Bob", "cents": 1}, id=f"call_{n}") for n in (1, 2)])
+    address = place.serve("ana")
+    open_call(page, address, "chat-18")
+    call = page.locator("section.card.waits").first
+    if status == 409:
+        page.route("**/api/**", lambda route: route.abort())  # this page hears nothing of the decision
+        page.reload()
+        place.decided_elsewhere("ben@example.com", "chat-18")
+    else:
+        call.get_by_label("cents").fill("many")
+    call.get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("alert").first).to_be_visible()
+    page.unroute("**/api/**")
+    expect(page).to_have_url(f"{address}/conversations/chat-18")
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+    responses: list[Response] = []
+    page.on("response", lambda response: responses.append(response))  # noqa: PLW0108 - the driver sets attributes of it
+    if status != 409:
+        place.decided_elsewhere("ben@example.com", "chat-18")
+    else:
+        place.decided_elsewhere("ben@example.com", "chat-18", "call_2")
+
+    expect(page.locator("section.card").filter(has_text="ben@example.com rejected it")).to_have_count(
+        2 if status == 409 else 1
+    )
+    assert {response.status for response in responses} == {200}
+    page.reload()
+    expect(page.get_by_text("ben@example.com rejected it").first).to_be_visible()
+
+
+def test_the_command_prints_an_address_that_signs_in(chromium: Browser, place: Place) -> None:
+    with place.command() as address:
+        origin = address.partition("/?")[0]
+        with page_of(chromium) as stranger:
+            answer = stranger.goto(origin)
+            assert answer is not None
+            assert answer.status == 401
+        with page_of(chromium) as page:
+            page.goto(address)
+            expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+            expect(page).to_have_url(f"{origin}/")
+            page.get_by_role("link", name="transfer").click()
+            expect(page.locator("html[data-listening=yes]")).to_be_attached()
+            page.get_by_role("button", name="Reject").click()
+            expect(page.get_by_text("ana rejected it")).to_be_visible()
+            assert "startup_token" not in page.content()
+
+
 def test_the_list_follows_what_another_process_does(page: Page, place: Place) -> None:
     page.goto(place.serve("ana"))
     expect(page.locator("html[data-listening=yes]")).to_be_attached()

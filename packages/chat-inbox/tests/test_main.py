@@ -75,10 +75,10 @@ def test_listener_is_bound_to_loopback() -> None:
         socket.create_connection(listener.getsockname()).close()
 
 
-def get(port: int, path: str) -> tuple[int, bytes]:
+def get(port: int, path: str, token: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -101,22 +101,29 @@ def test_command_serves_until_interrupted(folder: Path) -> None:
             assert process.stdout is not None
             line = process.stdout.readline()
             port = int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
-            assert b"1 call waits for a decision" in get(port, "/")[1]
-            assert get(port, "/api/waiting")[0] == 200
+            token = line.partition("startup_token=")[2].partition(" ")[0]
+            authorized = {"authorization": f"Bearer {token}"}
+            assert len(token) > 40
+            assert get(port, "/api/waiting", "")[0] == 401
+            assert b"1 call waits for a decision" in get(port, "/", token)[1]
+            assert get(port, "/api/waiting", token)[0] == 200
 
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("GET", "/api/conversations/chat-17/calls/call_1")
+            connection.request("GET", "/api/conversations/chat-17/calls/call_1", headers=authorized)
             version = connection.getresponse().read().partition(b'"version":"')[2].partition(b'"')[0].decode()
             body = f'{{"version": "{version}"}}'
             path = "/api/conversations/chat-17/calls/call_1/approve"
             connection.request("POST", path, body, {"content-type": "application/json"})
+            refused = connection.getresponse()  # another process of this machine
+            assert (refused.status, refused.read()[:22]) == (401, b"You are not signed in:")
+            connection.request("POST", path, body, {"content-type": "application/json", **authorized})
             answer = connection.getresponse()
             assert (answer.status, b'"by":"ana"' in answer.read()) == (200, True)
             connection.close()
 
             # A page that is open does not keep it from ending.
             listening = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            listening.request("GET", "/api/waiting/stream")
+            listening.request("GET", "/api/waiting/stream", headers=authorized)
             assert listening.getresponse().readline().startswith(b": listening")
         finally:
             process.send_signal(signal.SIGINT)

@@ -99,6 +99,15 @@ async def test_edited_form_arguments_run(client: Client, store: MemoryStore, ban
     assert bank.paid == ["98765432109876543210 to Zoë & <Söhne>"]
 
 
+async def test_a_form_that_was_not_accepted_names_the_address_of_its_page(client: Client) -> None:
+    page = await client.get(PAGE)
+    refused = await client.submit(form_for(page), "Approve", cents="many")
+
+    assert "data-address" not in page.text
+    assert refused.status == 422
+    assert f'data-address="{PAGE}"' in refused.text
+
+
 async def test_invalid_field_shows_error_and_decides_nothing(client: Client, store: MemoryStore) -> None:
     for text, told in (("many", "is not a whole number"), ("-5", "greater than 0")):
         answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents=text, to="Ben")

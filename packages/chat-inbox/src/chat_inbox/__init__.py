@@ -2,6 +2,7 @@
 
 from chat_inbox.approval_service import Authorize
 from chat_inbox.inbox import Inbox
-from chat_inbox.security import Authenticate, loopback_only
+from chat_inbox.security import Authenticate
+from chat_inbox.token_sign_in import TokenSignIn
 
-__all__ = ["Authenticate", "Authorize", "Inbox", "loopback_only"]
+__all__ = ["Authenticate", "Authorize", "Inbox", "TokenSignIn"]

@@ -16,7 +16,7 @@ from chat_core import AnyChat, Chat
 from chat_store import SqliteStore
 
 from chat_inbox.inbox import Inbox
-from chat_inbox.security import loopback_only
+from chat_inbox.token_sign_in import TokenSignIn
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -112,10 +112,12 @@ def listen(port: int) -> socket.socket:
 
 async def _serve(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
     async with SqliteStore(path) as store:
-        inbox = Inbox(store, chat=chat, authenticate=loopback_only(person))
-        # `loopback_only` decides by the address of the socket, so uvicorn must not replace it by a proxy header.
+        sign_in = TokenSignIn(person)
+        inbox = sign_in.protect(Inbox(store, chat=chat, authenticate=sign_in.authenticate))
+        # The sign-in checks the address of the socket, so uvicorn must not replace it by a proxy header.
         config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
-        print(f"The inbox is at http://127.0.0.1:{listener.getsockname()[1]}/ (ctrl-C ends it)", flush=True)  # noqa: T201
+        address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        print(f"The inbox is at {address} (ctrl-C ends it)", flush=True)  # noqa: T201
         await uvicorn.Server(config).serve(sockets=[listener])
     if chat is not None:
         await chat.aclose()

@@ -12,8 +12,6 @@ without a CORS preflight.
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import re
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -31,7 +29,6 @@ Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
 
 COOKIE_NAME: Final = "chat_inbox_form"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-_LOCAL_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
 _SECURITY_HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -42,29 +39,6 @@ _SECURITY_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-
-def loopback_only(person: str) -> Authenticate:
-    """Return an authentication that accepts only direct requests from this machine, under the name `person`.
-
-    It rejects requests that came through a proxy. It also rejects a `Host` header that is not a loopback name: a page
-    of another site can point its own domain name to 127.0.0.1 (DNS rebinding).
-    """
-
-    async def authenticate(request: Request) -> str | None:
-        client = request.client
-        is_local_name = _LOCAL_HOST.fullmatch(request.headers.get("host", "")) is not None
-        forwarded = any(header in request.headers for header in ("forwarded", "x-forwarded-for", "x-real-ip"))
-        return person if client is not None and _is_loopback(client.host) and is_local_name and not forwarded else None
-
-    return authenticate
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @final

@@ -5,6 +5,8 @@
   const source = document.querySelector("[data-stream]");
   const said = document.getElementById("said");
   if (!source || !window.EventSource) return;
+  // The response to a form that was not accepted has the address of the form, which cannot be read.
+  if (source.dataset.address) history.replaceState(null, "", source.dataset.address);
 
   let events;
   let last = ""; // the place in the stream that this page has heard of

@@ -1,0 +1,94 @@
+"""Sign-in by a token in the address that a command prints, for an inbox of one person on this machine."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import secrets
+from typing import Final, final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+PARAMETER: Final = "startup_token"
+_LOCAL_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
+_HEADERS: Final = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+
+@final
+class TokenSignIn:
+    """Sign-in by a random token. Every request without the token, or the cookie set from it, is refused.
+
+    A process on this machine can reach a port of 127.0.0.1, and so can a proxy. The token keeps both out. The first
+    request has it in its address, and the response moves it to a cookie. Programs send it as `Authorization: Bearer`.
+    Only requests from this machine to a loopback host name are accepted, because a page of another site can point its
+    own domain name to 127.0.0.1 (DNS rebinding).
+
+    Pass `authenticate` to the `Inbox`, and serve `protect(inbox)`:
+
+        sign_in = TokenSignIn("ana")
+        app = sign_in.protect(Inbox(store, authenticate=sign_in.authenticate))
+        print(sign_in.address("http://127.0.0.1:8470/"))
+
+    Args:
+        person: Name that decisions are recorded under.
+        token: The token; random by default.
+    """
+
+    def __init__(self, person: str, token: str | None = None) -> None:
+        self._person = person
+        self._token = secrets.token_urlsafe(32) if token is None else token
+
+    def address(self, url: str) -> str:
+        """Return the address to open: `url`, which has no query, with the token."""
+        return f"{url}?{PARAMETER}={self._token}"
+
+    async def authenticate(self, request: Request) -> str | None:
+        """Return the name of the person if the request has the token in its address, a cookie or a header."""
+        host = request.headers.get("host", "")
+        if request.client is None or not _is_loopback(request.client.host) or not _LOCAL_HOST.fullmatch(host):
+            return None
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+        presented = (
+            request.query_params.get(PARAMETER, ""),
+            request.cookies.get(_cookie_name(request), ""),
+            bearer if kind.lower() == "bearer" else "",
+        )
+        return self._person if any(self._matches(value) for value in presented) else None
+
+    def protect(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that refuses requests without the token, and moves it from the address to a cookie."""
+
+        async def protected(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await self._check(Request(scope)) if scope["type"] == "http" else None
+            await (app if response is None else response)(scope, receive, send)
+
+        return protected
+
+    async def _check(self, request: Request) -> Response | None:
+        """Return the response to a request without the token, or with the token in its address; otherwise None."""
+        if await self.authenticate(request) is None:
+            text = "You are not signed in: open the address that the command printed, with its token.\n"
+            return PlainTextResponse(text, 401, _HEADERS)
+        if request.method != "GET" or not self._matches(request.query_params.get(PARAMETER, "")):
+            return None
+        response = RedirectResponse(request.url.remove_query_params(PARAMETER), 303, _HEADERS)
+        response.set_cookie(_cookie_name(request), self._token, httponly=True, samesite="lax")
+        return response
+
+    def _matches(self, value: str) -> bool:
+        return hmac.compare_digest(value.encode(errors="replace"), self._token.encode())
+
+
+def _cookie_name(request: Request) -> str:
+    """Return the name of the cookie. Browsers send a cookie to every port of a host, so the name has the port."""
+    return f"chat_inbox_sign_in_{request.url.port or 0}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
