@@ -108,16 +108,19 @@ calls = st.one_of(
 
 def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[ToolStatus]:
     inner = st.none() | conversations
+    suspended = st.builds(Suspended, conversations, texts, counts, extras)
+    interrupted = st.builds(Interrupted, texts, counts, texts, inner, extras)
+    started = st.none() | suspended | interrupted
     return st.one_of(
         st.builds(Pending, st.sampled_from([None, "approval"]), maybe_time, maybe_time, maybe_text, extras),
         st.builds(Pending, st.just("schedule"), st.none(), times, maybe_text, extras),
         st.builds(Approved, maybe_time, extras),
-        st.builds(Running, texts, counts, maybe_time, inner, extras),
-        st.builds(Suspended, conversations, texts, counts, extras),
-        st.builds(Interrupted, texts, counts, texts, inner, extras),
+        st.builds(Running, texts, counts, maybe_time, inner, extras, st.booleans()),
+        suspended,
+        interrupted,
         st.builds(Completed, values, st.lists(files, max_size=2).map(tuple), extras),
         st.builds(Failed, texts, extras),
-        st.builds(Rejected, maybe_text, st.sampled_from(["person", "policy", "expiry", "cancelled"]), extras),
+        st.builds(Rejected, maybe_text, st.sampled_from(["person", "policy", "expiry", "cancelled"]), extras, started),
     )
 
 

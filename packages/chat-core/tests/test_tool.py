@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.errors import IllegalTransitionError, InvalidDocumentError, UsageError
 from chat_core.messages import (
     TRANSITIONS,
     Approved,
@@ -23,6 +24,7 @@ from chat_core.messages import (
     Tool,
     ToolEvent,
     ToolStatus,
+    Turn,
     tool_to_dict,
 )
 from hypothesis import settings
@@ -518,3 +520,123 @@ def test_a_tool_shows_what_it_is() -> None:
     assert "transfer" in text
     assert "{'cents': 5}" in text
     assert "Approved" in text
+
+
+# --- Calls that had started when they were cancelled ----------------------------------------------------------------
+
+
+def chat_call(*inner: Tool) -> Tool:
+    """Create a call of a chat that has paused, with these calls in its conversation."""
+    messages = Messages.from_user("go")
+    messages.append("model", Turn([*inner]))
+    outer = Tool(FunctionCall("ask", {"request": "go"}), id="ask")
+    outer.start()
+    outer.suspend(messages)
+    return outer
+
+
+def started(id: str) -> Tool:  # noqa: A002 - the field's own name
+    tool = Tool(FunctionCall("pay", {"cents": 5}), id=id)
+    tool.start()
+    return tool
+
+
+def test_an_interrupted_call_that_is_cancelled_keeps_and_says_that_it_may_have_taken_effect() -> None:
+    tool = started("pay")
+    tool.lost("its process ended")
+    before = tool.status
+    tool.cancel("moved on", by="ana")
+    assert isinstance(tool.status, Rejected)
+    assert tool.status.started == before
+    assert tool.result_text() == (
+        "The call was interrupted and may have taken effect: its process ended\nIt is not continued: moved on"
+    )
+
+
+def test_a_cancelled_chat_keeps_its_conversation_and_says_what_ran_in_it() -> None:
+    done, lost, waiting = started("done"), started("lost"), Tool(FunctionCall("pay", {"cents": 6}), id="waiting")
+    done.complete("paid")
+    lost.lost("it stopped")
+    waiting.await_approval()
+    outer = chat_call(done, lost, waiting)
+    messages = Messages()
+    messages.append("model", Turn([outer]))
+    messages.cancel_pending("moved on")
+    again = Messages.from_json(messages.to_json())
+    assert again == messages
+    assert again.tool("ask", "done").status == Completed("paid")
+    assert isinstance(again.tool("ask", "waiting").status, Rejected)
+    assert again.pending() == []
+    assert again.tool("ask").result_text() == (
+        "The call did not reach its end: moved on\nBefore that, these calls had been run in it:\n"
+        '- pay({"cents":5}): paid\n'
+        '- pay({"cents":5}): The call was interrupted and may have taken effect: it stopped\n'
+        "It is not continued: moved on"
+    )
+
+
+def test_a_cancelled_chat_says_what_ran_in_a_chat_inside_it() -> None:
+    done = started("done")
+    done.complete("paid")
+    outer = chat_call(chat_call(done))
+    outer.cancel()
+    assert outer.result_text().endswith('- pay({"cents":5}): paid')
+    assert "cancelled" not in outer.result_text()
+
+
+def test_a_cancelled_chat_in_which_nothing_ran_was_cancelled() -> None:
+    waiting = Tool(FunctionCall("pay", {"cents": 6}), id="waiting")
+    waiting.await_approval()
+    outer = chat_call(chat_call(waiting))
+    outer.cancel("moved on")
+    assert outer.result_text() == "The call was cancelled: moved on"
+    assert outer.inner is not None
+
+
+def test_an_interrupted_chat_that_is_cancelled_says_both() -> None:
+    done, running = started("done"), started("running")
+    done.complete("paid")
+    outer = chat_call(done, running)
+    outer.start()
+    outer.lost("it stopped")
+    outer.cancel()
+    assert outer.result_text().splitlines()[:2] == [
+        "The call was interrupted and may have taken effect: it stopped",
+        '- pay({"cents":5}): paid',
+    ]
+    assert isinstance(running.status, Rejected)
+    assert "its process ended while it ran" in outer.result_text()
+
+
+def test_the_retry_of_a_chat_suspends_it_so_that_it_resumes_where_it_stopped() -> None:
+    outer = chat_call(started("pay"))
+    outer.start()
+    outer.lost("it stopped")
+    inner, key = outer.inner, outer.idempotency_key
+    outer.retry(by="ana")
+    assert isinstance(outer.status, Suspended)
+    assert outer.inner is inner
+    assert [decision.action for decision in outer.decisions] == ["retry"]
+    outer.start()
+    assert (outer.attempts, outer.idempotency_key) == (1, key)
+
+
+@pytest.mark.parametrize("status", ["completed", "running"])
+def test_what_a_cancelled_call_had_started_as_is_checked(status: str) -> None:
+    document = chat_call(started("pay"))
+    document.cancel()
+    messages = Messages()
+    messages.append("model", Turn([document]))
+    data = json.loads(messages.to_json())
+    data["contents"][0]["turns"][0]["parts"][0]["status"]["started"] = {"type": status, "result": 1}
+    with pytest.raises(InvalidDocumentError, match="started"):
+        Messages.from_json(json.dumps(data))
+
+
+def test_whether_a_running_chat_was_written_ahead_is_checked() -> None:
+    messages = Messages()
+    messages.append("model", Turn([started("pay")]))
+    data = json.loads(messages.to_json())
+    data["contents"][0]["turns"][0]["parts"][0]["status"]["write_ahead"] = 1
+    with pytest.raises(InvalidDocumentError, match="write_ahead"):
+        Messages.from_json(json.dumps(data))

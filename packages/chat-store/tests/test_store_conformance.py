@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 from chat_core.errors import ConflictError, UsageError
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Running, Suspended
 from chat_store import Changes, Due, Waiting
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
 from chat_store._base_store import BaseStore
@@ -25,6 +25,34 @@ from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores
 class ForgetsCalls(StoreLog):
     def write(self, batch: Batch) -> None:
         super().write(Batch(batch.known_turns, batch.turns))
+
+
+class ForgetsInnerTurns(StoreLog):
+    def write(self, batch: Batch) -> None:
+        super().write(replace(batch, inner=()))
+
+
+class WritesOuterCallsAlone(StoreLog):
+    def write(self, batch: Batch) -> None:
+        super().write(replace(batch, tools=tuple([change for change in batch.tools if len(change.path) < 3])))
+
+
+class RefusesDecisionsInRunningChats(StoreLog):
+    def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
+        around = [self.state.find(change.path[:1]) for change in batch.tools if len(change.path) > 1]
+        running = any(tool is not None and isinstance(tool.status, Running) for tool in around)
+        return not running and super()._may_save_during_run(batch, now)
+
+
+class LosesChatsThatResume(StoreLog):
+    """Takes every suspended chat for one that waits."""
+
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
+        suspended = any(
+            (tool := self.state.find((tool_id,))) is not None and isinstance(tool.status, Suspended)
+            for tool_id in self._wait_index.unresolved
+        )
+        super()._append(transaction, fields, batch, replace(head, due=None) if suspended else head)
 
 
 class ForgetsTurns(StoreLog):
@@ -401,6 +429,12 @@ class Wrong:
 ALL_WRONG = [
     Wrong("a_call_is_durable_when_write_tool_returns", ForgetsCalls),
     Wrong("a_turn_is_durable_when_write_turn_returns", ForgetsTurns),
+    Wrong("the_steps_of_an_inner_chat_are_durable", ForgetsInnerTurns),
+    Wrong("the_steps_of_an_inner_chat_are_durable", WritesAtTheEnd),
+    Wrong("the_steps_of_a_chat_inside_a_chat_are_durable", WritesOuterCallsAlone),
+    Wrong("a_call_inside_is_decided_while_its_chat_runs", RefusesDecisionsInRunningChats),
+    Wrong("a_chat_in_which_nothing_waits_is_due", LosesChatsThatResume),
+    Wrong("a_run_that_dies_inside_a_chat_is_taken_over_there", ForgetsInnerTurns),
     Wrong("a_call_is_running_for_everybody_before_its_body_starts", WritesAtTheEnd),
     Wrong("a_result_is_stored_before_the_model_is_asked_again", WritesAtTheEnd),
     Wrong("a_live_run_keeps_others_out", TakesAnyLease),
