@@ -14,11 +14,13 @@ from chat_core.errors import (
     StreamTruncatedError,
 )
 from chat_core.events import ReasoningDelta, TextDelta
-from chat_core.messages import FinishReason, Pending, Text, Turn
+from chat_core.messages import FinishReason, Pending, ProviderPart, Text, Turn
 from chat_core.provider import Delta
 from chat_core.transport import Event
 from chat_core.usage import Usage
 from chat_gemini.decode import StreamDecoder, decode, wrong_path
+from chat_gemini.options import Dialect
+from chat_gemini.parts import model_contents
 
 
 def chunk(*parts: object, finish: str | None = None, index: object = 0, **fields: object) -> dict[str, object]:
@@ -148,6 +150,33 @@ def test_a_response_that_the_model_failed_to_write_is_an_error(
     assert (error.path, error.raw, error.retryable) == ("candidates[0].finishReason", reason, retryable)
     assert error.partial is not None
     assert (error.partial.text, [tool.name for tool in error.partial.tools]) == ("I pay.", ["pay"])
+
+
+@pytest.mark.parametrize("read", [whole, stream], ids=["whole", "stream"])
+@pytest.mark.parametrize("id_", [None, "c1"])
+def test_a_call_whose_result_is_in_the_response_ran_on_the_server(read: Callable[..., Turn], id_: str | None) -> None:
+    ids = {"id": id_} if id_ else {}
+    call: dict[str, object] = {"functionCall": {"name": "search", "args": {"q": "a"}, **ids}, "thoughtSignature": "s"}
+    result: dict[str, object] = {"functionResponse": {"name": "search", "response": {"found": 1}, **ids}}
+    turn = read(chunk(call, result, {"text": "Found."}, finish="STOP"))
+    assert (turn.tools, turn.text, turn.finish_reason) == ([], "Found.", "stop")
+    assert turn.parts[:2] == (ProviderPart("p", "functionCall", call), ProviderPart("p", "functionResponse", result))
+    (content,) = model_contents(turn, Dialect(model="m", provider="p"))
+    assert content["parts"] == [call, result, {"text": "Found."}]
+
+
+def test_a_result_answers_one_call() -> None:
+    def call(id_: str | None, name: str = "search") -> dict[str, object]:
+        return {"functionCall": {"name": name, "args": {}} | ({"id": id_} if id_ else {})}
+
+    result: dict[str, object] = {"functionResponse": {"name": "search", "response": {}}}
+    turn = whole(chunk(call(None), call(None), call(None, "pay"), result, finish="STOP"))
+    assert ([tool.name for tool in turn.tools], turn.finish_reason) == (["search", "pay"], "tool_calls")
+    named: dict[str, object] = {"functionResponse": {"name": "search", "id": "b", "response": {}}}
+    turn = whole(chunk(call("a"), call("b"), named, result, finish="STOP"))
+    assert turn.tools == []
+    assert [tool.call_id for tool in whole(chunk(call("a"), call("b"), named, finish="STOP")).tools] == ["a"]
+    assert len(whole(chunk(result, call("a"), finish="STOP")).tools) == 1
 
 
 def test_calls_that_end_an_answer_are_its_reason() -> None:

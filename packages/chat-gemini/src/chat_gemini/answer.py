@@ -7,13 +7,14 @@ joined, because the API requires signatures unchanged on the same parts in later
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
 from chat_core.provider import Delta
-from chat_core.wire.shapes import Json, WrongShapeError, require_object, require_text
+from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
 from chat_gemini.calls import Call
 
@@ -83,7 +84,16 @@ class Answer:
         grown = self._grown()
         if grown is not None:
             items.append(grown)
-        return [item.tool(self._provider) if isinstance(item, Call) else item for item in items]
+        ran_on_server = _answered_calls(items)
+        return [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
+
+    def _call_part(self, call: Call, ran_on_server: bool) -> Part:  # noqa: FBT001 - private
+        """Return the tool call, or the whole part if the server ran it."""
+        return (
+            ProviderPart(self._provider, "functionCall", call.wire_part())
+            if ran_on_server
+            else call.tool(self._provider)
+        )
 
     # --- What grows ------------------------------------------------------------------------------------------
 
@@ -209,6 +219,28 @@ class Answer:
         if kind is not None:
             self._close()
             self._items.append(ProviderPart(self._provider, kind, part))
+
+
+def _answered_calls(items: Iterable[Part | Call]) -> set[Call]:
+    """Return the calls whose result the response contains, because the server ran them (`mcpServers`).
+
+    A result names its call by id, or else answers the first call of that name without a result.
+    """
+    unanswered: dict[object, deque[Call]] = {}
+    answered: set[Call] = set()
+    for item in items:
+        if isinstance(item, Call):
+            for key in {("id", item.id), ("name", item.name)}:
+                unanswered.setdefault(key, deque()).append(item)
+        elif isinstance(item, ProviderPart) and item.kind == "functionResponse":
+            result = mapping(item.data.get("functionResponse"))
+            field = "id" if result.get("id") else "name"
+            calls = unanswered.get((field, str(result.get(field))), deque())
+            while calls and calls[0] in answered:
+                calls.popleft()
+            if calls:
+                answered.add(calls.popleft())
+    return answered
 
 
 Handler: TypeAlias = Callable[[Answer, Any, Json, str, list[Delta]], None]

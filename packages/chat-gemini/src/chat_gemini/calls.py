@@ -116,6 +116,15 @@ class Call:
         self.flush()
         return dumps(self.arguments)
 
+    def wire_part(self) -> Json:
+        """Return the part of the call as the API sends and accepts it."""
+        self.flush()
+        call: Json = {"name": self.name, "args": self.arguments, **self.further.get("call", {})}
+        if self.id is not None:
+            call["id"] = self.id
+        rest = {key: value for key, value in self.further.items() if key not in {"call", "part"}}
+        return {"functionCall": call, **self.further.get("part", {}), **rest}
+
     def tool(self, provider: str) -> Tool:
         """Return the call as a pending tool. A truncated call has a `problem` and cannot run."""
         self.flush()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 
 from chat_core.errors import ChatError, ContentFilteredError
 from chat_core.events import TextDelta
-from chat_core.messages import FinishReason, Turn
+from chat_core.messages import FinishReason, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
@@ -266,7 +266,7 @@ class StreamDecoder(EventDecoder):
         finish: FinishReason | None = None
         if self._finish is not None or self._whole:
             finish = FINISH.get(self._finish or "", "other")
-            if self._answer.calls and finish == "stop":
+            if finish == "stop" and any(isinstance(part, Tool) for part in parts):
                 finish = "tool_calls"
         if is_object(self._last):
             self._keep(self._last)
