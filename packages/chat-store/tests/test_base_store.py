@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
-from chat_core.errors import ConversationBusyError, LeaseLostError, UsageError
+from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Approved, Messages
 from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversationError
+from chat_store.sweep import sweep
 from chat_store.testing._fixtures import Clock, answer, paused
 
 pytestmark = pytest.mark.anyio
 
 
-def test_a_lease_has_a_length() -> None:
+@pytest.mark.parametrize("seconds", [0, -1, 1e12, float("inf"), float("nan")])
+def test_a_lease_has_a_length_that_a_date_can_be_added_to(seconds: float) -> None:
     with pytest.raises(UsageError, match="lease_seconds must be positive"):
-        MemoryStore(lease_seconds=0)
+        MemoryStore(lease_seconds=seconds)
+
+
+async def test_a_time_beyond_every_date_is_refused() -> None:
+    edge = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))
+    with pytest.raises(UsageError, match="years 1 to 9999"):
+        await MemoryStore().waiting(before=edge)
+    with pytest.raises(UsageError, match="years 1 to 9999"):
+        await sweep(MemoryStore(), now=edge)
+    assert await sweep(MemoryStore(), now=datetime.max.replace(tzinfo=UTC)) == []
+
+
+async def test_a_lease_is_as_long_where_the_clock_has_a_zone_with_summer_time() -> None:
+    clock = Clock()
+    clock.time = datetime(2030, 10, 27, 2, 59, 50, tzinfo=ZoneInfo("Europe/Berlin"), fold=0)
+    async with MemoryStore(now=clock) as store, store.open("a") as run, store.open("a") as other:
+        await run.claim()
+        start = clock.time.astimezone(UTC)
+        clock.time = (start + timedelta(seconds=29)).astimezone(ZoneInfo("Europe/Berlin"))
+        with pytest.raises(ConflictError):
+            await other.claim()
+        clock.time = (start + timedelta(seconds=31)).astimezone(ZoneInfo("Europe/Berlin"))
+        await other.claim()
 
 
 async def test_a_time_without_a_zone_is_refused() -> None:

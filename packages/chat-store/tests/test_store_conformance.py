@@ -271,6 +271,16 @@ class ListsTheLastFirst(MemoryBackend):
         return super().list_waiting(filters)[::-1]
 
 
+class BeginsAnew(MemoryBackend):
+    def list_waiting(self, filters: ListFilter) -> list[Waiting]:
+        return super().list_waiting(replace(filters, after=None))
+
+
+class BeginsAnewWithWhatIsDue(MemoryBackend):
+    def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
+        return super().list_due(now, replace(filters, after=None))
+
+
 class ForgetsTerms(MemoryBackend):
     def list_waiting(self, filters: ListFilter) -> list[Waiting]:
         found = super().list_waiting(filters)
@@ -459,6 +469,8 @@ ALL_WRONG = [
     Wrong("messages_that_do_not_follow_a_revision_are_refused", AnswersWithTheNewestRevision),
     Wrong("the_revision_counts_durable_changes", CountsLeases),
     Wrong("what_is_not_stored_is_unknown", OpensWithAWrite),
+    Wrong("the_lists_are_read_in_pages", backend=BeginsAnew),
+    Wrong("the_lists_are_read_in_pages", backend=BeginsAnewWithWhatIsDue),
     Wrong("the_history_tells_everything", ForgetsTheEndOfRuns),
     Wrong("a_decision_that_a_run_did_not_see_makes_due", ForgetsWhatARunMissed),
     Wrong("a_dead_run_makes_due", LosesDeadRuns),

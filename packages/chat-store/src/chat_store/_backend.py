@@ -58,6 +58,7 @@ class ListFilter:
     kind: WaitKind | None = None
     before: datetime | None = None
     limit: int | None = None
+    after: str | None = None
 
 
 @final
@@ -70,12 +71,14 @@ class DamagedWait:
         person: the user in charge of the conversation, if any.
         tool: the column with the id of the outermost call, which may be damaged.
         place: the column with the number of the wait within that call, which may be damaged.
+        cursor: the position in the list.
     """
 
     conversation: str
     person: str | None
     tool: object
     place: object
+    cursor: str
 
 
 @final
@@ -157,7 +160,7 @@ class Backend(Protocol):
 
         Args:
             now: the current time.
-            filters: the person and the limit. The other fields are ignored.
+            filters: the person, the limit and the cursor. The other fields are ignored.
         """
         ...
 

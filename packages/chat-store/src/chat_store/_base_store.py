@@ -165,21 +165,26 @@ class BaseStore:
         kind: WaitKind | None = None,
         before: datetime | None = None,
         limit: int | None = None,
+        after: str | None = None,
     ) -> list[Waiting]:
         """List the waiting calls of all conversations, earliest deadline first, then those without a deadline.
+
+        To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
+        decided or added meanwhile do not shift the others.
 
         Args:
             person: only conversations that this user is in charge of.
             kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
             before: only calls whose approval expires, or whose scheduled time is, before this time.
             limit: the maximum number of calls.
+            after: only calls behind the one with this cursor, which may have been decided meanwhile.
 
         Raises:
-            UsageError: `before` has no time zone.
+            UsageError: the cursor is not one of this list, or `before` has no time zone.
         """
         if before is not None:
             before = to_utc(before, "before")
-        return await finish_in_thread(partial(self._list_waiting, ListFilter(person, kind, before, limit)))
+        return await finish_in_thread(partial(self._list_waiting, ListFilter(person, kind, before, limit, after)))
 
     def _list_waiting(self, filters: ListFilter) -> list[Waiting]:
         rows = self._backend.list_waiting(filters)
@@ -198,9 +203,9 @@ class BaseStore:
         if wait is None:
             _LOG.error("a row of the waiting calls of the conversation %r is damaged", row.conversation)
             return None
-        return Waiting(row.conversation, row.person, wait)
+        return Waiting(row.conversation, row.person, wait, row.cursor)
 
-    async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
+    async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
         Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
@@ -208,8 +213,13 @@ class BaseStore:
         Args:
             person: only conversations that this user is in charge of.
             limit: the maximum number of conversations.
+            after: only conversations behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
         """
-        return await finish_in_thread(lambda: self._backend.list_due(self._now(), ListFilter(person, limit=limit)))
+        filters = ListFilter(person, limit=limit, after=after)
+        return await finish_in_thread(lambda: self._backend.list_due(self._now(), filters))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.

@@ -91,11 +91,12 @@ def entry_from_columns(id: str, number: int, entry: object, checksum: int | None
     return entry
 
 
-def waiting_from_columns(columns: Sequence[object]) -> Waiting | DamagedWait:
+def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | DamagedWait:
     """Return a waiting call.
 
     Args:
         columns: `id` and `person` of the conversation; `tool`, `place`, `kind`, `moment`, `wait` and `crc` of the wait.
+        cursor: the position in the list.
     """
     id, person, tool, place, kind, moment, wait, checksum = columns  # noqa: A001 - the field's own name
     try:
@@ -104,10 +105,10 @@ def waiting_from_columns(columns: Sequence[object]) -> Waiting | DamagedWait:
         )
         if checksum in (None, expected):
             found = wait_from_columns(cast("str", kind), cast("bytes", wait))
-            return Waiting(cast("str", id), cast("str | None", person), found)
+            return Waiting(cast("str", id), cast("str | None", person), found, cursor)
     except _CONVERSION_ERRORS:
         pass
-    return DamagedWait(cast("str", id), cast("str | None", person), tool, place)
+    return DamagedWait(cast("str", id), cast("str | None", person), tool, place, cursor)
 
 
 def past_time(column: object, now: datetime) -> datetime:

@@ -1,12 +1,15 @@
-"""The cursors of `ConversationStore.changes()`."""
+"""The cursors of `ConversationStore.changes()`, `waiting()` and `due()`."""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self, final
+from typing import Self, TypeAlias, cast, final
 
 from chat_core.errors import UsageError
+from chat_core.json import dump_bytes, loads
 
 from chat_store.sql.values import from_microseconds, to_microseconds
 
@@ -46,3 +49,56 @@ def invalid_cursor_error(text: str) -> UsageError:
     """Return the error for a text that is not a cursor of a store."""
     msg = f"{text!r} is not a cursor of this database: pass one that changes() returned, or none to begin"
     return UsageError(msg)
+
+
+ListPosition: TypeAlias = Sequence[int | str | None]
+"""The values by which a list is sorted, of one of its rows."""
+
+
+def list_cursor(*position: object) -> str:
+    """Return the cursor of a row of a list.
+
+    Args:
+        *position: the values by which the list is sorted. Those of a damaged row may have any type.
+    """
+    values = [value if value is None or isinstance(value, int | str) else str(value) for value in position]
+    return urlsafe_b64encode(dump_bytes(values)).rstrip(b"=").decode()
+
+
+def parse_list_cursor(text: str, *types: type[int | str] | None) -> ListPosition:
+    """Return the values in a cursor of a list.
+
+    Args:
+        text: the cursor.
+        *types: the type of each value. None allows a number or None.
+
+    Raises:
+        UsageError: the text is not a cursor of this list.
+    """
+    try:
+        parsed = loads(urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
+    except ValueError:
+        parsed = None
+    values = cast("list[object]", parsed) if isinstance(parsed, list) else []
+    if len(values) != len(types) or not all(map(_has_type, values, types)):
+        msg = f"{text!r} is not a cursor of this list: pass the `cursor` of a listed item, or none to begin"
+        raise UsageError(msg)
+    return cast("ListPosition", values)
+
+
+def _has_type(value: object, kind: type[int | str] | None) -> bool:
+    return value is None or isinstance(value, int) if kind is None else isinstance(value, kind)
+
+
+def waiting_position(cursor: str | None) -> dict[str, object]:
+    """Return the parameters of a query that continues the list of waiting calls behind a cursor, if any."""
+    if cursor is None:
+        return {"last": None, "moment": None, "key": None, "tool": None, "place": None}
+    moment, key, tool, place = parse_list_cursor(cursor, None, int, str, int)
+    return {"last": moment is None, "moment": moment or 0, "key": key, "tool": tool, "place": place}
+
+
+def due_position(cursor: str | None) -> dict[str, object]:
+    """Return the parameters of a query that continues the list of due conversations behind a cursor, if any."""
+    due, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
+    return {"due": due, "key": key}

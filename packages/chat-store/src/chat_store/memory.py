@@ -7,16 +7,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import final
 
 from chat_core.response import Wait
 
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
-from chat_store._cursor import invalid_cursor_error
+from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
 from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Notifiers
+from chat_store.sql.values import to_microseconds
 from chat_store.store import Changed, Due, Waiting
 
 
@@ -124,21 +124,34 @@ class MemoryBackend:
     def list_waiting(self, filters: ListFilter) -> list[Waiting]:
         """Implement `Backend.list_waiting()`."""
         found = [item for item in self._waits(filters.person) if _matches(item.wait, filters)]
-        found.sort(key=lambda item: ((time := wait_deadline(item.wait)) is None, time and time.timestamp()))
-        return list(islice(found, filters.limit))
+        if filters.after is not None:
+            behind = _waiting_position(*parse_list_cursor(filters.after, None, str, str, int))
+            found = [item for item in found if _waiting_order(item) > behind]
+        return sorted(found, key=_waiting_order)[: filters.limit]
 
     def _waits(self, person: str | None) -> Iterator[Waiting]:
         for rows in list(self._all.values()):
-            if person in (None, rows.head.person):
-                for waits in rows.waits.values():
-                    yield from [Waiting(rows.head.id, rows.head.person, wait) for wait in waits]
+            id = rows.head.id  # noqa: A001 - the field's own name
+            if person not in (None, rows.head.person):
+                continue
+            for tool, waits in rows.waits.items():
+                for place, wait in enumerate(waits):
+                    cursor = list_cursor(to_microseconds(wait_deadline(wait)), id, tool, place)
+                    yield Waiting(id, rows.head.person, wait, cursor)
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         """Implement `Backend.list_due()`."""
         heads = [rows.head for rows in list(self._all.values()) if filters.person in (None, rows.head.person)]
         free = [head for head in heads if head.lease_until is None or head.lease_until <= now]
-        found = [Due(head.id, head.person, head.due) for head in free if head.due is not None and head.due <= now]
-        return sorted(found, key=lambda item: item.since)[: filters.limit]
+        found = [
+            Due(head.id, head.person, head.due, list_cursor(to_microseconds(head.due), head.id))
+            for head in free
+            if head.due is not None and head.due <= now
+        ]
+        if filters.after is not None:
+            behind = tuple(parse_list_cursor(filters.after, int, str))
+            found = [item for item in found if (to_microseconds(item.since), item.conversation) > behind]
+        return sorted(found, key=lambda item: (item.since, item.conversation))[: filters.limit]
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""
@@ -173,6 +186,15 @@ def _due_time(head: Head) -> datetime | None:
 def _became_due(head: Head, due_after: datetime, now: datetime) -> bool:
     time = _due_time(head)
     return time is not None and due_after < time <= now
+
+
+def _waiting_order(item: Waiting) -> tuple[object, ...]:
+    return _waiting_position(*parse_list_cursor(item.cursor, None, str, str, int))
+
+
+def _waiting_position(moment: object, *rest: object) -> tuple[object, ...]:
+    """Return a value to sort by: the deadline, then those without a deadline."""
+    return (moment is None, moment or 0, *rest)
 
 
 def _matches(wait: Wait, filters: ListFilter) -> bool:

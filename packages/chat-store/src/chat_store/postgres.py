@@ -40,7 +40,7 @@ from chat_store._checksums import (
     wait_checksum,
     waiting_from_columns,
 )
-from chat_store._cursor import invalid_cursor_error
+from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
@@ -87,15 +87,18 @@ _APPEND: LiteralString = (
 _WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
 """The parameters of `_APPEND` for the new waits, one array for each column."""
 _WAITING = (
-    "SELECT id, person, tool, place, kind, moment, wait, w.crc "
+    "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc "
     "FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
     "WHERE (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "
-    "AND (%(before)s::bigint IS NULL OR moment < %(before)s) "
+    "AND (%(before)s::bigint IS NULL OR moment < %(before)s) AND (%(key)s::bigint IS NULL OR "
+    "(moment IS NULL, coalesce(moment, 0), conversation, tool, place) > "
+    "(%(last)s::boolean, %(moment)s::bigint, %(key)s::bigint, %(tool)s::text, %(place)s::bigint)) "
     "ORDER BY moment NULLS LAST, conversation, tool, place LIMIT %(limit)s"
 )
 _DUE = (
-    "SELECT id, person, due FROM chat_conversations WHERE due <= %(now)s AND (until IS NULL OR until <= %(now)s) "
-    "AND (%(person)s::text IS NULL OR person = %(person)s) ORDER BY due, key LIMIT %(limit)s"
+    "SELECT key, id, person, due FROM chat_conversations WHERE due <= %(now)s AND (until IS NULL OR until <= %(now)s) "
+    "AND (%(person)s::text IS NULL OR person = %(person)s) "
+    "AND (%(key)s::bigint IS NULL OR (due, key) > (%(due)s::bigint, %(key)s::bigint)) ORDER BY due, key LIMIT %(limit)s"
 )
 _NEXT = (
     "SELECT pg_current_snapshot()::text, (SELECT min(greatest(due, until)) FROM chat_conversations "
@@ -296,6 +299,7 @@ class PostgresBackend:
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""
         values = {
+            **waiting_position(filters.after),
             "person": filters.person,
             "kind": filters.kind,
             "before": to_microseconds(filters.before),
@@ -303,14 +307,19 @@ class PostgresBackend:
         }
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_WAITING, values, binary=True).fetchall()
-        return [waiting_from_columns(row) for row in rows]
+        return [waiting_from_columns(row[1:], list_cursor(row[6], row[0], row[3], row[4])) for row in rows]
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         """Implement `Backend.list_due()`."""
-        values = {"now": to_microseconds(now), "person": filters.person, "limit": filters.limit}
+        values = {
+            "now": to_microseconds(now),
+            "person": filters.person,
+            "limit": filters.limit,
+            **due_position(filters.after),
+        }
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
-        return [Due(id, person, past_time(due, now)) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

@@ -35,7 +35,7 @@ from chat_store._checksums import (
     wait_checksum,
     waiting_from_columns,
 )
-from chat_store._cursor import invalid_cursor_error
+from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.sql.notify import Notifier, Poller
@@ -219,13 +219,15 @@ class SqliteBackend:
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""
         query = (
-            "SELECT id, person, tool, place, kind, moment, wait, w.crc FROM chat_waits AS w "
+            "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc FROM chat_waits AS w "
             "JOIN chat_conversations ON conversation = key "
             "WHERE (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
-            "AND (:before IS NULL OR moment < :before) "
+            "AND (:before IS NULL OR moment < :before) AND (:key IS NULL OR "
+            "(moment IS NULL, ifnull(moment, 0), conversation, tool, place) > (:last, :moment, :key, :tool, :place)) "
             "ORDER BY moment IS NULL, moment, conversation, tool, place LIMIT :limit"
         )
         values = {
+            **waiting_position(filters.after),
             "person": filters.person,
             "kind": filters.kind,
             "before": to_microseconds(filters.before),
@@ -233,22 +235,24 @@ class SqliteBackend:
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [waiting_from_columns(row) for row in rows]
+        return [waiting_from_columns(row[1:], list_cursor(row[6], row[0], row[3], row[4])) for row in rows]
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         """Implement `Backend.list_due()`."""
         query = (
-            "SELECT id, person, due FROM chat_conversations WHERE due <= :now AND (until IS NULL OR until <= :now) "
-            "AND (:person IS NULL OR person = :person) ORDER BY due, key LIMIT :limit"
+            "SELECT key, id, person, due FROM chat_conversations WHERE due <= :now "
+            "AND (until IS NULL OR until <= :now) AND (:person IS NULL OR person = :person) "
+            "AND (:key IS NULL OR (due, key) > (:due, :key)) ORDER BY due, key LIMIT :limit"
         )
         values = {
+            **due_position(filters.after),
             "now": to_microseconds(now),
             "person": filters.person,
             "limit": -1 if filters.limit is None else filters.limit,
         }
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Due(id, person, past_time(due, now)) for id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, final, runtime_checkable
 
@@ -41,11 +41,13 @@ class Waiting:
         conversation: the id of the conversation.
         person: the user in charge of the conversation, if any.
         wait: the reason and the deadline. `messages.tool(*wait.path)` is the call.
+        cursor: the position in the list, for `waiting(after=...)`.
     """
 
     conversation: str
     person: str | None
     wait: Wait
+    cursor: str = field(default="", compare=False, repr=False)
 
 
 @final
@@ -60,11 +62,13 @@ class Due:
         conversation: the id of the conversation.
         person: the user in charge of the conversation, if any.
         since: when the conversation became due.
+        cursor: the position in the list, for `due(after=...)`.
     """
 
     conversation: str
     person: str | None
     since: datetime
+    cursor: str = field(default="", compare=False, repr=False)
 
 
 @final
@@ -228,18 +232,26 @@ class ConversationStore(Protocol):
         kind: WaitKind | None = None,
         before: datetime | None = None,
         limit: int | None = None,
+        after: str | None = None,
     ) -> list[Waiting]:
         """List the waiting calls of all conversations, earliest deadline first, then those without a deadline.
+
+        To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
+        decided or added meanwhile do not shift the others.
 
         Args:
             person: only conversations that this user is in charge of.
             kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
             before: only calls whose approval expires, or whose scheduled time is, before this time.
             limit: the maximum number of calls.
+            after: only calls behind the one with this cursor, which may have been decided meanwhile.
+
+        Raises:
+            UsageError: the cursor is not one of this list, or `before` has no time zone.
         """
         ...
 
-    async def due(self, *, person: str | None = None, limit: int | None = None) -> list[Due]:
+    async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
         Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
@@ -247,6 +259,10 @@ class ConversationStore(Protocol):
         Args:
             person: only conversations that this user is in charge of.
             limit: the maximum number of conversations.
+            after: only conversations behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
         """
         ...
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.response import Wait, WaitKind
 from chat_core.usage import Usage
 
 from chat_store.store import ConversationStore
-from chat_store.testing._fixtures import Stores, answer, call, paused, require
+from chat_store.testing._fixtures import Stores, answer, call, paused, refused, require
 
 
 async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
@@ -60,6 +61,37 @@ async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
         require(soon == ["soon"], "waiting(before=) tells what comes before that time, and not at it")
         two = [item.wait.tool_id for item in await here.waiting(limit=2)]
         require(two == ["soon", "planned"], "waiting(limit=) tells the first ones")
+
+
+async def the_lists_are_read_in_pages(stores: Stores) -> None:
+    """`waiting(after=)` and `due(after=)` continue behind a listed item, even if it is not in the list any more."""
+    async with stores.open() as here, stores.open() as there:
+        soon, later = stores.clock.after(hours=1), stores.clock.after(hours=2)
+        await here.create(paused("c", "d", call("b", expires_at=later)), id="1")
+        await here.create(paused(call("a", expires_at=soon), "e"), id="2")
+        everything = [item.wait.tool_id for item in await there.waiting()]
+        require(everything[:2] == ["a", "b"], "waiting() begins with what comes first")
+        found: list[str] = []
+        cursor: str | None = None
+        while page := await there.waiting(limit=2, after=cursor):
+            found += [item.wait.tool_id for item in page]
+            require(len(found) <= len(everything), "waiting(after=) lists nothing twice")
+            cursor = page[-1].cursor
+            async with here.open(page[-1].conversation) as conversation:
+                conversation.messages.tool(*page[-1].wait.path).reject("no")
+        require(found == everything, f"the pages of waiting() are the whole list {everything}, not {found}")
+        stores.clock.advance(hours=3)
+        due = await _due(there)
+        require(len(due) == 2, "both conversations are due")  # noqa: PLR2004
+        (first,) = await there.due(limit=1)
+        (second,) = await there.due(limit=1, after=first.cursor)
+        require([first.conversation, second.conversation] == due, "due(after=) continues behind the first one")
+        require(await there.due(after=second.cursor) == [], "nothing is behind the last one")
+        for cursor in ("", "x", first.cursor + "x"):
+            with refused(UsageError, "waiting(after=) refuses what is not a cursor of it"):
+                await there.waiting(after=cursor)
+            with refused(UsageError, "due(after=) refuses what is not a cursor of it"):
+                await there.due(after=cursor)
 
 
 async def what_was_decided_waits_no_more(stores: Stores) -> None:
@@ -246,6 +278,7 @@ SCENARIOS = (
     what_waits_is_listed_with_its_terms,
     what_waits_is_found_by_person,
     what_waits_is_found_by_time_and_kind,
+    the_lists_are_read_in_pages,
     what_was_decided_waits_no_more,
     what_waits_inside_a_chat_is_listed_with_its_path,
     a_time_that_has_come_makes_due,
