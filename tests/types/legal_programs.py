@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Never, Protocol, TypeVar, assert_type
 
+from typing_extensions import TypedDict
+
 from chat_core import (
     AnyChat,
     Chat,
@@ -224,3 +226,15 @@ async def l74_fields_and_options() -> None:
     assert_type(await app.chat.complete(hi()), ChatResponse)
     assert_type(await app.approvals.complete(hi()), ChatResponse | Paused)
     true(App(ready.build(), ready.build()))
+
+
+class Payment(TypedDict):
+    cents: int
+
+
+def l75_the_arguments_of_a_call_as_a_type() -> None:
+    call = FunctionCall("pay", {"name": "Utrecht", "cents": 5})
+    assert_type(call.arguments_as(City), City)
+    assert_type(call.arguments_as(Payment), Payment)
+    assert_type(call.arguments_as(dict[str, int | str]), dict[str, int | str])
+    true(call.arguments_as(City).name == "Utrecht" and call.arguments_as(Payment)["cents"] == 5)

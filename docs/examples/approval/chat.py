@@ -36,15 +36,22 @@ class Risk:
     moves_money: bool
 
 
+@final
+@dataclass(frozen=True)
+class Payment:
+    """Arguments of a tool that moves money, for the policy."""
+
+    cents: int
+
+
 def policy(call: FunctionCall, risk: Risk) -> Execute | RequireApproval | Reject:
     """Return whether a call runs, needs approval or is rejected.
 
     The arguments have been validated and are exactly those that would run.
     """
-    cents = call.arguments.get("cents")
     if not risk.moves_money:
         return Execute()
-    if isinstance(cents, int) and cents > LIMIT:
+    if call.arguments_as(Payment).cents > LIMIT:
         return Reject(f"payments of more than {LIMIT} cents are made at the counter")
     return RequireApproval(expires_in=timedelta(hours=24))
 

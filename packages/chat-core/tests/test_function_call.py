@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
 import pytest
+from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
 from chat_core.messages.function_call import CallContext
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 
 @pytest.mark.parametrize(
@@ -53,3 +60,37 @@ def test_a_strategy_is_shown_what_will_run_with_our_id_and_the_text_beside() -> 
     shown = FunctionCall.parse("transfer", '{"cents":"500"}').shown({"cents": 500}, "tool_1", context)
     assert (shown.arguments, shown.raw, shown.id) == ({"cents": 500}, '{"cents":"500"}', "tool_1")
     assert shown.context is context
+
+
+class PayModel(BaseModel):
+    cents: int
+    at: date | None = None
+
+
+@dataclass
+class PayData:
+    cents: int
+
+
+class PayDict(TypedDict):
+    cents: int
+
+
+def test_arguments_are_read_as_a_type() -> None:
+    call = FunctionCall("pay", {"cents": 500, "at": "2030-01-02"})
+
+    assert call.arguments_as(PayModel) == PayModel(cents=500, at=date(2030, 1, 2))
+    assert call.arguments_as(PayData).cents == 500
+    assert call.arguments_as(PayDict)["cents"] == 500
+    assert call.arguments_as(dict[str, int | str])["cents"] == 500
+
+
+def test_arguments_of_another_type_are_an_error_that_names_them() -> None:
+    with pytest.raises(UsageError, match=r"the arguments of pay\(\) are not a valid PayData: cents: Field required"):
+        FunctionCall("pay", {"amount": 5}).arguments_as(PayData)
+
+
+def test_arguments_as_what_is_no_type_are_an_error_that_names_it() -> None:
+    form: Any = object()
+    with pytest.raises(UsageError, match=r"arguments_as\(\) needs a type that pydantic can read, not <object"):
+        FunctionCall("pay").arguments_as(form)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import pytest
 from chat_core import (
@@ -27,6 +27,8 @@ from chat_core import (
 )
 from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator
 from typing_extensions import TypedDict
+
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True)
@@ -269,3 +271,12 @@ def test_a_json_schema_is_no_type() -> None:
     schema: Any = {"type": "object", "properties": {"a": {"type": "integer"}}}
     with pytest.raises(UsageError, match=r"needs a type, not the JSON Schema \{.*: write the type, such as a pydantic"):
         StructuredOutput(schema)
+
+
+def test_a_type_variable_is_no_type() -> None:
+    """Pydantic would accept any answer in its place."""
+    variable: Any = AnswerT
+    forms: list[Any] = [variable, list.__class_getitem__(variable), dict.__class_getitem__((str, variable | None))]
+    for form in forms:
+        with pytest.raises(UsageError, match=r"a type, not the type variable ~AnswerT: pass the type as an argument"):
+            StructuredOutput(form)

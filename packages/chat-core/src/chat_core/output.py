@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, final
+from typing import TYPE_CHECKING, Any, Generic, Protocol, final, get_args
 
 from typing_extensions import TypeForm, TypeVar
 
@@ -133,6 +133,10 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
         # Pydantic would treat a function as a schema of its arguments, and call it to validate an answer.
         msg = f"with_structured_output() needs a type, not the function {form!r}"
         raise UsageError(msg)
+    if (variable := _type_variable(form)) is not None:
+        # Pydantic would accept any value in its place.
+        msg = f"with_structured_output() needs a type, not the type variable {variable}: pass the type as an argument"
+        raise UsageError(msg)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(form)
         schema = _inline_root(adapter.json_schema())
@@ -144,6 +148,14 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
     except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation, SchemaError) as error:
         msg = f"with_structured_output() needs a type that pydantic can describe as JSON, not {form!r}: {error}"
         raise UsageError(msg) from error
+
+
+def _type_variable(form: object) -> TypeVar | None:
+    """Return the first type variable in `form`, such as the `T` of `list[T]`, or None."""
+    if isinstance(form, TypeVar):
+        return form
+    found = (_type_variable(argument) for argument in get_args(form))
+    return next((variable for variable in found if variable is not None), None)
 
 
 def _inline_root(schema: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Self, cast, final
 
+from typing_extensions import TypeForm, TypeVar
+
 from chat_core import model_texts
+from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads_limited
 from chat_core.messages.parts import Extra, Opaque
@@ -15,6 +18,9 @@ from chat_core.messages.status import Decision
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Content
+
+
+ValueT = TypeVar("ValueT")
 
 
 @final
@@ -104,6 +110,29 @@ class FunctionCall:
     def text(self) -> str:
         """Arguments as text: the model's own text if known, otherwise compact JSON."""
         return self.raw if self.raw is not None else dumps(self.arguments)
+
+    def arguments_as(self, form: TypeForm[ValueT]) -> ValueT:
+        """Return the arguments as a value of a type, for policies that read them.
+
+        Args:
+            form: type of the arguments: a pydantic model, a dataclass, a `TypedDict`, or another type of JSON objects.
+
+        Raises:
+            UsageError: the arguments are not of this type, or pydantic cannot read it.
+        """
+        from pydantic import PydanticUserError, TypeAdapter, ValidationError  # noqa: PLC0415 - many programs never need it
+
+        name = getattr(form, "__name__", form)
+        try:
+            value: ValueT = TypeAdapter(form).validate_json(dumps(self.arguments))
+        except PydanticUserError as error:
+            msg = f"arguments_as() needs a type that pydantic can read, not {name}: {error}"
+            raise UsageError(msg) from error
+        except ValidationError as error:
+            problems = [f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in error.errors()]
+            msg = f"the arguments of {self.name}() are not a valid {name}: {'; '.join(problems)}"
+            raise UsageError(msg) from error
+        return value
 
     def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
         """Return the copy of this call that a strategy receives.
