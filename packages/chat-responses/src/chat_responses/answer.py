@@ -47,7 +47,7 @@ class Answer:
         self._provider = provider
         self._items = PartialItems()
         self._calls = 0
-        self.tools = DeclaredTools()
+        self.tools: DeclaredTools = DeclaredTools()
         self._text_place: tuple[object, object] = (self, self)  # output index and content index of the current text
         self._text_pieces: list[str] = []
 
