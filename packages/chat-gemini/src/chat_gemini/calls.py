@@ -14,6 +14,8 @@ from chat_core.json import dumps
 from chat_core.messages import FunctionCall, Opaque, Tool
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
+from chat_gemini import model_texts
+
 STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d{1,6})\]|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]")
 
 VALUES: Final = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
@@ -130,7 +132,7 @@ class Call:
         self.flush()
         opaque = Opaque(provider, self.further) if self.further else None
         if self.open:
-            problem = "the arguments were cut: the server said that more of them would follow"
+            problem = model_texts.ARGUMENTS_TRUNCATED
             return Tool(FunctionCall(self.name, raw=self.text, problem=problem, opaque=opaque), call_id=self.id)
         return Tool(FunctionCall(self.name, self.arguments, opaque=opaque), call_id=self.id)
 

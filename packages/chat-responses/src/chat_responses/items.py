@@ -25,6 +25,7 @@ from chat_core.wire.shapes import (
     require_text,
 )
 
+from chat_responses import model_texts
 from chat_responses.parts import MCP_APPROVAL
 
 TEXTS: Final = ("output_text", "text", None)
@@ -182,7 +183,7 @@ def _reject_truncated(call: FunctionCall, item: Json) -> FunctionCall:
     """Return the call, marked as not runnable if it was truncated. Truncated arguments may still be valid JSON."""
     if item.get("status") != "incomplete" or call.problem is not None:
         return call
-    return replace(call, arguments={}, problem="the answer was cut before this call was whole")
+    return replace(call, arguments={}, problem=model_texts.CALL_TRUNCATED)
 
 
 def call_id_of(item: Json) -> str | None:

@@ -27,6 +27,7 @@ from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, R
 from chat_core.wire.parts import owned
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
+from chat_responses import model_texts
 from chat_responses.files import content_part, file_part, reject
 from chat_responses.options import ResponsesDialect
 
@@ -205,7 +206,7 @@ def _approval_response(tool: Tool, request: str) -> Json:
     edited = tool.edited is not None and dict(tool.edited) != dict(tool.call.arguments)
     if isinstance(tool.status, Completed) and not edited:
         return answer | {"approve": True}
-    reason = f"Ask for this instead: {dumps(dict(tool.edited or {}))}" if edited else tool.result_text()
+    reason = model_texts.rejected_edit(tool.edited or {}) if edited else tool.result_text()
     return answer | {"approve": False, "reason": reason}
 
 
