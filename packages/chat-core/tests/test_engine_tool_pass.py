@@ -399,7 +399,7 @@ async def test_a_tool_knows_its_call_and_may_tell_its_progress() -> None:
     @tools.tool
     async def in_task(context: ToolContext) -> str:
         context.progress("half")
-        return f"{context.call_id} {context.attempt} {len(context.messages)}"
+        return f"{context.tool_id} {context.attempt} {len(context.messages)}"
 
     @tools.tool
     def in_thread(context: ToolContext) -> str:

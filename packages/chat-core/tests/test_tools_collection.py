@@ -59,7 +59,7 @@ def test_a_raw_tool_gets_the_arguments_and_the_context() -> None:
     tools = ToolCollection()
 
     def handler(arguments: dict[str, Any], ctx: ToolContext) -> tuple[Any, str]:
-        return arguments["a"], ctx.call_id
+        return arguments["a"], ctx.tool_id
 
     tools.register("raw", SCHEMA, handler)
     definition, meta = tools.snapshot()["raw"]

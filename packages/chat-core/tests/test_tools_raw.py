@@ -103,7 +103,7 @@ def test_the_handler_gets_a_dict_of_its_own_and_the_context_where_it_asks() -> N
 
     def spoil(given: dict[str, Any], *, ctx: ToolContext) -> str:
         given["lines"].append(2)
-        return ctx.call_id
+        return ctx.tool_id
 
     assert raw({"type": "object"}, spoil).run(arguments, CONTEXT) == "call_1"
     assert arguments == {"lines": [1]}

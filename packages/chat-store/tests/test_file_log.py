@@ -26,6 +26,7 @@ from chat_core.messages import (
     Turn,
 )
 from chat_store import _file_lock
+from chat_store._file_log import FileLog
 from chat_store.file_conversation import FileConversation
 
 pytestmark = pytest.mark.anyio
@@ -329,6 +330,46 @@ async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path:
             await other.claim()
         clock.advance(31)
         await other.claim()
+
+
+async def test_the_files_of_runs_whose_processes_died_are_removed(path: Path) -> None:
+    clock = Clock()
+    await store(path, waiting("one"))
+    async with FileConversation.open(path, now=clock) as run:
+        await run.claim()
+        log = FileLog(path, timedelta(seconds=30), clock)
+        log.open("any")
+        log.close()
+        assert run_files(path) == ["chat.jsonl.run-1"]
+        kill(run)
+    for fence in (0, 2):
+        path.with_name(f"chat.jsonl.run-{fence}").touch()
+    async with FileConversation.open(path, now=clock):
+        # Until the lease expires, the file tells that the run is dead.
+        assert run_files(path) == ["chat.jsonl.run-1"]
+    clock.advance(31)
+    async with FileConversation.open(path, now=clock) as other:
+        assert run_files(path) == []
+        await other.claim()
+        clock.advance(31)
+        async with FileConversation.open(path, now=clock):
+            # A run that has stalled is not dead.
+            assert run_files(path) == ["chat.jsonl.run-2"]
+        await other.release()
+    path.with_name("chat.jsonl.run-2").touch()
+    async with FileConversation.open(path, now=clock):
+        assert run_files(path) == []
+
+
+def run_files(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.glob("*.run-*"))
+
+
+def kill(conversation: FileConversation) -> None:
+    """Let go of the lock of a run, as the system does when a process is killed."""
+    log = conversation._log
+    assert isinstance(log, FileLog)
+    log.drop_lease()
 
 
 async def test_where_the_file_system_ignores_locks_the_clock_alone_decides(

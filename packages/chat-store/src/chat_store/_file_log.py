@@ -62,6 +62,7 @@ class FileLog(ConversationLog):
         with self._locked():
             if self._journal.empty:
                 self._begin(id, Messages())
+            self._remove_leftover_run_files()
         return self._take_first_messages()
 
     def create(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
@@ -282,6 +283,16 @@ class FileLog(ConversationLog):
                     return None if _file_lock.try_lock(second) else False
         except FileNotFoundError:
             return None
+
+    def _remove_leftover_run_files(self) -> None:
+        """Remove the files of runs whose processes died: before or after the last run, or after its end."""
+        fence, lease = self.state.fence, self.state.lease
+        self._remove_run_file(fence - 1)
+        self._remove_run_file(fence + 1)
+        # Before the lease expires, the file shows that the process died.
+        expired = lease is None or lease.until is None or self._now() >= lease.until
+        if expired and self._is_locked(fence) is False:
+            self._remove_run_file(fence)
 
     def _remove_run_file(self, fence: int) -> None:
         # Windows does not delete a file that is open elsewhere. A leftover run file is harmless.

@@ -20,7 +20,7 @@ class ToolContext:
     A tool receives it in a parameter annotated `ToolContext`, which is hidden from the model.
 
     Attributes:
-        call_id: id of the tool call.
+        tool_id: id of the tool call in the conversation: `tool.id`, `wait.tool_id`. The provider's is `tool.call_id`.
         attempt: number of the attempt, from 1.
         idempotency_key: key that is the same for every attempt of the call, for services that deduplicate requests.
         messages: contents of the conversation before the call, oldest first; read-only.
@@ -29,7 +29,7 @@ class ToolContext:
         inner: for a chat used as a tool, its conversation when it paused.
     """
 
-    call_id: str
+    tool_id: str
     attempt: int = 1
     idempotency_key: str = ""
     messages: Sequence[Content] = ()
