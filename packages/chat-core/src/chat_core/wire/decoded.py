@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol, Self, final
+from typing import Protocol, Self, TypeVar, final
 
 from chat_core.errors import ChatError, TransportError
 from chat_core.messages import Turn
@@ -47,6 +47,21 @@ class Decoder(Protocol):
         ...
 
 
+ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
+
+
+class Redact(Protocol):
+    """Function that removes credentials from an error, in place, and returns it."""
+
+    def __call__(self, error: ErrorT, /) -> ErrorT:
+        """Remove the credentials."""
+        ...
+
+
+def _keep(error: ErrorT, /) -> ErrorT:
+    return error
+
+
 @final
 class DecodedStream:
     """Implementation of `ProviderStream` that decodes the events of a transport.
@@ -56,9 +71,10 @@ class DecodedStream:
         decoder: the decoder of this response alone.
         translate: converts an error of the transport to the error of a run.
         seal: applied to the complete turn at the end.
+        redact: removes the credentials of the request from an error, in place, and returns it.
     """
 
-    __slots__ = ("_batches", "_decoder", "_first_batch", "_seal", "_translate")
+    __slots__ = ("_batches", "_decoder", "_first_batch", "_redact", "_seal", "_translate")
 
     def __init__(
         self,
@@ -66,11 +82,13 @@ class DecodedStream:
         decoder: Decoder,
         translate: Callable[[TransportError], ChatError],
         seal: Callable[[Turn], Turn] | None = None,
+        redact: Redact = _keep,
     ) -> None:
         self._batches = events.batches()
         self._decoder = decoder
         self._translate = translate
         self._seal = seal
+        self._redact = redact
         self._first_batch: Sequence[Delta] | None = None
 
     async def begin(self) -> None:
@@ -97,14 +115,18 @@ class DecodedStream:
             first, self._first_batch = self._first_batch, None
             return first
         if decoder.failure is not None:
-            raise decoder.failure
+            raise self._redact(decoder.failure)
         if decoder.done:
             raise StopAsyncIteration
         try:
             events = await anext(self._batches)
         except TransportError as error:
-            raise self._translate_with_partial(error) from error
-        return decoder.feed(events)
+            raise self._translate_with_partial(self._redact(error)) from error
+        try:
+            return decoder.feed(events)
+        except ChatError as error:
+            self._redact(error)
+            raise
 
     def _translate_with_partial(self, error: TransportError) -> ChatError:
         failure = self._translate(error)
@@ -120,7 +142,11 @@ class DecodedStream:
             StreamTruncatedError: the stream ended before the response was complete.
             InvalidResponseError: the events do not form a response.
         """
-        turn = self._decoder.close()
+        try:
+            turn = self._decoder.close()
+        except ChatError as error:
+            self._redact(error)
+            raise
         return turn if self._seal is None else self._seal(turn)
 
     def partial(self) -> Turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,7 @@ from chat_core.transport.protocol import Transport
 from chat_core.transport.provider_errors import translate_transport_error
 from chat_core.transport.values import Request
 from chat_core.wire import errors
+from chat_core.wire.credentials import redact_bytes, redact_error, redact_headers
 from chat_core.wire.decoded import DecodedStream, Decoder
 from chat_core.wire.endpoint import Endpoint
 
@@ -31,7 +33,8 @@ class TransportProvider:
 
     Override `response_error()` where the server describes its errors in a format of its own, and `transport_error()`
     for failures of the connection. Both also apply inside a stream. It makes no difference whether the transport sends
-    over HTTP, over a WebSocket or inside the process.
+    over HTTP, over a WebSocket or inside the process. The credentials of the request are removed from the arguments of
+    both, and from the errors of a stream's decoder, because a server may quote them.
 
     An instance is immutable and safe to share between tasks. As an async context manager it closes a transport that it
     owns; a transport that the caller passed to a builder stays open.
@@ -75,9 +78,10 @@ class TransportProvider:
         try:
             response = await self._transport.send(request)
         except TransportError as error:
-            raise self.transport_error(error) from error
+            raise self.transport_error(redact_error(error, request)) from error
         if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            raise self.response_error(response.status, response.headers, response.body)
+            headers, body = redact_headers(response.headers, request), redact_bytes(response.body, request)
+            raise self.response_error(response.status, headers, body)
         return response.body
 
     @asynccontextmanager
@@ -94,11 +98,12 @@ class TransportProvider:
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx.
         """
+        redact = partial(redact_error, request=request)
         try:
             async with self._transport.stream(request) as events:
-                yield DecodedStream(events, decoder, self.transport_error, seal)
+                yield DecodedStream(events, decoder, self.transport_error, seal, redact)
         except TransportError as error:
-            raise self.transport_error(error) from error
+            raise self.transport_error(redact_error(error, request)) from error
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx.

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from chat_core.errors import ChatError, InvalidResponseError, NetworkError, ProviderError, TransportError
+from chat_core.messages import Turn
+from chat_core.provider import Delta, ProviderMeta
+from chat_core.testing import MockTransport
+from chat_core.transport import Event
+from chat_core.wire.credentials import credentials_of, redact_error
+from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.provider import TransportProvider
+
+pytestmark = pytest.mark.anyio
+
+KEY = 'gw/7"Zoë.internal'
+ENDPOINT = Endpoint(
+    "https://host/v1?api_key=query%2Fsecret",
+    {"authorization": f"Bearer {KEY}", "x-goog-api-key": "another-one", "anthropic-version": "2023-06-01"},
+)
+REQUEST = ENDPOINT.request("/echo", b"{}", None, stream=False)
+STREAM = ENDPOINT.request("/echo", b"{}", None, stream=True)
+SECRETS = (KEY, "gw/7", "another-one", "query/secret", "query%2Fsecret", "internal")
+
+
+def hidden(error: BaseException) -> bool:
+    """Whether nothing of an error, and of what it stands on, has a secret."""
+    found: list[str] = []
+    while True:
+        found += [repr(error), str(error), repr(vars(error))]
+        following = error.__cause__ or error.__context__
+        if following is None:
+            return not any(secret in text for text in found for secret in SECRETS)
+        error = following
+
+
+def test_credentials_are_the_values_of_headers_and_of_a_query_that_are_named_so() -> None:
+    found = credentials_of(REQUEST)
+
+    assert {KEY, f"Bearer {KEY}", "another-one", "query/secret", "query%2Fsecret"} <= set(found)
+    assert not {"2023-06-01", "application/json"} & set(found)
+    assert list(found) == sorted(found, key=len, reverse=True)
+    assert credentials_of(Endpoint("https://host", {"x-key": "short"}).request("", b"", None, stream=False)) == ()
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"wrong key {KEY} for 2023-06-01".encode(),
+        {"error": {"message": f"wrong key {KEY}, another-one", "code": KEY}},
+        {"error": {"message": "no", "sent": {"authorization": f"Bearer {KEY}", "url": "/echo?api_key=query%2Fsecret"}}},
+        b'{"error": "gw\\/7\\"Zo\\u00eb.internal and gw/7\\"Zo\\u00eb.internal"}',
+        b"gw%2F7%22Zo%C3%AB.internal",
+    ],
+)
+async def test_a_refusal_that_quotes_the_credentials_is_shown_without_them(body: bytes, *, streaming: bool) -> None:
+    transport = MockTransport()
+    transport.answer(401, {"x-request-id": f"for {KEY}"}, body)
+    provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
+    with pytest.raises(ProviderError) as caught:
+        if streaming:
+            async with provider.open_stream(STREAM, Failing(None)):
+                pass
+        else:
+            await provider.fetch(REQUEST)
+
+    assert hidden(caught.value)
+    assert b"[redacted]" in caught.value.body
+    assert caught.value.status == 401
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
+async def test_a_failure_of_the_transport_that_quotes_the_credentials_is_shown_without_them(*, streaming: bool) -> None:
+    failure = TransportError("stream", f"illegal line: {KEY}", body=b"another-one")
+    failure.__cause__ = ValueError(f"{KEY}")
+    transport = MockTransport()
+    transport.fail(failure)
+    provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
+    with pytest.raises(NetworkError) as caught:
+        if streaming:
+            async with provider.open_stream(STREAM, Failing(None)):
+                pass
+        else:
+            await provider.fetch(REQUEST)
+
+    assert hidden(caught.value)
+
+
+class Failing:
+    """A decoder that fails at the first event, later, or at the end."""
+
+    done = False
+
+    def __init__(self, place: str | None) -> None:
+        self.place = place
+        self.failure: ChatError | None = None
+
+    def error(self) -> ChatError:
+        return InvalidResponseError(f"no: {KEY}", raw=b"another-one", path=KEY)
+
+    def feed(self, _events: Sequence[Event], /) -> Sequence[Delta]:
+        if self.place == "feed":
+            raise self.error()
+        if self.place == "later":
+            self.failure = self.error()
+        return ()
+
+    def close(self) -> Turn:
+        raise self.error()
+
+    def partial(self) -> Turn:
+        return Turn([])
+
+
+@pytest.mark.parametrize("place", ["feed", "later", "close"])
+async def test_a_failure_in_a_stream_that_quotes_the_credentials_is_shown_without_them(place: str) -> None:
+    transport = MockTransport()
+    transport.events("1", "2")
+    provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
+    async with provider.open_stream(STREAM, Failing(place)) as stream:
+        with pytest.raises(InvalidResponseError) as caught:
+            async for _ in stream:
+                pass
+            stream.close()
+
+    assert hidden(caught.value)
+    assert (caught.value.raw, caught.value.path) == (b"[redacted]", "[redacted]")
+
+
+def test_a_chain_without_a_credential_is_kept() -> None:
+    error = TransportError("stream", "broke")
+    error.__cause__ = cause = OSError("reset")
+
+    assert redact_error(error, REQUEST).__cause__ is cause
