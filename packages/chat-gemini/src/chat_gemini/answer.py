@@ -20,10 +20,10 @@ from chat_gemini.calls import Call
 
 SIGNATURE: Final = "thoughtSignature"
 
-BESIDE: Final = frozenset({"thought", SIGNATURE})
+DESCRIPTIVE_FIELDS: Final = frozenset({"thought", SIGNATURE})
 """Fields of a part that describe its content."""
 
-RAW_SOUND: Final = ("audio/l16", "audio/l24", "audio/pcm")
+RAW_AUDIO: Final = ("audio/l16", "audio/l24", "audio/pcm")
 """Mime types of audio without a header, whose pieces can be concatenated."""
 
 
@@ -31,22 +31,22 @@ RAW_SOUND: Final = ("audio/l16", "audio/l24", "audio/pcm")
 class Answer:
     """Collector of the parts of one response. Pieces of text are joined once, at the end."""
 
-    __slots__ = ("_items", "_of", "_open", "_provider", "_sound", "_whole", "calls", "texts")
+    __slots__ = ("_audio", "_items", "_open_call", "_provider", "_text_type", "_whole_body", "calls", "texts")
 
     def __init__(self, provider: str, *, whole: bool) -> None:
         self._provider = provider
-        self._whole = whole
+        self._whole_body = whole
         self._items: list[Part | Call] = []
-        self.texts: list[str] = []  # of the part that grows
-        self._of: type[Text | Reasoning] | None = None  # what grows
-        self._sound: tuple[str, list[bytes]] | None = None  # or this does
-        self._open: Call | None = None
+        self.texts: list[str] = []  # pieces of the unfinished text
+        self._text_type: type[Text | Reasoning] | None = None  # type of the unfinished text
+        self._audio: tuple[str, list[bytes]] | None = None  # type and pieces of unfinished audio
+        self._open_call: Call | None = None
         self.calls: list[Call] = []
 
     @property
-    def flowing(self) -> bool:
+    def has_open_text(self) -> bool:
         """Whether the open part is a text, so that the next piece may be appended to `texts`."""
-        return self._of is Text
+        return self._text_type is Text
 
     def read(self, parts: list[Any], out: list[Delta]) -> None:
         """Add the `parts` of a chunk, and append the deltas for the caller to `out`.
@@ -60,19 +60,19 @@ class Answer:
             path = f"parts[{index}]"
             part = require_object(item, path)
             if len(part) > 1:
-                part = self._plain(part, path, out)
+                part = self._split_text(part, path, out)
             for key, value in part.items():
-                if value is not None and (handle := KINDS.get(key)) is not None:
+                if value is not None and (handle := PART_HANDLERS.get(key)) is not None:
                     handle(self, value, part, path, out)
                     break
             else:
-                self._other(part)
+                self._add_provider_part(part)
 
-    def _plain(self, part: Json, path: str, out: list[Delta]) -> Json:
+    def _split_text(self, part: Json, path: str, out: list[Delta]) -> Json:
         """Return the part without nulls. If it also has a text, as from some gateways, add the text first."""
         if None in part.values():
             part = {key: value for key, value in part.items() if value is not None}
-        if "text" not in part or part.keys().isdisjoint(OTHERS):
+        if "text" not in part or part.keys().isdisjoint(NON_TEXT_FIELDS):
             return part
         if part["text"]:
             self.text(part["text"], {key: part[key] for key in ("text", "thought") if key in part}, path, out)
@@ -81,9 +81,9 @@ class Answer:
     def parts(self) -> list[Part]:
         """Return the parts received so far, in order."""
         items = [*self._items]
-        grown = self._grown()
-        if grown is not None:
-            items.append(grown)
+        unfinished = self._unfinished_part()
+        if unfinished is not None:
+            items.append(unfinished)
         ran_on_server = _answered_calls(items)
         return [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
 
@@ -95,23 +95,23 @@ class Answer:
             else call.tool(self._provider)
         )
 
-    # --- What grows ------------------------------------------------------------------------------------------
+    # --- The unfinished part ------------------------------------------------------------------------------------------
 
-    def _grown(self) -> Part | None:
-        if self._sound is not None:
-            mime, pieces = self._sound
+    def _unfinished_part(self) -> Part | None:
+        if self._audio is not None:
+            mime, pieces = self._audio
             return File(mime, data=b"".join(pieces))
         if not self.texts:
             return None
         text = "".join(self.texts)
-        return Text(text) if self._of is Text else Reasoning(text, opaque=Opaque(self._provider, {}))
+        return Text(text) if self._text_type is Text else Reasoning(text, opaque=Opaque(self._provider, {}))
 
-    def _close(self) -> None:
-        grown = self._grown()
-        if grown is not None:
-            self._items.append(grown)
-        self.texts.clear()  # its owner holds on to this list
-        self._of = self._sound = None
+    def _finish_part(self) -> None:
+        unfinished = self._unfinished_part()
+        if unfinished is not None:
+            self._items.append(unfinished)
+        self.texts.clear()  # the decoder holds a reference to this list
+        self._text_type = self._audio = None
 
     # --- One part --------------------------------------------------------------------------------------------
 
@@ -121,28 +121,28 @@ class Answer:
         kind = Reasoning if part.get("thought") else Text
         if text:
             out.append(TextDelta(text) if kind is Text else ReasoningDelta(text))
-        if part.get(SIGNATURE) or part.keys() - BESIDE - {"text"}:
-            self._close()
+        if part.get(SIGNATURE) or part.keys() - DESCRIPTIVE_FIELDS - {"text"}:
+            self._finish_part()
             self._items.append(self._signed(kind, text, part, path))
         elif text:
-            if self._whole or self._of is not kind:
-                self._close()
-                self._of = kind
+            if self._whole_body or self._text_type is not kind:
+                self._finish_part()
+                self._text_type = kind
             self.texts.append(text)
 
     def _signed(self, kind: type[Text | Reasoning], text: str, part: Json, path: str) -> Part:
-        data = self._data(part, "text", path)
+        data = self._opaque_data(part, "text", path)
         if kind is Text:
             return Text(text, Opaque(self._provider, data))
         return Reasoning(text, data.pop(SIGNATURE, None), Opaque(self._provider, data))
 
-    def _data(self, part: Json, kind: str, path: str) -> Json:
+    def _opaque_data(self, part: Json, kind: str, path: str) -> Json:
         """Return the opaque data of a part: its signature and further fields."""
         data: Json = {}
         if signature := part.get(SIGNATURE):
             data[SIGNATURE] = require_text(signature, f"{path}.{SIGNATURE}")
-        if further := {key: value for key, value in part.items() if key not in BESIDE and key != kind}:
-            data["part"] = further
+        if extra_fields := {key: value for key, value in part.items() if key not in DESCRIPTIVE_FIELDS and key != kind}:
+            data["part"] = extra_fields
         return data
 
     def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
@@ -150,24 +150,24 @@ class Answer:
         path = f"{path}.functionCall"
         entry = require_object(value, path)
         name = require_text(entry.get("name") or "", f"{path}.name")
-        call = self._open
+        call = self._open_call
         first = call is None or (bool(name) and (call.id is None or call.id != entry.get("id")))
         if first:
             if not name:
                 known = self.calls[-1].id if self.calls else None
                 if entry.get("args") or entry.get("partialArgs") or entry.get("id") not in (None, "", known):
                     raise WrongShapeError(f"{path}.name", "a text")  # noqa: EM102 - a path
-                return  # it ends what has ended
-            self._close()
+                return  # the last call has already ended
+            self._finish_part()
             call = Call(name, None)
             self.calls.append(call)
             self._items.append(call)
         assert call is not None  # noqa: S101 - for the type checkers
         call.add(entry, path)
-        call.further |= self._data(part, "functionCall", path)
-        if further := {key: item for key, item in entry.items() if key not in CALL_FIELDS and item is not None}:
-            call.further["call"] = further
-        self._open = call if call.open else None
+        call.opaque_fields |= self._opaque_data(part, "functionCall", path)
+        if extra_fields := {key: item for key, item in entry.items() if key not in CALL_FIELDS and item is not None}:
+            call.opaque_fields["call"] = extra_fields
+        self._open_call = call if call.open else None
         index = len(self.calls) - 1
         text = "" if call.open else call.text
         if first or text:
@@ -177,16 +177,16 @@ class Answer:
         """Add a generated file: `value` of `part` at `path`. Deltas are appended to `out`."""
         blob = require_object(value, f"{path}.inlineData")
         if part.get("thought"):
-            self._other(part)  # a sketch on the way to the answer is no file of it
+            self._add_provider_part(part)  # an image of the model's thinking is not part of the answer
             return
         data = _base64(require_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data")
         mime = require_text(blob.get("mimeType") or "application/octet-stream", f"{path}.inlineData.mimeType")
-        further = self._data(part, "inlineData", path) | _blob(blob)
-        if not further and not self._whole and mime.lower().startswith(RAW_SOUND):
-            if self._sound is None or self._sound[0] != mime:
-                self._close()
-                self._sound = mime, []
-            self._sound[1].append(data)
+        opaque_data = self._opaque_data(part, "inlineData", path) | _extra_blob_fields(blob)
+        if not opaque_data and not self._whole_body and mime.lower().startswith(RAW_AUDIO):
+            if self._audio is None or self._audio[0] != mime:
+                self._finish_part()
+                self._audio = mime, []
+            self._audio[1].append(data)
             out.append(FilePart(File(mime, data=data)))
             return
         name = blob.get("displayName")
@@ -194,7 +194,7 @@ class Answer:
             mime,
             data=data,
             name=name if isinstance(name, str) else None,
-            opaque=Opaque(self._provider, further) if further else None,
+            opaque=Opaque(self._provider, opaque_data) if opaque_data else None,
         )
         self._add_file(file, out)
 
@@ -203,21 +203,21 @@ class Answer:
         where = require_object(value, f"{path}.fileData")
         mime = require_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
         url = require_text(where.get("fileUri"), f"{path}.fileData.fileUri")
-        further = self._data(part, "fileData", path) | _blob(where)
-        self._add_file(File(mime, url=url, opaque=Opaque(self._provider, further) if further else None), out)
+        opaque_data = self._opaque_data(part, "fileData", path) | _extra_blob_fields(where)
+        self._add_file(File(mime, url=url, opaque=Opaque(self._provider, opaque_data) if opaque_data else None), out)
 
     def _add_file(self, file: File, out: list[Delta]) -> None:
-        self._close()
+        self._finish_part()
         self._items.append(file)
         out.append(FilePart(file))
 
-    def _other(self, part: Json) -> None:
+    def _add_provider_part(self, part: Json) -> None:
         """Add a part of another type, such as executed code or a call of a server-side tool."""
-        kind = next((key for key, value in part.items() if key not in BESIDE and value is not None), None)
+        kind = next((key for key, value in part.items() if key not in DESCRIPTIVE_FIELDS and value is not None), None)
         if kind is None and part.get(SIGNATURE):
             kind = SIGNATURE
         if kind is not None:
-            self._close()
+            self._finish_part()
             self._items.append(ProviderPart(self._provider, kind, part))
 
 
@@ -245,7 +245,7 @@ def _answered_calls(items: Iterable[Part | Call]) -> set[Call]:
 
 Handler: TypeAlias = Callable[[Answer, Any, Json, str, list[Delta]], None]
 
-KINDS: Final[Mapping[str, Handler]] = {
+PART_HANDLERS: Final[Mapping[str, Handler]] = {
     "text": Answer.text,
     "functionCall": Answer.call,
     "inlineData": Answer.inline,
@@ -253,7 +253,7 @@ KINDS: Final[Mapping[str, Handler]] = {
 }
 """Handlers by field of a part. A part without any of these fields becomes a `ProviderPart`."""
 
-OTHERS: Final = frozenset(
+NON_TEXT_FIELDS: Final = frozenset(
     {
         "functionCall", "inlineData", "fileData", "functionResponse", "executableCode", "codeExecutionResult",
         "toolCall", "toolResponse",
@@ -264,10 +264,10 @@ OTHERS: Final = frozenset(
 BLOB_FIELDS: Final = frozenset({"mimeType", "data", "fileUri"})
 
 
-def _blob(blob: Json) -> Json:
+def _extra_blob_fields(blob: Json) -> Json:
     """Return the further fields of a file, such as its display name."""
-    further = {key: item for key, item in blob.items() if key not in BLOB_FIELDS and item is not None}
-    return {"blob": further} if further else {}
+    extra_fields = {key: item for key, item in blob.items() if key not in BLOB_FIELDS and item is not None}
+    return {"blob": extra_fields} if extra_fields else {}
 
 
 CALL_FIELDS: Final = frozenset({"id", "name", "args", "partialArgs", "willContinue"})

@@ -57,18 +57,18 @@ class Call:
         name: name of the function.
         id: the provider's id of the call, if any.
         arguments: arguments received so far.
-        further: opaque data for the call: its signature and further fields.
+        opaque_fields: opaque data for the call: its signature and further fields.
         open: whether more arguments follow.
         partial_strings: strings that are still being received, by path.
     """
 
-    __slots__ = ("arguments", "further", "id", "name", "open", "partial_strings")
+    __slots__ = ("arguments", "id", "name", "opaque_fields", "open", "partial_strings")
 
     def __init__(self, name: str, id: str | None) -> None:  # noqa: A002 - the field's own name
         self.name: str = name
         self.id = id
         self.arguments: Json = {}
-        self.further: Json = {}
+        self.opaque_fields: Json = {}
         self.open: bool = False
         self.partial_strings: dict[str, PartialString] = {}
 
@@ -121,16 +121,16 @@ class Call:
     def wire_part(self) -> Json:
         """Return the part of the call as the API sends and accepts it."""
         self.flush()
-        call: Json = {"name": self.name, "args": self.arguments, **self.further.get("call", {})}
+        call: Json = {"name": self.name, "args": self.arguments, **self.opaque_fields.get("call", {})}
         if self.id is not None:
             call["id"] = self.id
-        rest = {key: value for key, value in self.further.items() if key not in {"call", "part"}}
-        return {"functionCall": call, **self.further.get("part", {}), **rest}
+        rest = {key: value for key, value in self.opaque_fields.items() if key not in {"call", "part"}}
+        return {"functionCall": call, **self.opaque_fields.get("part", {}), **rest}
 
     def tool(self, provider: str) -> Tool:
         """Return the call as a pending tool. A truncated call has a `problem` and cannot run."""
         self.flush()
-        opaque = Opaque(provider, self.further) if self.further else None
+        opaque = Opaque(provider, self.opaque_fields) if self.opaque_fields else None
         if self.open:
             problem = model_texts.ARGUMENTS_TRUNCATED
             return Tool(FunctionCall(self.name, raw=self.text, problem=problem, opaque=opaque), call_id=self.id)

@@ -25,13 +25,15 @@ from chat_gemini.answer import Answer
 from chat_gemini.errors import error_from_object, failed_generation, find_error
 from chat_gemini.usage import read_usage
 
-FIRST: Final = (0, None)
+FIRST_INDEXES: Final = (0, None)
 """Values of `index` of the first candidate, the only one that is decoded."""
 
-UNSAID: Final = frozenset({"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"})
+UNSPECIFIED_REASONS: Final = frozenset(
+    {"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"}
+)
 """Values of a reason that mean no reason."""
 
-FINISH: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "SAFETY": "content_filter",
@@ -47,10 +49,10 @@ FINISH: Final[dict[str, FinishReason]] = {
 }
 """Finish reasons by `finishReason`. Any other reason is `other`, after which no call runs."""
 
-KEPT: Final = ("createTime", "modelStatus", "promptFeedback", "usageMetadata")
+METADATA_FIELDS: Final = ("createTime", "modelStatus", "promptFeedback", "usageMetadata")
 """Fields of a chunk that are stored in the metadata."""
 
-KEPT_OF_CANDIDATE: Final = (
+CANDIDATE_METADATA_FIELDS: Final = (
     "avgLogprobs",
     "citationMetadata",
     "continuationToken",
@@ -64,10 +66,10 @@ KEPT_OF_CANDIDATE: Final = (
 )
 """Fields of a candidate that are stored in the metadata."""
 
-GROWING: Final = frozenset({"citationMetadata", "logprobsResult", "urlContextMetadata"})
+EXTENDED_FIELDS: Final = frozenset({"citationMetadata", "logprobsResult", "urlContextMetadata"})
 """Fields of a candidate whose lists continue in later chunks."""
 
-MERGED: Final = GROWING | {"groundingMetadata"}
+MERGED_FIELDS: Final = EXTENDED_FIELDS | {"groundingMetadata"}
 """Fields of a candidate that are merged from several chunks. For other fields the last value is stored."""
 
 
@@ -99,32 +101,32 @@ class StreamDecoder(EventDecoder):
         "_answer",
         "_extra",
         "_feedback",
-        "_finish",
-        "_flowing",
-        "_headed",
+        "_finish_reason",
+        "_has_content",
+        "_has_head",
+        "_has_open_text",
         "_id",
-        "_last",
+        "_last_chunk",
         "_model",
-        "_seen",
         "_texts",
         "_usage",
-        "_whole",
+        "_whole_body",
     )
 
     TERMINATOR: ClassVar[str] = "a finish reason"
 
     def __init__(self, provider: str, *, whole: bool = False) -> None:
         super().__init__(provider)
-        self._whole = whole
+        self._whole_body = whole
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
-        self._headed = False
-        self._flowing = False  # whether a text grows
-        self._seen = False
-        self._last: Any = None
+        self._has_head = False
+        self._has_open_text = False  # whether the next piece may belong to an unfinished text
+        self._has_content = False
+        self._last_chunk: Any = None
         self._id: str | None = None
         self._model: str | None = None
-        self._finish: str | None = None
+        self._finish_reason: str | None = None
         self._feedback: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._extra: dict[str, Any] = {}
@@ -144,15 +146,15 @@ class StreamDecoder(EventDecoder):
         if chunk is None:
             return
         candidates = chunk.get("candidates")
-        if not candidates or not self._headed or "error" in chunk:
-            self._head(chunk)
+        if not candidates or not self._has_head or "error" in chunk:
+            self._read_head(chunk)
         if usage := chunk.get("usageMetadata"):
             # Counts are cumulative. A count that is missing in later chunks keeps its value.
             known = self._usage
             self._usage = usage if known.keys() <= usage.keys() else {**known, **usage}
-        self._last = chunk
+        self._last_chunk = chunk
         for candidate in candidates or ():
-            if candidate.get("index") in FIRST:
+            if candidate.get("index") in FIRST_INDEXES:
                 self._take_candidate(candidate, out)
                 break  # the others are other answers
 
@@ -160,7 +162,7 @@ class StreamDecoder(EventDecoder):
         content = candidate.get("content")
         if content and (parts := content.get("parts")):
             if (
-                self._flowing
+                self._has_open_text
                 and len(parts) == 1
                 and len(part := parts[0]) == 1
                 and (text := part.get("text")).__class__ is str
@@ -168,21 +170,21 @@ class StreamDecoder(EventDecoder):
             ):
                 self._texts.append(text)
                 out.append(TextDelta(text))
-                self._finish = None
+                self._finish_reason = None
             else:
                 self._take_parts(parts, out)
         # Most candidates have only content and index. Comparing the length is faster than looking up every field.
         if len(candidate) > ("content" in candidate) + ("index" in candidate):
-            self._end(candidate)
+            self._read_candidate_end(candidate)
 
     def _take_parts(self, parts: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        self._seen = True
+        self._has_content = True
         before = len(out)
         self._answer.read(require_list(parts, "parts"), out)
         # Output after a finish reason shows that the response was not complete.
         if len(out) > before:
-            self._finish = None
-        self._flowing = not self._whole and self._answer.flowing
+            self._finish_reason = None
+        self._has_open_text = not self._whole_body and self._answer.has_open_text
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
         """Take a whole response, or a list of chunks. If no candidate has index 0, take the first one."""
@@ -190,7 +192,7 @@ class StreamDecoder(EventDecoder):
         if not is_list(body) or not body:
             chunk = require_object(body, "the answer")
             candidates = chunk.get("candidates")
-            if candidates and all(candidate.get("index") not in FIRST for candidate in candidates):
+            if candidates and all(candidate.get("index") not in FIRST_INDEXES for candidate in candidates):
                 chunk = {**chunk, "candidates": [{**candidates[0], "index": 0}]}
         self.take(chunk, "message", [])
 
@@ -203,58 +205,60 @@ class StreamDecoder(EventDecoder):
             InvalidResponseError: the model failed to write a valid response, or a whole response has no candidate with
                 content or a finish reason.
         """
-        if self._finish is None:
+        if self._finish_reason is None:
             if (blocked := self._blocked()) is not None:
                 raise self.with_partial(blocked)
-            if not self._whole:
+            if not self._whole_body:
                 raise self.truncated(len(self._answer.calls))
-            if not self._seen:
+            if not self._has_content:
                 raise self.invalid("there is no candidate with a content or a finish reason", "candidates", b"")  # noqa: TRY003
-        if (failure := failed_generation(self._finish, self._extra.get("finishMessage"), self.provider)) is not None:
+        if (
+            failure := failed_generation(self._finish_reason, self._extra.get("finishMessage"), self.provider)
+        ) is not None:
             raise self.with_partial(failure)
         return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
         """Return the error for a blocked prompt, with the reason from `promptFeedback`; `None` if it is not blocked."""
         reason = str(self._feedback.get("blockReason") or "")
-        words = str(self._feedback.get("blockReasonMessage") or "")
-        if reason in UNSAID and not words:
+        message = str(self._feedback.get("blockReasonMessage") or "")
+        if reason in UNSPECIFIED_REASONS and not message:
             return None
-        named = f": {reason}" if reason not in UNSAID else ""
-        msg = f"{self.provider} blocked the prompt{named}{f' ({words})' if words else ''}"
+        named = f": {reason}" if reason not in UNSPECIFIED_REASONS else ""
+        msg = f"{self.provider} blocked the prompt{named}{f' ({message})' if message else ''}"
         return ContentFilteredError(msg, code=reason or None)
 
     # --- Other fields ------------------------------------------------------------------------------------
 
-    def _head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
+    def _read_head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
         """Read the fields of a chunk except its candidates.
 
         Raises:
             ProviderError: the chunk is an error object.
         """
-        if (said := find_error(chunk)) is not None:
-            raise error_from_object(said, self.provider)
+        if (reported := find_error(chunk)) is not None:
+            raise error_from_object(reported, self.provider)
         self._id = self._id or require_text(chunk.get("responseId") or "", "responseId") or None
         self._model = self._model or require_text(chunk.get("modelVersion") or "", "modelVersion") or None
-        self._headed = bool(self._id and self._model)
+        self._has_head = bool(self._id and self._model)
         self._feedback |= require_object(chunk.get("promptFeedback") or {}, "promptFeedback")
-        self._keep(chunk)
+        self._store_metadata(chunk)
 
-    def _keep(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        for name in KEPT:
+    def _store_metadata(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
+        for name in METADATA_FIELDS:
             if value := chunk.get(name):
                 self._extra[name] = value
 
-    def _end(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
+    def _read_candidate_end(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
         """Read the finish reason and metadata of a candidate."""
         finish = require_text(candidate.get("finishReason") or "", "candidates[0].finishReason")
-        if finish not in UNSAID:
-            self._finish = finish
-        for name in KEPT_OF_CANDIDATE:
+        if finish not in UNSPECIFIED_REASONS:
+            self._finish_reason = finish
+        for name in CANDIDATE_METADATA_FIELDS:
             if value := candidate.get(name):
                 known = self._extra.get(name)
-                if name in MERGED and is_object(known) and is_object(value):
-                    _merge(known, value, grow=name in GROWING)
+                if name in MERGED_FIELDS and is_object(known) and is_object(value):
+                    _merge(known, value, extend=name in EXTENDED_FIELDS)
                 else:
                     self._extra[name] = value
 
@@ -264,16 +268,16 @@ class StreamDecoder(EventDecoder):
         """Return the turn received so far."""
         parts = self._answer.parts()
         finish: FinishReason | None = None
-        if self._finish is not None or self._whole:
-            finish = FINISH.get(self._finish or "", "other")
+        if self._finish_reason is not None or self._whole_body:
+            finish = FINISH_REASONS.get(self._finish_reason or "", "other")
             if finish == "stop" and any(isinstance(part, Tool) for part in parts):
                 finish = "tool_calls"
-        if is_object(self._last):
-            self._keep(self._last)
-        extra = {name: _copied(value) if name in MERGED else value for name, value in self._extra.items()}
+        if is_object(self._last_chunk):
+            self._store_metadata(self._last_chunk)
+        extra = {name: _copy_lists(value) if name in MERGED_FIELDS else value for name, value in self._extra.items()}
         if self._usage:
             extra["usageMetadata"] = dict(self._usage)
-        metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
+        metadata = Metadata(self.provider, self._model, self._id, self._finish_reason, read_usage(self._usage), extra)
         return Turn(parts, finish_reason=finish, metadata=metadata)
 
     # --- Errors ------------------------------------------------------------------------------------------
@@ -287,17 +291,17 @@ class StreamDecoder(EventDecoder):
         return self.wrong_shape(wrong_path(chunk))
 
 
-def _merge(known: Json, value: Json, *, grow: bool) -> None:
+def _merge(known: Json, value: Json, *, extend: bool) -> None:
     """Merge `value` into `known` in place, since copying at each chunk would take quadratic time."""
     for name, item in value.items():
         before = known.get(name)
-        if not grow or not is_list(before) or not is_list(item):
+        if not extend or not is_list(before) or not is_list(item):
             known[name] = item
         elif before != item:
             before += item
 
 
-def _copied(value: object) -> object:
+def _copy_lists(value: object) -> object:
     """Return a copy of a field that later chunks do not change."""
     if not is_object(value):
         return value
