@@ -129,7 +129,11 @@ class ConversationLog(ABC):
         if stale := self.state.stale_paths(batch):
             found = [(path, self.state.find(path)) for path in stale]
             tops = [(path[:1], self.state.find(path[:1])) for path in stale]
-            ended = [(path, top) for (path, top), (_, tool) in zip(tops, found, strict=True) if _ended(top, tool)]
+            ended = [
+                (path, top)
+                for (path, top), (_, tool) in zip(tops, found, strict=True)
+                if path not in stale and _ended(top, tool)
+            ]
             raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *ended] if tool is not None])
         if not self.state.follows(batch):
             msg = f"turns were added to the conversation {self._name} elsewhere; nothing was written: open it again"
