@@ -176,3 +176,15 @@ def x124_a_stream_is_not_its_text() -> None:
 
 def x130_tools_of_a_collection_that_is_none() -> None:  # R: UsageError: with_tools\(\) needs a ToolCollection
     ready.with_tools([plain])  # E: ToolCollection
+
+
+async def x145_one_text_is_no_list_of_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, not one text
+    await ready.with_embeddings().build().embed("hi")  # E: str|Texts
+
+
+def x146_one_text_is_no_list_of_texts_without_an_event_loop() -> None:  # R: UsageError: embed\(\) needs a list of texts
+    ready.with_embeddings().build().blocking.embed("hi")  # E: str|Texts
+
+
+def x147_a_limit_of_steps_before_embeddings() -> None:  # R: UsageError: an embeddings chat has no runs and no tools
+    ready.with_max_steps(3).with_embeddings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Never, TypeVar, assert_type
 
 from chat_core import (
@@ -85,6 +86,8 @@ async def l06_embeddings() -> None:
     assert_type(builder, EmbeddingsBuilder)
     chat = builder.with_retry(2).with_options(ChatOptions(timeout=5)).build()
     assert_type(chat, EmbeddingsChat)
+    texts: Sequence[str] = ("hi", "hello")
+    assert_type(await chat.embed(texts), EmbeddingsResponse)
     answer = await chat.embed(["hi", "hello"])
     assert_type(answer, EmbeddingsResponse)
     assert_type(answer.vectors, tuple[tuple[float, ...], ...])

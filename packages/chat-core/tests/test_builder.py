@@ -80,6 +80,7 @@ def anything(builder: object) -> Any:
     return builder
 
 
+NO_RUNS = "an embeddings chat has no runs and no tools"
 READY = ChatBuilder().with_model(ScriptedProvider("hi"))
 
 
@@ -160,6 +161,11 @@ def test_a_builder_can_go_two_ways() -> None:
             lambda: READY.with_after(print).with_embeddings(),
             "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them",
         ),
+        (lambda: READY.with_max_steps(3).with_embeddings(), f"{NO_RUNS}: remove with_max_steps()"),
+        (lambda: READY.with_max_calls(3).with_embeddings(), f"{NO_RUNS}: remove with_max_calls()"),
+        (lambda: READY.with_tool_concurrency(3).with_embeddings(), f"{NO_RUNS}: remove with_tool_concurrency()"),
+        (lambda: READY.with_tool_timeout(3).with_embeddings(), f"{NO_RUNS}: remove with_tool_timeout()"),
+        (lambda: READY.with_clock(lambda: NOON).with_embeddings(), f"{NO_RUNS}: remove with_clock()"),
         (
             lambda: anything(READY).with_interrupted(Execute()),
             (

@@ -7,7 +7,7 @@ and the calling thread waits for it. All threads share the loop, so their calls 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import closing
 from queue import SimpleQueue
 from types import TracebackType
@@ -17,6 +17,7 @@ import typing_extensions
 
 from chat_core._loop import Task, loop_holder
 from chat_core.conversation import Conversation
+from chat_core.embed import Texts
 from chat_core.engine.stream import ChatStream
 from chat_core.errors import UsageError
 from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
@@ -121,7 +122,7 @@ class BlockingEmbeddingsChat:
         """Initialize the wrapper. Applications use `EmbeddingsChat.blocking`."""
         self._chat = chat
 
-    def embed(self, texts: Sequence[str], *, options: ChatOptions | None = None) -> EmbeddingsResponse:
+    def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
         """Run `EmbeddingsChat.embed()` and wait for its result.
 
         Args:

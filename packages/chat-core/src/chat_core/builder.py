@@ -65,6 +65,14 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 _DEFAULTS = Settings()
 _TEXT = TextOutput()
+_RUN_SETTINGS = {
+    "max_steps": "with_max_steps",
+    "max_calls": "with_max_calls",
+    "concurrency": "with_tool_concurrency",
+    "tool_timeout": "with_tool_timeout",
+    "now": "with_clock",
+}
+"""Settings that an embeddings chat does not have, and their methods."""
 
 
 class _Configurable:
@@ -290,7 +298,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         """Return a builder of an embeddings chat.
 
         Raises:
-            UsageError: the model cannot embed, or this builder has structured output, tools or hooks.
+            UsageError: the model cannot embed, or this builder has structured output, tools, hooks or limits of runs.
         """
         _require_text_output(self._output, "with_embeddings()")
         require(self._model, EmbeddingsProvider, "with_embeddings()")
@@ -300,6 +308,10 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         if self._settings.before or self._settings.after:
             msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them"
             raise UsageError(msg)
+        for setting, method in _RUN_SETTINGS.items():
+            if getattr(self._settings, setting) != getattr(_DEFAULTS, setting):
+                msg = f"an embeddings chat has no runs and no tools: remove {method}()"
+                raise UsageError(msg)
         return EmbeddingsBuilder(self._model, self._settings)
 
     @overload

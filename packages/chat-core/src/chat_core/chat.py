@@ -7,7 +7,6 @@ state of a conversation. Any number of tasks can use one chat with different con
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Never, Self, TypeAlias, final
 
@@ -16,7 +15,7 @@ from typing_extensions import TypeVar
 from chat_core import blocking
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
-from chat_core.embed import embed
+from chat_core.embed import Texts, embed
 from chat_core.engine.plan import ChatPlan, Settings
 from chat_core.engine.run import complete
 from chat_core.engine.stream import ChatStream
@@ -138,7 +137,7 @@ class EmbeddingsChat(_Closing):
         self._model = model
         self._settings = settings
 
-    async def embed(self, texts: Sequence[str], *, options: ChatOptions | None = None) -> EmbeddingsResponse:
+    async def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
         """Return one vector per text, in the order of `texts`.
 
         Args:

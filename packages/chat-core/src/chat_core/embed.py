@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from typing import cast, final
+from typing import Protocol, cast, final, overload
 
 from chat_core.engine.model_call import usage_of_failure
 from chat_core.engine.plan import Settings
@@ -15,8 +15,20 @@ from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
 
 
+class Texts(Protocol):
+    """Sequence of texts, such as a list or a tuple. A `str` is a `Sequence[str]`, but it is not of this type."""
+
+    def __contains__(self, value: object, /) -> bool: ...  # excludes `str`, which accepts no object here
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> str: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[str]: ...
+
+
 async def embed(
-    provider: EmbeddingsProvider, texts: Sequence[str], options: ChatOptions, settings: Settings
+    provider: EmbeddingsProvider, texts: Texts, options: ChatOptions, settings: Settings
 ) -> EmbeddingsResponse:
     """Return one vector per text, in the same order. Sends nothing if there are no texts.
 
