@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -343,3 +344,24 @@ def test_tools_that_the_server_ran_are_kept_as_they_ended() -> None:
 def test_fields_that_are_null_or_empty_say_nothing_whatever_they_are() -> None:
     names = ("content", "reasoning", "refusal", "tool_calls", "function_call", "images", "audio", "annotations")
     assert read(dict.fromkeys(names), dict.fromkeys(names, "")) == ([], [])
+
+
+def test_details_sources_and_transcripts_are_joined_in_linear_time() -> None:
+    answer = Answer("p", whole=False)
+    started = perf_counter()
+    for number in range(20_000):
+        answer.read({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "a" * 100}]}, [])
+        answer.read({"audio": {"id": "x", "transcript": "b" * 100}, "citations": [number]}, [])
+        answer.read({"executed_tools": [{"index": number, "output": "c"}]}, [])
+    parts = answer.parts()
+    assert perf_counter() - started < 10
+    assert answer.parts() == parts
+    assert isinstance(parts[0], Reasoning)
+    assert parts[0].text == "a" * 2_000_000
+    assert parts[0].opaque is not None
+    details: Any = parts[0].opaque.data["details"]
+    assert details[0]["text"] == parts[0].text
+    assert sum(isinstance(part, ProviderPart) and part.kind == "executed_tool" for part in parts) == 20_000
+    assert [part.data for part in parts if isinstance(part, ProviderPart) and part.kind == "citations"] == [
+        {"citations": list(range(20_000))}
+    ]

@@ -165,8 +165,8 @@ class StreamDecoder(EventDecoder):
             handler(self, chunk, out)
         elif kind is None and name in NAMED:
             self.take({**chunk, "type": name}, name, out)
-        elif (said := find_error(chunk, name)) is not None:
-            raise error_from_object(said, self.provider)
+        elif (error := find_error(chunk, name)) is not None:
+            raise error_from_object(error, self.provider)
 
     # --- Events ------------------------------------------------------------------------------------------------
 
@@ -293,8 +293,8 @@ class StreamDecoder(EventDecoder):
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
         """Implement `EventDecoder.take_body`: decode a complete message."""
         message = require_object(body, "the answer")
-        if (said := find_error(message, "")) is not None:
-            raise error_from_object(said, self.provider)
+        if (error := find_error(message, "")) is not None:
+            raise error_from_object(error, self.provider)
         if "content" not in message:
             raise WrongShapeError("content", "a list of blocks")
         self._message(message, [])

@@ -4,7 +4,7 @@ Responses are not validated in advance: fields are read by plain dict access, an
 `InvalidResponseError` with its path. Unknown fields are ignored. The `message` of a complete response is read like one
 large delta, so each field has a single implementation.
 
-Two shortcuts keep text deltas cheap. The fields beside `choices` are read only from the first and last chunks, and a
+Two shortcuts keep text deltas cheap. Fields other than `choices` are read only from the first and last chunks, and a
 delta that only contains text bypasses the table of fields.
 """
 
@@ -37,10 +37,10 @@ from chat_completions.usage import read_usage
 DONE: Final = b"[DONE]"
 """The data of the event that ends a stream."""
 
-SHORTEST: Final = 16
+MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
-FIRST: Final = (0, None, "0")
+FIRST_INDICES: Final = (0, None, "0")
 """The indices of the choice that is read. Other choices are alternatives."""
 
 EMPTY_FINISH_REASONS: Final = frozenset({"null", "none"})
@@ -74,7 +74,7 @@ FINISH: Final[dict[str, FinishReason]] = {
 
 FinishReasons: TypeAlias = Sequence[tuple[str, FinishReason]]
 
-KEPT: Final = (
+EXTRA_FIELDS: Final = (
     "service_tier",
     "system_fingerprint",
     "provider",
@@ -87,17 +87,17 @@ KEPT: Final = (
     "web_search",
     "warnings",
 )
-"""Fields beside `choices` that are copied to the metadata of the turn."""
+"""Fields other than `choices` that are copied to the metadata of the turn."""
 
-KEPT_NAMES: Final = frozenset(KEPT)
+EXTRA_FIELD_NAMES: Final = frozenset(EXTRA_FIELDS)
 
-KEPT_OF_CHOICE: Final = ("native_finish_reason", "content_filter_results")
+EXTRA_FIELDS_OF_CHOICE: Final = ("native_finish_reason", "content_filter_results")
 
 
 def is_last(event: Event, /) -> bool:
     """Return whether an event is the last one of a stream."""
     data = event.data
-    return len(data) < SHORTEST and data.strip() == DONE
+    return len(data) < MIN_CHUNK_LENGTH and data.strip() == DONE
 
 
 def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) -> Turn:
@@ -128,16 +128,16 @@ class StreamDecoder(EventDecoder):
     __slots__ = (
         "_answer",
         "_extra",
+        "_fast_path",
         "_finish",
         "_finish_reasons",
-        "_flowing",
-        "_headed",
+        "_has_id_and_model",
+        "_has_message",
         "_id",
-        "_last",
+        "_last_chunk",
         "_logprobs",
+        "_message_field",
         "_model",
-        "_piece",
-        "_seen",
         "_texts",
         "_usage",
         "_whole",
@@ -150,13 +150,13 @@ class StreamDecoder(EventDecoder):
         reasons: dict[str, FinishReason] = {**FINISH, **dict(finish_reasons)} if finish_reasons else FINISH
         self._finish_reasons = reasons
         self._whole = whole
-        self._piece = "message" if whole else "delta"
+        self._message_field = "message" if whole else "delta"
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
-        self._headed = False
-        self._flowing = False  # whether text deltas may take the fast path
-        self._seen = False
-        self._last: Any = None
+        self._has_id_and_model = False
+        self._fast_path = False  # whether text deltas may take the fast path
+        self._has_message = False
+        self._last_chunk: Any = None
         self._id: str | None = None
         self._model: str | None = None
         self._finish: str | None = None
@@ -185,49 +185,55 @@ class StreamDecoder(EventDecoder):
         return not is_object(chunk)
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Take one chunk of a stream."""
+        """Implement `EventDecoder.take`."""
         if name != "message" and self._is_ignored(chunk, name):
             return
         choices = chunk.get("choices")
-        if not choices or not self._headed or "error" in chunk:
-            self._head(chunk, name)
+        if not choices or not self._has_id_and_model or "error" in chunk:
+            self._read_head(chunk, name)
         if usage := chunk.get("usage"):
             self._update_usage(usage)
-        self._last = chunk
+        self._last_chunk = chunk
         for choice in choices or ():
-            if choice.get("index") not in FIRST:
+            if choice.get("index") not in FIRST_INDICES:
                 continue  # an alternative response
             delta = choice.get("delta")
-            if self._flowing and delta and len(delta) == 1 and (text := delta.get("content")).__class__ is str and text:
+            if (
+                self._fast_path
+                and delta
+                and len(delta) == 1
+                and (text := delta.get("content")).__class__ is str
+                and text
+            ):
                 self._texts.append(text)
                 out.append(TextDelta(text))
-            elif delta or not self._seen:
-                self._take_piece(delta or choice.get("message"), out)
+            elif delta or not self._has_message:
+                self._read_message(delta or choice.get("message"), out)
             if choice.get("finish_reason") or choice.get("logprobs") or "error" in choice:
-                self._end(choice)
+                self._read_choice_end(choice)
 
-    def _take_piece(self, piece: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
+    def _read_message(self, piece: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         """Take a delta, or a complete message from a server that does not stream."""
         if not piece:
             return
-        self._seen = True
+        self._has_message = True
         before = len(out)
         self._answer.read(piece, out)
         # Content after a finish reason means that the response was not complete.
         if len(out) > before:
             self._finish = None
-        self._flowing = self._finish is None
+        self._fast_path = self._finish is None
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Take a whole response."""
-        self._head(body, "")
+        """Implement `EventDecoder.take_body`."""
+        self._read_head(body, "")
         choices = require_list(body.get("choices") or [], "choices")
         if not choices:
             raise WrongShapeError("choices", "a list of at least one choice")
-        self._last = body
+        self._last_chunk = body
         self._usage = body.get("usage") or self._usage
-        selected = [choice for choice in choices if choice.get("index") in FIRST] or choices[:1]
-        self._seen = True
+        selected = [choice for choice in choices if choice.get("index") in FIRST_INDICES] or choices[:1]
+        self._has_message = True
         self.done: bool = True
         for position, choice in enumerate(selected):
             message = choice.get("message")
@@ -237,7 +243,7 @@ class StreamDecoder(EventDecoder):
                 # Some gateways split one response into several choices: the text, and each tool call.
                 if position == 0 or message.get("tool_calls"):
                     self._answer.read(message, [])
-            self._end(choice)
+            self._read_choice_end(choice)
 
     def finish(self) -> Turn:
         """Return the whole turn.
@@ -249,12 +255,12 @@ class StreamDecoder(EventDecoder):
         """
         if not self.done and self._finish is None:
             raise self.truncated(len(self._answer.calls))
-        if error := mapping(mapping(self._last).get("x_groq")).get("error"):
+        if error := mapping(mapping(self._last_chunk).get("x_groq")).get("error"):
             raise self.with_partial(error_from_object(error, self.provider))
         if (failure := error_from_finish_reason(self._finish, self.provider)) is not None:
             raise self.with_partial(failure)
-        if not self._seen:
-            raise self.invalid("the stream ended without an answer in it", "choices", b"")  # noqa: TRY003
+        if not self._has_message:
+            raise self.invalid("the stream ended without a message", "choices", b"")  # noqa: TRY003
         for index, call in enumerate(self._answer.calls):
             if not call.name:
                 path = self.full_path(f"tool_calls[{index}].function.name")
@@ -264,32 +270,32 @@ class StreamDecoder(EventDecoder):
 
     # --- Other fields ----------------------------------------------------------------------------------
 
-    def _head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
-        """Read the fields beside `choices`."""
+    def _read_head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
+        """Read the fields other than `choices`."""
         if (error := find_error(chunk, kind=kind)) is not None:
             raise error_from_object(error, self.provider)
         self._id = self._id or require_text(chunk.get("id") or "", "id") or None
         self._model = self._model or require_text(chunk.get("model") or "", "model") or None
-        self._headed = bool(self._id and self._model)
-        self._keep(chunk)
+        self._has_id_and_model = bool(self._id and self._model)
+        self._read_extra(chunk)
 
-    def _keep(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        if not KEPT_NAMES.isdisjoint(chunk):
-            for name in KEPT:
+    def _read_extra(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
+        if not EXTRA_FIELD_NAMES.isdisjoint(chunk):
+            for name in EXTRA_FIELDS:
                 if value := chunk.get(name):
                     self._extra[name] = value
         self._usage = self._usage or mapping(chunk.get("x_groq")).get("usage")
 
-    def _end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
+    def _read_choice_end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
         """Read the error, finish reason, usage and log probabilities of a choice."""
         if error := choice.get("error"):
             raise error_from_object(error, self.provider)
         finish = require_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
         if finish and finish.lower() not in EMPTY_FINISH_REASONS:
             self._finish = finish
-            self._seen, self._flowing = True, False
-            self._keep(self._last)
-            for name in KEPT_OF_CHOICE:
+            self._has_message, self._fast_path = True, False
+            self._read_extra(self._last_chunk)
+            for name in EXTRA_FIELDS_OF_CHOICE:
                 if value := choice.get(name):
                     self._extra[name] = value
         if usage := choice.get("usage"):
@@ -320,8 +326,8 @@ class StreamDecoder(EventDecoder):
             finish = "tool_calls"
         elif self._answer.refused and finish == "stop":
             finish = "refusal"
-        if self._last is not None:
-            self._keep(self._last)
+        if self._last_chunk is not None:
+            self._read_extra(self._last_chunk)
         extra = dict(self._extra)
         if any(self._logprobs.values()):
             extra["logprobs"] = {name: tokens for name, tokens in self._logprobs.items() if tokens}
@@ -333,13 +339,13 @@ class StreamDecoder(EventDecoder):
 
     def full_path(self, path: str) -> str:
         """Return the path from the root of the response: a path in the message is prefixed with that of its choice."""
-        return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._piece}.{path}"
+        return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._message_field}.{path}"
 
     def misread(self, chunk: object) -> ChatError | None:
         """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
         if is_list(chunk) and (error := find_error(chunk)) is not None:
             return error_from_object(error, self.provider)
-        return self.wrong_shape(wrong_path(chunk, self._piece))
+        return self.wrong_shape(wrong_path(chunk, self._message_field))
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:

@@ -205,7 +205,7 @@ def _tool_choice_fields(options: ChatOptions, *, tools: bool) -> dict[str, objec
     choice = options.tool_choice
     if not tools:
         if choice == "required" or isinstance(choice, NamedTool):
-            msg = f"tool_choice={choice!r} needs tools, but there are none: add tools, or remove tool_choice"
+            msg = f"tool_choice={choice!r} needs tools, but no tools are declared: add tools, or remove tool_choice"
             raise UnsupportedOptionError(msg)
         # Without tools, "auto" and "none" have no effect, and several servers reject these fields.
         return {}

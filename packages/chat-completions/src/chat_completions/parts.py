@@ -34,7 +34,7 @@ from chat_core.messages import (
 from chat_core.wire.parts import owned, unsupported_part
 from chat_core.wire.shapes import Json, is_list, mapping, require_list
 
-from chat_completions.answer import THOUGHTS
+from chat_completions.answer import REASONING_PARTS
 from chat_completions.options import Dialect
 
 AUDIO_FORMATS: Final = {
@@ -264,7 +264,7 @@ class _AssistantMessage:
         data = owned(part.opaque, self._dialect.provider)
         if "chunk" in data:
             chunk, pieces = mapping(data["chunk"]), data.get("pieces") or [{"type": "text", "text": part.text}]
-            self._parts.append({**chunk, THOUGHTS.get(str(chunk.get("type")), "thinking"): pieces})
+            self._parts.append({**chunk, REASONING_PARTS.get(str(chunk.get("type")), "thinking"): pieces})
             return
         field = data.get("field") or (self._dialect.reasoning_field if part.opaque is None else None)
         if isinstance(field, str):
