@@ -114,6 +114,14 @@ class LosesTheQuery(Right):
         return replace(request, path=request.path.partition("?")[0])
 
 
+class RemovesControlCharacters(Right):
+    names = ("address_with_control_characters",)
+
+    def asked(self, request: Request) -> Request:
+        host, path = ["".join(char for char in text if " " < char < "\x7f") for text in (request.host, request.path)]
+        return replace(request, host=host, path=path)
+
+
 class RaisesForAStatus(Right):
     names = ("any_status", "error_body_too_long")
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Self
 
 import pytest
-from chat_core.errors import TransportError
+from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Event, Request
 from chat_core.transport.http import (
     ErrorTranslation,
@@ -92,6 +92,18 @@ class Canned(HttpTransport):
 
 def test_a_description_of_a_request_has_no_secret() -> None:
     assert describe(ASKED) == "POST https://llm.example/v1/chat"
+
+
+@pytest.mark.parametrize("character", ["\r", "\n", "\0", "\x1f", "\x7f"])
+async def test_an_address_with_a_control_character_is_refused_before_anything_is_sent(character: str) -> None:
+    transport = Canned(Answer(200, []))
+    for host, path in (("llm.example", f"/a{character}?key={SECRET}"), (f"me:{SECRET}@llm{character}.example", "/")):
+        with pytest.raises(UsageError, match="control character") as caught:
+            await transport.send(Request("GET", "http", host, path))
+        with pytest.raises(UsageError, match="control character"):
+            await transport.events(Request("GET", "http", host, path))
+        assert SECRET not in str(caught.value)
+    assert transport.accepted == []
 
 
 def test_a_header_that_breaks_out_of_its_line_is_found() -> None:

@@ -30,7 +30,7 @@ async def test_an_answer_that_has_no_body_has_none_whatever_the_application_send
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("host", ["me:pa55@a.example\r\nx-key: 1", "a example", "例え.jp"])
+@pytest.mark.parametrize("host", ["me:pa55@a example", "a example", "例え.jp"])
 async def test_a_host_that_no_server_would_get_to_see_is_refused(host: str) -> None:
     with pytest.raises(TransportError, match="the host contains characters that HTTP does not allow") as caught:
         await AsgiTransport(raises).send(Request("GET", "http", host, "/"))

@@ -21,7 +21,7 @@ from chat_core.transport import (
     Response,
     framed,
 )
-from chat_core.transport.http import DRAIN_SECONDS, describe, is_success
+from chat_core.transport.http import DRAIN_SECONDS, describe, is_success, require_valid_address
 from chat_core.transport.limits import read_body
 
 from chat_transport_asgi._exchange import Exchange
@@ -176,6 +176,7 @@ class AsgiTransport:
 
     def _check(self, request: Request) -> None:
         """Raise if a request could not be sent to a real server, or is for another host."""
+        require_valid_address(request)
         if self._hosts is not None and request.host not in self._hosts:
             known = ", ".join(sorted(self._hosts))
             raise TransportError(

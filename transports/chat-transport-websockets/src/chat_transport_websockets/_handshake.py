@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Request
-from chat_core.transport.http import invalid_header_name, invalid_header_value
+from chat_core.transport.http import invalid_header_name, invalid_header_value, require_valid_address
 from chat_core.transport.tls import TlsContext
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -80,7 +80,9 @@ class Handshake:
 
         Raises:
             TransportError: A header contains characters that HTTP does not allow.
+            UsageError: The address contains a control character.
         """
+        require_valid_address(request)
         for name, value in request.headers:
             if (invalid := invalid_header_name(name) or invalid_header_value(name, value)) is not None:
                 raise TransportError("protocol", f"{describe(request)}: {invalid}")

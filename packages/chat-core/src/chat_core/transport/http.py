@@ -16,7 +16,7 @@ from typing import Final
 
 from anyio import move_on_after
 
-from chat_core.errors import TransportError
+from chat_core.errors import TransportError, UsageError
 from chat_core.transport.content_encoding import (
     ACCEPT_ENCODING,
     SUPPORTED_ENCODINGS,
@@ -36,6 +36,7 @@ _DRAIN_BYTES: Final = 65536
 _ERROR_BODY_SECONDS: Final = 10.0
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[\t -~]*[!-~])?|")
+_CONTROL_CHARACTER: Final = re.compile(r"[\0-\x1f\x7f]")
 _FAILURES: Final = {
     "connect": "no connection",
     "stream": "the connection broke",
@@ -68,6 +69,17 @@ def invalid_header_value(name: str, value: str) -> str | None:
         message = f"the value of the header {name!r} contains characters that HTTP does not allow"
         return f"{message}; check for a line end after an API key"
     return None
+
+
+def require_valid_address(request: Request) -> None:
+    """Raise if the host or the path contains a control character. Some HTTP libraries remove them silently.
+
+    Raises:
+        UsageError: The address contains a line break, a NUL or another control character.
+    """
+    if (found := _CONTROL_CHARACTER.search(request.host) or _CONTROL_CHARACTER.search(request.path)) is not None:
+        msg = f"the address of a request contains the control character {found[0]!r}: remove it, or quote it"
+        raise UsageError(msg)
 
 
 def is_success(status: int) -> bool:
@@ -256,8 +268,10 @@ class HttpTransport(ABC):
 
         Raises:
             TransportError: No complete response arrived, or its body exceeds `max_body_bytes`.
-            UsageError: The transport does not support the running event loop.
+            UsageError: The transport does not support the running event loop, or the address of the request contains a
+                control character.
         """
+        require_valid_address(request)
         response = await self._open(request, ACCEPT_ENCODING)
         try:
             is_error = not is_success(response.status)
@@ -285,8 +299,10 @@ class HttpTransport(ABC):
         Raises:
             TransportError: On entry, no response arrived, its status is not 2xx, or it does not have the requested
                 framing (kind `protocol`, with the beginning of the body). During iteration, the connection broke.
-            UsageError: The transport does not support the running event loop.
+            UsageError: The transport does not support the running event loop, or the address of the request contains a
+                control character.
         """
+        require_valid_address(request)
         # With compression, a server may delay events to compress them together.
         response = await self._open(request, "identity")
         errors = self._errors(request, response_started=True)

@@ -21,6 +21,7 @@ class Transport(Protocol):
 
         Raises:
             TransportError: No complete response arrived.
+            UsageError: The host or the path contains a control character. Nothing was sent.
         """
         ...
 

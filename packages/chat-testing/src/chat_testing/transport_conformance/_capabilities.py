@@ -21,7 +21,7 @@ class TransportCapabilities:
         concurrent: sends several requests concurrently.
         pooling: reuses a connection for later requests.
         compression: decodes `gzip` and `deflate` bodies.
-        checks_headers: rejects header values that contain a line break.
+        checks_headers: rejects header values with a line break and addresses with control characters.
         limits: limits the bodies and streams that it receives, after decompression.
         back_pressure: stops reading from the connection while the consumer does not read.
         passed_in: accepts an object such as a client, which the caller owns and closes.

@@ -12,6 +12,7 @@ CLAUSES: Final = {
     "limits": "The bodies and streams that it receives have limits, after decompression, and an option for each.",
     "whole": "Send a request and return the complete response, with any status.",
     "not_whole": "TransportError: No complete response arrived.",
+    "address": "UsageError: The host or the path contains a control character. Nothing was sent.",
     "listens": "Send a request and stream the events of its response.",
     "leaves": "Exiting the context closes the stream at once.",
     "cuts": "pass the batches of `framed()`, which parses the body by `request.framing`, to the `EventStream`.",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import threading
 import zlib
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from chat_core.errors import TransportError
+from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Request, Transport
 
 from chat_testing.errors import fail
@@ -223,6 +224,29 @@ async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -
         told = [repr(transport), repr(error), str(error), repr(error.__cause__), str(error.__cause__)]
         if any(SECRET in text for text in told):
             fail(f"the error of {what} contains a secret of the request: {error!r} from {error.__cause__!r}")
+
+
+@scenario("url", "address", needs=("checks_headers",))
+async def address_with_control_characters(subject: TransportSubject) -> None:
+    """An address with a line break or a NUL is a `UsageError`, and nothing is sent."""
+    async with subject.with_peer(subject.play()) as (transport, peer):
+        for character in ("\r\n", "\n", "\0", "\x7f"):
+            for host, path in ((peer.host, f"/a{character}b"), (f"{peer.host}{character}", "/")):
+                request = Request("POST", "http", host, path)
+                for name, call in both_methods(transport, request).items():
+                    await _require_usage_error(call, f"{name} of an address with {character!r}")
+    if peer.received:
+        fail(f"an address with a control character was sent as {peer.received[0].path!r}")
+
+
+async def _require_usage_error(call: Callable[[], Awaitable[object]], what: str) -> None:
+    try:
+        await call()
+    except UsageError:
+        return
+    except Exception as error:  # noqa: BLE001 - any other error is a violation
+        fail(f"{what} became {type(error).__name__} and not UsageError: {error}")
+    fail(f"{what} was sent")
 
 
 @scenario("headers", "secrets", needs=("checks_headers",))
