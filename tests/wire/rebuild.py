@@ -341,7 +341,7 @@ class _Conversation:
             return
         content = message.get("content")
         texts = [str(_object(part).get("text", "")) for part in _list(content)] if isinstance(content, list) else []
-        tool.status = Completed("".join(texts) if texts else content or "")
+        tool.adopt(tool.with_status(Completed("".join(texts) if texts else content or "")))
 
 
 def _further(part: Object, kind: str) -> dict[str, object]:

@@ -51,7 +51,7 @@ def model(*parts: Any) -> Turn:
 def conversation() -> Messages:
     messages = Messages.from_system("Be kind.").user("Hi")
     messages.append("model", model(Text("Let me see."), Tool(FunctionCall("f", {"a": 1}), call_id="t1")))
-    messages.tool("t1").status = Completed("ok")
+    messages.tool("t1").adopt(messages.tool("t1").with_status(Completed("ok")))
     return messages
 
 
@@ -251,7 +251,7 @@ def test_a_platform_that_fetches_nothing_refuses_urls_by_name() -> None:
     bedrock, image = on_bedrock("claude-opus-4-8"), File("image/png", url="https://a/b.png")
     for messages in (Messages.from_user(image), conversation()):
         if len(messages) > 1:
-            messages.tool("t1").status = Completed("ok", (image,))
+            messages.tool("t1").adopt(messages.tool("t1").with_status(Completed("ok", (image,))))
         with pytest.raises(UnsupportedPartError, match=r"mime='image/png'.*attach its bytes"):
             sent(messages, dialect=bedrock)
     assert sent(Messages.from_user(File("image/png", data=b"png"), '"type":"url"'), dialect=bedrock)

@@ -560,7 +560,7 @@ def test_a_call_whose_time_has_passed_is_neither_approved_nor_rejected() -> None
     messages, clock = waiting(tool), Clock()
     token = bound(messages)
     assert keys(clock).show(token, "chat-1", messages)
-    tool.status = Pending("approval", NOON)  # a token of milliseconds, and a wait of less
+    tool.adopt(tool.with_status(Pending("approval", NOON)))  # a token of milliseconds, and a wait of less
 
     assert reason(lambda: keys(clock).approve(token, "chat-1", messages)) == "call_expired"
     assert reason(lambda: keys(clock).reject(token, "chat-1", messages)) == "call_expired"

@@ -333,7 +333,7 @@ async def test_what_was_given_up_is_told() -> None:
 async def test_a_wait_that_ran_out_is_told_with_its_terms_also_where_the_run_pauses_again() -> None:
     desk = Desk(pays("a", "b"), "Done.", policy=asks)
     messages = await paused(desk, "a", "b")
-    messages.tool("b").status = Completed("elsewhere")
+    messages.tool("b").adopt(messages.tool("b").with_status(Completed("elsewhere")))
     desk.now = START + timedelta(hours=2)
     await desk.chat.complete(messages)
     [wait] = desk.seen.waits

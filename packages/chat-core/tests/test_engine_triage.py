@@ -763,6 +763,23 @@ async def test_what_an_approver_is_shown_cannot_be_changed_and_is_what_runs() ->
     assert messages.tool("call_1").decisions[0].arguments is None
 
 
+async def test_a_policy_cannot_empty_the_history_that_it_is_shown() -> None:
+    bank = Bank()
+
+    def meddling(call: FunctionCall, _risk: Risk) -> Execute:
+        assert call.context is not None
+        history: Any = call.context.messages
+        for content in history:
+            content.turns.clear()
+        return Execute()
+
+    messages = Messages.from_user("pay")
+    scope = ScopedCollection(bank.tools, meddling)
+    await ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(scope).build().complete(messages)
+    assert messages.contents[0].text == "pay"
+    assert bank.paid == []
+
+
 # --- Arguments whose validation fails in an unusual way ---------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from chat_core.errors import IllegalTransitionError, InvalidDocumentError, UsageError
@@ -640,3 +641,26 @@ def test_whether_a_running_chat_was_written_ahead_is_checked() -> None:
     data["contents"][0]["turns"][0]["parts"][0]["status"]["write_ahead"] = 1
     with pytest.raises(InvalidDocumentError, match="write_ahead"):
         Messages.from_json(json.dumps(data))
+
+
+def test_the_status_and_the_arguments_cannot_be_assigned() -> None:
+    tool: Any = Tool(FunctionCall("pay", {"cents": 1}), id="call_1")
+    stored: Any = Messages.from_json(completed_document()).tool("call_1")
+    for item in (tool, stored):
+        before = item.status
+        with pytest.raises(AttributeError):
+            item.status = Approved()
+        with pytest.raises(TypeError, match="read-only"):
+            item.call.arguments["cents"] = 2
+        assert item.status is before
+        assert item.effective_arguments == {"cents": 1}
+    assert stored.status == Completed("paid")
+
+
+def completed_document() -> bytes | str:
+    messages = Messages.from_user("pay")
+    done = Tool(FunctionCall.parse("pay", '{"cents": 1}'), id="call_1")
+    done.start()
+    done.complete("paid")
+    messages.append("model", Turn([done]))
+    return messages.to_json()

@@ -449,7 +449,7 @@ async def test_a_call_of_another_model_is_sent_with_what_stands_for_its_signatur
     builder = GeminiBuilder().with_model("gemini-3-flash").with_api_key("k").with_provider_name("elsewhere")
     other = builder.with_transport(foreign).build()
     turn = await other.complete(messages, NO_TOOLS, ChatOptions(), None)
-    turn.tools[0].status = Completed("clear")
+    turn.tools[0].adopt(turn.tools[0].with_status(Completed("clear")))
     messages.append("model", turn)
     chat = ChatBuilder().with_model(built(transport)).with_tools(weather(ran)).build()
     await chat.complete(messages)

@@ -33,7 +33,7 @@ def test_an_answer_goes_back_as_it_came_part_by_part() -> None:
     body = {"candidates": [{"content": ANSWER, "finishReason": "STOP", "index": 0}]}
     turn = codec.decode(json.dumps(body).encode(), "p")
     for tool in turn.tools:
-        tool.status = Completed({"done": True})
+        tool.adopt(tool.with_status(Completed({"done": True})))
     messages = Messages.from_user("Hi")
     messages.append("model", turn)
     for history in (messages, Messages.from_json(messages.to_json())):
@@ -52,7 +52,7 @@ def test_what_was_streamed_goes_back_with_every_signature() -> None:
     decoder.feed([Event("message", b'{"candidates":[{"finishReason":"STOP"}]}')])
     turn = decoder.close()
     for tool in turn.tools:
-        tool.status = Completed(None)
+        tool.adopt(tool.with_status(Completed(None)))
     messages = Messages.from_user("Hi")
     messages.append("model", turn)
     sent = json.loads(codec.encode(messages, NO_TOOLS, ChatOptions(), None, dialect=DIALECT))
@@ -63,7 +63,7 @@ def test_another_provider_sees_the_words_alone() -> None:
     body = {"candidates": [{"content": ANSWER, "finishReason": "STOP"}]}
     turn = codec.decode(json.dumps(body).encode(), "p")
     for tool in turn.tools:
-        tool.status = Completed(None)
+        tool.adopt(tool.with_status(Completed(None)))
     messages = Messages.from_user("Hi")
     messages.append("model", turn)
     other = Dialect(model="m", provider="q")

@@ -203,7 +203,7 @@ async def test_scheduled_call_can_run_immediately(store: MemoryStore, bank: Bank
     async with store.open("chat-18") as conversation:
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
-        tool.status = Pending()
+        tool.adopt(tool.with_status(Pending()))
         tool.schedule(later(hours=1))
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)
@@ -219,7 +219,7 @@ async def test_expired_call_cannot_be_approved(store: MemoryStore, bank: Bank) -
     async with store.open("chat-18") as conversation:
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
-        tool.status = Pending("approval", expires_at=later(hours=-1))
+        tool.adopt(tool.with_status(Pending("approval", expires_at=later(hours=-1))))
     async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
         client = Client(inbox)
         page = await client.get("/conversations/chat-18")
@@ -255,7 +255,7 @@ async def test_edits_of_an_outdated_page_are_not_shown_again(client: Client, sto
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         tool = elsewhere.messages.tool("call_1")
         tool.approve(arguments={"to": "Ben", "cents": 1}, by="ben@example.com")
-        tool.status = Pending("approval")
+        tool.adopt(tool.with_status(Pending("approval")))
     answer = await client.submit(form, "Approve", cents=cents)
 
     assert answer.status == 409

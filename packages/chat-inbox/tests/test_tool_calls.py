@@ -44,13 +44,13 @@ def test_version_depends_on_status_and_arguments() -> None:
 def test_waits_for_returns_the_kind_of_decision() -> None:
     one = tool()
     assert (waits_for(one), format_status(one)) == ("approval", "waits for approval")
-    one.status = Pending("schedule", at=NOW)
+    one.adopt(one.with_status(Pending("schedule", at=NOW)))
     assert (waits_for(one), format_status(one)) == ("schedule", "waits for its time")
-    one.status = Interrupted("a", reason="gone")
+    one.adopt(one.with_status(Interrupted("a", reason="gone")))
     assert (waits_for(one), format_status(one)) == ("interrupted", "was interrupted")
-    one.status = Suspended(Messages())
+    one.adopt(one.with_status(Suspended(Messages())))
     assert (waits_for(one), format_status(one)) == (None, "waits inside")
-    one.status = Running("a")
+    one.adopt(one.with_status(Running("a")))
     assert (waits_for(one), format_status(one)) == (None, "running")
 
 
@@ -76,7 +76,7 @@ def test_conflict_names_the_decider_and_decision() -> None:
     one.retry()
     assert format_conflict(one).startswith("Somebody let transfer run again")
     late = tool()
-    late.status = Running("a")
+    late.adopt(late.with_status(Running("a")))
     assert format_conflict(late) == "transfer is running already; nothing was changed."
 
 
@@ -98,7 +98,7 @@ def test_relative_time_is_formatted(left: dict[str, float], words: str) -> None:
 def test_approval_expires_at_its_deadline() -> None:
     one = tool()
     assert not is_expired(one, NOW)
-    one.status = Pending("approval", expires_at=NOW)
+    one.adopt(one.with_status(Pending("approval", expires_at=NOW)))
     assert is_expired(one, NOW)
     assert not is_expired(one, NOW - timedelta(seconds=1))
 

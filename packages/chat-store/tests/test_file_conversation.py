@@ -20,6 +20,7 @@ from chat_core.errors import (
     NewerVersionError,
     UsageError,
 )
+from chat_core.frozen import FrozenList
 from chat_core.messages import (
     Approved,
     Content,
@@ -226,7 +227,7 @@ async def test_turns_that_were_added_in_two_places_are_not_shuffled(path: Path) 
     assert [content.text for content in await stored(path)] == ["Hello.", "Hi."]
 
 
-class Counted(list[Turn]):
+class Counted(FrozenList[Turn]):
     """Turns that count how many of them were looked at."""
 
     looked_at = 0
@@ -262,7 +263,7 @@ async def test_a_durable_write_looks_at_no_more_turns_of_a_longer_history(
             FileConversation.open(tmp_path / f"{turns}.jsonl") as other,
         ):
             for content in messages.contents:
-                content.turns = Counted(content.turns)
+                content._turns = Counted(content.turns)  # pyright: ignore[reportPrivateUsage]
             await one.claim()
             tool = call("pay")
             with monkeypatch.context() as counting:

@@ -264,12 +264,12 @@ async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) 
         tool.start()
         await conversation.write_tool((tool.id,), tool)
         before = content_of(path)
-        tool.status = Running("", attempt=0)
+        tool.adopt(tool.with_status(Running("", attempt=0)))
         tool.revision += 1
         with pytest.raises(InvalidDocumentError):
             await conversation.write_tool((tool.id,), tool)
         assert content_of(path) == before
-        tool.status = Running("x")
+        tool.adopt(tool.with_status(Running("x")))
 
 
 async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pytest
 from chat_core.errors import ConflictError, UsageError
+from chat_core.frozen import FrozenList
 from chat_core.messages import Approved, Completed, Messages, Running, Text, Tool, Turn
 from chat_store import FileConversation, OpenConversation, SqliteStore
 from chat_store.testing._fixtures import call, paused
@@ -156,7 +157,8 @@ async def test_inner_turns_on_both_sides_are_refused(opened: Open) -> None:
         await conversation.write_turn(("outer",), "model", turn)
         with pytest.raises(ConflictError, match="turns were added"):
             await other.save()
-        mine.contents[-1].turns.pop()
+        last = mine.contents[-1]
+        last._turns = FrozenList(last.turns[:-1])  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_an_inner_tool_that_was_decided_elsewhere_is_a_conflict(opened: Open) -> None:

@@ -271,11 +271,11 @@ class _Conversation:
         texts = [str(item["text"]) for item in blocks if item.get("type") == "text"]
         files = tuple([part for item in blocks if isinstance(part := _part(item), File)])
         if block.get("is_error") is True:
-            tool.status = Failed("".join(texts))
+            tool.adopt(tool.with_status(Failed("".join(texts))))
         elif any(item.get("type") in {"tool_reference", "search_result"} for item in blocks):
-            tool.status = Completed(list(blocks))
+            tool.adopt(tool.with_status(Completed(list(blocks))))
         else:
-            tool.status = Completed(None if files and not texts else "".join(texts), files)
+            tool.adopt(tool.with_status(Completed(None if files and not texts else "".join(texts), files)))
 
 
 def _blocks(content: Json) -> list[Object]:

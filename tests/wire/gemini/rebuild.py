@@ -326,7 +326,7 @@ class _Conversation:
             return ProviderPart(self._provider, "functionResponse", part)
         self._open.remove(tool)
         files = [self._file(_object(item)) for item in _list(response.get("parts"))]
-        tool.status = Completed(_object(response.get("response")), files=tuple(files))
+        tool.adopt(tool.with_status(Completed(_object(response.get("response")), files=tuple(files))))
         return None
 
 

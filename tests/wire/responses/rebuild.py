@@ -367,11 +367,12 @@ class Conversation:
         self._answered = True
         output = item.get("output")
         if not isinstance(output, list):
-            tool.status = Completed(output or "")
+            tool.adopt(tool.with_status(Completed(output or "")))
             return
         parts = self._content(output)
         texts = [part.text for part in parts if isinstance(part, Text)]
-        tool.status = Completed("".join(texts), tuple([part for part in parts if isinstance(part, File)]))
+        files = tuple([part for part in parts if isinstance(part, File)])
+        tool.adopt(tool.with_status(Completed("".join(texts), files)))
 
 
 def is_over(item: Object, fields: Collection[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, cast, final
@@ -321,10 +320,10 @@ def own_document(tool: Tool) -> Document:
 
 def replace_inner(tool: Tool, inner: Messages) -> Tool:
     """Return a copy of a tool that has started, with another inner conversation."""
-    copied = copy(tool)
-    if isinstance(tool.status, (Running, Suspended, Interrupted)):
-        copied.status = replace(tool.status, inner=inner)
-    return copied
+    status = tool.status
+    return tool.with_status(
+        replace(status, inner=inner) if isinstance(status, (Running, Suspended, Interrupted)) else status
+    )
 
 
 def outermost_tools(messages: Messages) -> Iterator[Tool]:

@@ -103,5 +103,6 @@ def _expire(messages: Messages, moment: datetime) -> tuple[Wait, ...]:
     for path in paths:
         tool = messages.tool(*path)
         # A random value, because the store merges equal rejections: two sweeps would both return the call.
-        tool.status = replace(cast("Rejected", tool.status), extra={"sweep": token_urlsafe(6)})
+        status = replace(cast("Rejected", tool.status), extra={"sweep": token_urlsafe(6)})
+        tool.adopt(tool.with_status(status))
     return tuple([waits[path] for path in paths])

@@ -36,6 +36,16 @@ class _MutableCompleted:
     __slots__ = ("extra", "files", "result")
 
 
+class _MutableTool:
+    __slots__ = (
+        "_status", "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key",
+        "revision",
+    )  # fmt: skip
+
+    def __init__(self, status: Completed) -> None:
+        self._status = status
+
+
 def new_text(content: str) -> Text:
     """Return `Text(content)`."""
     instance: Any = _MutableText()
@@ -80,17 +90,18 @@ def new_tool(  # noqa: PLR0917 - as many as a stored tool has
     revision: int,
 ) -> Tool:
     """Return a resolved `Tool` without checking the arguments."""
-    instance = Tool.__new__(Tool)
+    instance: Any = _MutableTool(status)
     instance.call = call
     instance.id = id
     instance.call_id = call_id
-    instance.status = status
     instance.canonical = instance.edited = instance.extra = None
     instance.decisions = ()
     instance.idempotency_key = key
     instance.attempts = attempts
     instance.revision = revision
-    return instance
+    instance.__class__ = Tool
+    tool: Tool = instance
+    return tool
 
 
 def new_turn(

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import ClassVar, Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
+from chat_core.frozen import FrozenList
 from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
 from chat_core.usage import Metadata, Usage
@@ -161,19 +162,27 @@ class Content:
 
     Attributes:
         role: `"system"`, `"user"` or `"model"`.
-        turns: the turns, oldest first.
         extra: unknown fields of the stored content.
     """
 
-    __slots__ = ("extra", "role", "turns")
+    __slots__ = ("_turns", "extra", "role")
 
     def __init__(self, role: Role, turns: Iterable[Turn] = (), *, extra: Extra = None) -> None:
         if role not in ROLES:
             msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
             raise UsageError(msg)
         self.role: Role = role
-        self.turns: list[Turn] = list(turns)
+        self._turns: FrozenList[Turn] = FrozenList(turns)
         self.extra: Extra = extra
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """The turns, oldest first; read-only."""
+        return self._turns
+
+    def append(self, turn: Turn, /) -> None:
+        """Append a turn, for `Messages.append()`, which also registers its tool calls."""
+        list[Turn].append(self._turns, turn)
 
     @classmethod
     def of(cls, role: Role, *parts: Part | str) -> Self:

@@ -150,7 +150,7 @@ class Messages:
             self._usage += turn.metadata.usage
         self._turns.append((role, turn))
         if self._contents and self._contents[-1].role == role:
-            self._contents[-1].turns.append(turn)
+            self._contents[-1].append(turn)
         else:
             self._contents.append(Content(role, [turn]))
 

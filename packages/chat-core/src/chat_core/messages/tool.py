@@ -50,7 +50,6 @@ class Tool:
         id: id of this tool call, unique in its conversation; the provider's id if that is usable.
         call_id: the provider's id, or `None` if the provider sent none.
         call: the call as the model made it; never changes.
-        status: current status.
         canonical: the model's arguments after validation, with defaults filled in, stored when the call begins to wait;
             `None` if they equal the model's arguments.
         edited: arguments that an approver substituted for the model's, or `None`.
@@ -62,8 +61,8 @@ class Tool:
     """
 
     __slots__ = (
-        "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key", "revision",
-        "status",
+        "_status", "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key",
+        "revision",
     )  # fmt: skip
 
     def __init__(
@@ -84,7 +83,7 @@ class Tool:
         self.call: FunctionCall = call
         self.id: str = id or call_id or new_tool_id()
         self.call_id: str | None = call_id
-        self.status: ToolStatus = status or Pending()
+        self._status: ToolStatus = status or Pending()
         self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical)
         self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited)
         self.decisions: tuple[Decision, ...] = decisions
@@ -103,6 +102,11 @@ class Tool:
     __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
     # --- Properties ---------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> ToolStatus:
+        """Current status. Only the methods change it."""
+        return self._status
 
     @property
     def name(self) -> str:
@@ -448,7 +452,7 @@ class Tool:
             allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
             msg = f"tool {self.id!r} is {_status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
-        old, self.status = self.status, to(self.status)
+        old, self._status = self._status, to(self._status)
         if self.status is not old:
             self.revision += 1
 
@@ -462,9 +466,14 @@ class Tool:
     ) -> None:
         self.decisions = (*self.decisions, Decision(action, by, at, note, arguments))
 
+    def with_status(self, status: ToolStatus) -> Tool:
+        """Return a copy with another status, for stores. The status of this call stays as it is."""
+        state = {name: getattr(self, name) for name in self.__slots__ if name not in {"_status", "call"}}
+        return Tool(self.call, status=status, **state)
+
     def adopt(self, other: Tool) -> None:
         """Copy the state of the same tool call from `other`. For a tool call in messages, use `Messages.adopt()`."""
-        self.status = other.status
+        self._status = other.status
         self.canonical = other.canonical
         self.edited = other.edited
         self.decisions = other.decisions
