@@ -134,8 +134,8 @@ def failed_generation(reason: str | None, detail: object, provider: str) -> Inva
     if reason not in FAILED_GENERATIONS:
         return None
     explanation, retryable = FAILED_GENERATIONS[reason]
-    words = f" ({detail[:MAX_DETAIL]})" if isinstance(detail, str) and detail else ""
-    msg = f"{provider} ended the response with {reason}{words}: {explanation}"
+    server_message = f" ({detail[:MAX_DETAIL]})" if isinstance(detail, str) and detail else ""
+    msg = f"{provider} ended the response with {reason}{server_message}: {explanation}"
     error = InvalidResponseError(msg, path="candidates[0].finishReason", raw=reason)
     error.retryable = retryable
     return error
