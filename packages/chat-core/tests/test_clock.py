@@ -15,7 +15,8 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 def test_a_clock_with_a_zone_is_read_in_utc() -> None:
     times = [datetime(2030, 10, 27, 2, 30, tzinfo=BERLIN, fold=fold) for fold in (0, 1)]
-    first, second = [utc_clock(lambda time=time: time)() for time in times]
+    clock = utc_clock(lambda: times.pop(0))
+    first, second = clock(), clock()
     assert first.tzinfo is UTC
     assert second - first == timedelta(hours=1)
 
