@@ -50,7 +50,7 @@ class EchoDecoder(EventDecoder):
     def full_path(self, path: str) -> str:
         return f"echo.{path}"
 
-    def misread(self, chunk: object) -> ChatError | None:
+    def shape_error(self, chunk: object) -> ChatError | None:
         return self.wrong_shape(None if is_object(chunk) and "text" in chunk else "")
 
     def finish(self) -> Turn:
@@ -148,6 +148,6 @@ def test_a_character_that_is_split_between_two_events_is_joined() -> None:
 def test_the_default_hooks_blame_no_data() -> None:
     decoder = EchoDecoder()
     assert EventDecoder.full_path(decoder, "a.b") == "a.b"
-    assert EventDecoder.misread(decoder, {}) is None
+    assert EventDecoder.shape_error(decoder, {}) is None
     with pytest.raises(ValueError, match="x"):
         EventDecoder.parse_irregular(decoder, Event("message", b"x"))

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import Embedding, File, Opaque, Part, Text
-from chat_core.wire.parts import owned, unsupported_part
+from chat_core.wire.parts import own_data, unsupported_part
 
 
 def test_opaque_data_is_read_by_its_own_provider_only() -> None:
     opaque = Opaque("ours", {"a": 1})
-    assert owned(opaque, "ours") == {"a": 1}
-    assert owned(opaque, "theirs") == {}
-    assert owned(None, "ours") == {}
+    assert own_data(opaque, "ours") == {"a": 1}
+    assert own_data(opaque, "theirs") == {}
+    assert own_data(None, "ours") == {}
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,18 @@ from chat_core.messages import FunctionCall, Opaque, Part, ProviderPart, Reasoni
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_text
 
-Piece: TypeAlias = Mapping[str, Any]
+BlockFields: TypeAlias = Mapping[str, Any]
 
-OF_CALL: Final = ("id", "name", "input")
+CALL_FIELDS: Final = ("id", "name", "input")
 
-DIRECT: Final = {"type": "direct"}
+DEFAULT_CALLER: Final = {"type": "direct"}
 """Default value of `caller`: the model itself. It is not stored."""
 
 
 class Block(Protocol):
     """Protocol of content blocks."""
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
         """Add a delta.
 
         Args:
@@ -48,7 +48,7 @@ class Block(Protocol):
         ...
 
 
-def _further(block: Piece, *own: str) -> Json:
+def _extra_fields(block: BlockFields, *own: str) -> Json:
     """Return the fields of a block that are not empty, except `type` and those named in `own`."""
     return {key: value for key, value in block.items() if key not in own and key != "type" and value not in (None, [])}
 
@@ -57,61 +57,61 @@ def _further(block: Piece, *own: str) -> Json:
 class TextBlock:
     """Text with citations. If `quiet`, it produces no deltas."""
 
-    __slots__ = ("_further", "_notes", "quiet", "texts")
+    __slots__ = ("_citations", "_extra_fields", "quiet", "texts")
 
-    def __init__(self, block: Piece, out: list[Delta], *, quiet: bool) -> None:
-        self._further = _further(block, "text", "citations")
-        self._notes: list[Any] = list(require_list(block.get("citations") or [], "content_block.citations"))
+    def __init__(self, block: BlockFields, out: list[Delta], *, quiet: bool) -> None:
+        self._extra_fields = _extra_fields(block, "text", "citations")
+        self._citations: list[Any] = list(require_list(block.get("citations") or [], "content_block.citations"))
         self.texts: list[str] = []
         self.quiet: bool = quiet
         if text := require_text(block.get("text") or "", "content_block.text"):
-            self._say(text, out)
+            self._add_text(text, out)
 
     @property
     def text(self) -> str:
         """The text received so far."""
         return "".join(self.texts)
 
-    def _say(self, text: str, out: list[Delta]) -> None:
+    def _add_text(self, text: str, out: list[Delta]) -> None:
         self.texts.append(text)
         if not self.quiet:
             out.append(TextDelta(text))
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
         """Implement `Block.grow` for text and citations."""
         if (text := delta.get("text")) is not None:
-            self._say(require_text(text, "delta.text"), out)
+            self._add_text(require_text(text, "delta.text"), out)
         elif citation := delta.get("citation"):
-            self._notes.append(citation)
+            self._citations.append(citation)
 
     def end(self, out: list[Delta]) -> None:
         """Do nothing."""
 
-    def further(self) -> Json:
+    def extra_fields(self) -> Json:
         """Return the fields of the block other than its text, including citations."""
-        return {**self._further, "citations": self._notes} if self._notes else self._further
+        return {**self._extra_fields, "citations": self._citations} if self._citations else self._extra_fields
 
     def part(self, provider: str) -> Part:
         """Return a `Text`."""
-        further = self.further()
-        return Text(self.text, Opaque(provider, further) if further else None)
+        extra_fields = self.extra_fields()
+        return Text(self.text, Opaque(provider, extra_fields) if extra_fields else None)
 
 
 @final
 class ThinkingBlock:
     """Thinking with its signature."""
 
-    __slots__ = ("_further", "_signature", "_texts")
+    __slots__ = ("_extra_fields", "_signature", "_texts")
 
-    def __init__(self, block: Piece, out: list[Delta]) -> None:
-        self._further = _further(block, "thinking", "signature")
+    def __init__(self, block: BlockFields, out: list[Delta]) -> None:
+        self._extra_fields = _extra_fields(block, "thinking", "signature")
         self._signature = require_text(block.get("signature") or "", "content_block.signature")
         self._texts: list[str] = []
         if text := require_text(block.get("thinking") or "", "content_block.thinking"):
             self._texts.append(text)
             out.append(ReasoningDelta(text))
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
         """Implement `Block.grow` for thinking text and signature. The signature is sent in one delta."""
         if (text := delta.get("thinking")) is not None:
             self._texts.append(require_text(text, "delta.thinking"))
@@ -125,42 +125,42 @@ class ThinkingBlock:
 
     def part(self, provider: str) -> Part:
         """Return a `Reasoning`. Its opaque data, even if empty, marks the signature as the provider's."""
-        return Reasoning("".join(self._texts), self._signature or None, Opaque(provider, self._further))
+        return Reasoning("".join(self._texts), self._signature or None, Opaque(provider, self._extra_fields))
 
 
 @final
 class CallBlock:
     """Call of a tool of the chat."""
 
-    __slots__ = ("_further", "_index", "_input", "_pieces", "id", "name")
+    __slots__ = ("_extra_fields", "_fragments", "_index", "_input", "id", "name")
 
-    def __init__(self, block: Piece, index: int, path: str, out: list[Delta]) -> None:
+    def __init__(self, block: BlockFields, index: int, path: str, out: list[Delta]) -> None:
         self.name: str = require_text(block.get("name"), f"{path}.name")
         self.id: str = require_text(block.get("id") or "", f"{path}.id")
         self._input = _input(block, path)
         self._index = index
-        self._pieces: list[str] = []
-        self._further = _further(block, *OF_CALL)
-        if self._further.get("caller") == DIRECT:
-            del self._further["caller"]
+        self._fragments: list[str] = []
+        self._extra_fields = _extra_fields(block, *CALL_FIELDS)
+        if self._extra_fields.get("caller") == DEFAULT_CALLER:
+            del self._extra_fields["caller"]
         out.append(ToolCallDelta("", index, self.name, self.id or None))
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
         """Implement `Block.grow` for a piece of the arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
-            self._pieces.append(text)
+            self._fragments.append(text)
             out.append(ToolCallDelta(text, self._index))
 
     def end(self, out: list[Delta]) -> None:
         """Append the arguments from the block start, if there were no deltas."""
-        if not self._pieces and self._input:
-            self._pieces.append(self._input)
-            out.append(ToolCallDelta(self._pieces[0], self._index))
+        if not self._fragments and self._input:
+            self._fragments.append(self._input)
+            out.append(ToolCallDelta(self._fragments[0], self._index))
 
     def part(self, provider: str) -> Part:
         """Return a `Tool` with the arguments as received. Missing arguments are an empty object."""
-        raw = "".join(self._pieces) or self._input
-        opaque = Opaque(provider, self._further) if self._further else None
+        raw = "".join(self._fragments) or self._input
+        opaque = Opaque(provider, self._extra_fields) if self._extra_fields else None
         return Tool(FunctionCall.parse(self.name, raw, opaque=opaque), call_id=self.id or None)
 
 
@@ -168,46 +168,46 @@ class CallBlock:
 class OutputBlock:
     """Structured output as the arguments of the output tool. It is returned as text."""
 
-    __slots__ = ("_input", "_pieces")
+    __slots__ = ("_fragments", "_input")
 
-    def __init__(self, block: Piece, path: str) -> None:
+    def __init__(self, block: BlockFields, path: str) -> None:
         self._input = _input(block, path)
-        self._pieces: list[str] = []
+        self._fragments: list[str] = []
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
         """Implement `Block.grow` for a piece of the arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
-            self._pieces.append(text)
+            self._fragments.append(text)
             out.append(TextDelta(text))
 
     def end(self, out: list[Delta]) -> None:
         """Append the output from the block start, if there were no deltas."""
-        if not self._pieces:
-            self._pieces.append(self._input or "{}")
-            out.append(TextDelta(self._pieces[0]))
+        if not self._fragments:
+            self._fragments.append(self._input or "{}")
+            out.append(TextDelta(self._fragments[0]))
 
     def part(self, provider: str) -> Part:  # noqa: ARG002 - as the others
         """Return the JSON of the output as a `Text`."""
-        return Text("".join(self._pieces))
+        return Text("".join(self._fragments))
 
 
 @final
 class OtherBlock:
     """Block of any other type, stored unchanged."""
 
-    __slots__ = ("_data", "_kind", "_lists", "_pieces", "_texts")
+    __slots__ = ("_data", "_fragments", "_kind", "_lists", "_texts")
 
-    def __init__(self, block: Piece) -> None:
+    def __init__(self, block: BlockFields) -> None:
         self._kind = str(block.get("type") or "unknown")
         self._data: Json = dict(block)
-        self._pieces: list[str] = []
+        self._fragments: list[str] = []
         self._texts: dict[str, list[str]] = {}
         self._lists: set[str] = set()
 
-    def grow(self, delta: Piece, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
+    def grow(self, delta: BlockFields, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
         """Implement `Block.grow` for pieces of arguments, whole fields, and pieces of text."""
         if delta.get("type") == "input_json_delta":
-            self._pieces.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
+            self._fragments.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
             return
         fields = {key: value for key, value in delta.items() if key != "type"}
         if delta.get("type") == "compaction_delta":
@@ -238,7 +238,7 @@ class OtherBlock:
     def part(self, provider: str) -> Part:
         """Return the block as a `ProviderPart`."""
         data = self._data | {key: "".join(texts) for key, texts in self._texts.items()}
-        text = "".join(self._pieces)
+        text = "".join(self._fragments)
         if not text.strip():
             return ProviderPart(provider, self._kind, data)
         try:
@@ -250,7 +250,7 @@ class OtherBlock:
         )
 
 
-def _input(block: Piece, path: str) -> str:
+def _input(block: BlockFields, path: str) -> str:
     """Return the `input` of a block start as JSON text; empty if there is none."""
     value = block.get("input")
     if not value:

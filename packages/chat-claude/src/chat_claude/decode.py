@@ -27,7 +27,7 @@ from chat_claude.usage import extra_usage_fields, merge_usage, read_usage
 
 STOP: Final = "message_stop"
 STOP_BYTES: Final = b"message_stop"
-SILENT: Final = frozenset({"ping", "keep_alive", "comment"})
+IGNORED_EVENTS: Final = frozenset({"ping", "keep_alive", "comment"})
 DONE: Final = b"[DONE]"
 
 FINISH: Final[dict[str, FinishReason]] = {
@@ -44,7 +44,7 @@ FINISH: Final[dict[str, FinishReason]] = {
 
 FinishReasons: TypeAlias = Sequence[tuple[str, FinishReason]]
 
-OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
+MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 """Fields of a message with a place in the turn. All other fields that are not empty go into the metadata."""
 
 REFUSED: Final = "the model refused to go on, so the call was not run"
@@ -100,12 +100,12 @@ class StreamDecoder(EventDecoder):
         "_extra",
         "_finish",
         "_finish_reasons",
-        "_held",
+        "_has_message",
+        "_held_texts",
         "_id",
         "_model",
         "_open",
         "_output_tool",
-        "_seen",
         "_usage",
     )
 
@@ -118,10 +118,10 @@ class StreamDecoder(EventDecoder):
         self._output_tool = output_tool
         self._blocks: list[Block] = []
         self._open: dict[Any, Block] = {}
-        self._held: list[TextBlock] = []
+        self._held_texts: list[TextBlock] = []
         self._calls = 0
         self._declined = 0
-        self._seen = False
+        self._has_message = False
         self._id: str | None = None
         self._model: str | None = None
         self._finish: str | None = None
@@ -144,7 +144,7 @@ class StreamDecoder(EventDecoder):
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
         """Implement `EventDecoder.take`. Events whose data is not an object are ignored, except errors."""
-        if name in SILENT:
+        if name in IGNORED_EVENTS:
             return
         if chunk.__class__ is not dict:
             if name == "error":
@@ -163,7 +163,7 @@ class StreamDecoder(EventDecoder):
         handler = EVENTS.get(kind)
         if handler is not None:
             handler(self, chunk, out)
-        elif kind is None and name in NAMED:
+        elif kind is None and name in NAMED_EVENTS:
             self.take({**chunk, "type": name}, name, out)
         elif (error := find_error(chunk, name)) is not None:
             raise error_from_object(error, self.provider)
@@ -180,7 +180,7 @@ class StreamDecoder(EventDecoder):
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
         """Handle the beginning of a block: `chunk` is the event, and deltas are appended to `out`."""
         block = require_object(chunk.get("content_block"), "content_block")
-        self._begin(block, chunk.get("index"), out)
+        self._begin_block(block, chunk.get("index"), out)
 
     def content_block_stop(self, chunk: Json, out: list[Delta]) -> None:
         """Handle the end of a block: `chunk` is the event, and deltas are appended to `out`.
@@ -204,7 +204,7 @@ class StreamDecoder(EventDecoder):
             block.end(out)
         self._open.clear()
         if not self._has_output:
-            out += [TextDelta(text) for block in self._held for text in block.texts]
+            out += [TextDelta(text) for block in self._held_texts for text in block.texts]
         self.done = True
 
     def error(self, chunk: Json, _out: list[Delta]) -> None:
@@ -212,11 +212,11 @@ class StreamDecoder(EventDecoder):
         raise error_from_object(chunk, self.provider)
 
     def _message(self, message: Json, out: list[Delta]) -> None:
-        self._seen = True
+        self._has_message = True
         self._id = require_text(message.get("id") or "", "id") or None
         self._model = require_text(message.get("model") or "", "model") or None
         for index, item in enumerate(require_list(message.get("content") or [], "content")):
-            self._begin(require_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
+            self._begin_block(require_object(item, f"content[{index}]"), None, out, f"content[{index}]").end(out)
         self._open.clear()
         self._store_stop_reason(message, "message")
         self._usage = merge_usage(self._usage, message.get("usage"))
@@ -224,7 +224,7 @@ class StreamDecoder(EventDecoder):
     def _store_stop_reason(self, source: Json, path: str) -> None:
         if reason := source.get("stop_reason"):
             self._finish = require_text(reason, f"{path}.stop_reason")
-        self._store_extra({key: value for key, value in source.items() if key not in OF_MESSAGE})
+        self._store_extra({key: value for key, value in source.items() if key not in MESSAGE_FIELDS})
 
     def _store_extra(self, fields: Mapping[str, Any]) -> None:
         for key, value in fields.items():
@@ -233,7 +233,7 @@ class StreamDecoder(EventDecoder):
 
     # --- Blocks ------------------------------------------------------------------------------------------------
 
-    def _begin(self, block: Json, index: object, out: list[Delta], path: str = "content_block") -> Block:
+    def _begin_block(self, block: Json, index: object, out: list[Delta], path: str = "content_block") -> Block:
         if (before := self._open.get(index)) is not None:
             before.end(out)
         begun = self._create_block(block, out, path)
@@ -249,14 +249,14 @@ class StreamDecoder(EventDecoder):
         if kind == "input_json_delta":
             # The arguments belong to an unknown call. A response without that call must not appear complete.
             raise WrongShapeError("index", "that of a block that has begun")
-        return self._begin({"type": BEGINNINGS.get(kind, UNKNOWN)}, index, out)
+        return self._begin_block({"type": BLOCK_TYPES.get(kind, UNKNOWN)}, index, out)
 
     def _create_block(self, block: Json, out: list[Delta], path: str) -> Block:
         kind = require_text(block.get("type") or UNKNOWN, f"{path}.type")
         if kind == "text":
             text = TextBlock(block, out, quiet=self._output_tool is not None)
             if text.quiet:
-                self._held.append(text)
+                self._held_texts.append(text)
             return text
         if kind == "thinking":
             return ThinkingBlock(block, out)
@@ -282,7 +282,7 @@ class StreamDecoder(EventDecoder):
             return [block.part(provider) for block in self._blocks]
         # Text next to structured output is not part of the output. It is stored in place, to be sent back to Claude.
         return [
-            ProviderPart(provider, "text", {"type": "text", "text": block.text, **block.further()})
+            ProviderPart(provider, "text", {"type": "text", "text": block.text, **block.extra_fields()})
             if isinstance(block, TextBlock)
             else block.part(provider)
             for block in self._blocks
@@ -309,7 +309,7 @@ class StreamDecoder(EventDecoder):
         """
         if not self.done:
             raise self.truncated(self._calls)
-        if not self._seen:
+        if not self._has_message:
             raise self.invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003
         return self.partial()
 
@@ -367,10 +367,10 @@ EVENTS: Final[Mapping[object, Handler]] = {
 }
 """Handlers by event type. `content_block_delta` is handled in `take()`; other events are ignored."""
 
-NAMED: Final = (EVENTS.keys() | {"content_block_delta"}) - {"error"}
+NAMED_EVENTS: Final = (EVENTS.keys() | {"content_block_delta"}) - {"error"}
 """Event names that replace a missing `type` in the data, which some gateways leave out."""
 
-BEGINNINGS: Final[Mapping[object, str]] = {
+BLOCK_TYPES: Final[Mapping[object, str]] = {
     "text_delta": "text",
     "citations_delta": "text",
     "thinking_delta": "thinking",

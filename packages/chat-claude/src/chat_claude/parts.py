@@ -2,11 +2,11 @@
 
 Data that only Claude understands is in `Opaque` data with the provider's name:
 
-- `Text`: further fields of the block (`citations`, `cache_control`).
+- `Text`: extra_fields fields of the block (`citations`, `cache_control`).
 - `File`: `file_id` is the id of an uploaded file, `type` the type of its block if the mime type does not determine it.
-  All other keys are further fields of the block (`citations`, `context`, `title`, `cache_control`).
-- `Reasoning`: further fields of the block. The presence of opaque data marks the signature as Claude's.
-- `FunctionCall`: further fields of the call (`caller`).
+  All other keys are extra_fields fields of the block (`citations`, `context`, `title`, `cache_control`).
+- `Reasoning`: extra_fields fields of the block. The presence of opaque data marks the signature as Claude's.
+- `FunctionCall`: extra_fields fields of the call (`caller`).
 
 A `ProviderPart` is a whole block, whose type is the part's kind. The kinds in `NOT_SENT` are only for the application.
 """
@@ -31,7 +31,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import owned, unsupported_part
+from chat_core.wire.parts import own_data, unsupported_part
 from chat_core.wire.shapes import Json, is_list, is_mapping, is_object
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -123,7 +123,7 @@ def text_block(part: Text, provider: str) -> Json | None:
     """
     if not part.text.strip():
         return None
-    return _drop_citation_files({"type": "text", "text": part.text, **owned(part.opaque, provider)})
+    return _drop_citation_files({"type": "text", "text": part.text, **own_data(part.opaque, provider)})
 
 
 def _drop_citation_files(block: Json) -> Json:
@@ -149,19 +149,22 @@ def file_block(file: File, provider: str) -> Json:
     Raises:
         UnsupportedPartError: the API does not accept the file.
     """
-    data = owned(file.opaque, provider)
-    further = {key: value for key, value in data.items() if key not in {"file_id", "type"}}
+    data = own_data(file.opaque, provider)
+    extra_fields = {key: value for key, value in data.items() if key not in {"file_id", "type"}}
     if "file_id" in data:
-        return _uploaded_block(file, data["file_id"], str(data.get("type") or _upload_block_type(file.mime))) | further
+        return (
+            _uploaded_block(file, data["file_id"], str(data.get("type") or _upload_block_type(file.mime)))
+            | extra_fields
+        )
     if file.data is None and file.url is None:
         _reject(file, provider, "only another provider has its content; attach its bytes")
     mime = _essence(file.mime)
     if mime.startswith("image/"):
-        return {"type": "image", "source": _image_source(file, mime, provider)} | further
+        return {"type": "image", "source": _image_source(file, mime, provider)} | extra_fields
     document: Json = {"type": "document", "source": _document_source(file, mime, provider)}
     if file.name:
         document["title"] = file.name
-    return document | further
+    return document | extra_fields
 
 
 def _essence(mime: str) -> str:
@@ -286,8 +289,8 @@ def _thinking_block(part: Reasoning, provider: str, *, own: bool) -> Json | None
     is_own = own if part.opaque is None else part.opaque.provider == provider
     if not is_own or not part.signature:
         return None
-    further = owned(part.opaque, provider)
-    return {"type": "thinking", "thinking": part.text, "signature": part.signature, **further}
+    extra_fields = own_data(part.opaque, provider)
+    return {"type": "thinking", "thinking": part.text, "signature": part.signature, **extra_fields}
 
 
 def declined_call(tool: Tool, provider: str) -> ProviderPart:
@@ -314,7 +317,7 @@ def _call_block(tool: Tool, call_id: str, provider: str) -> Json:
         "id": call_id,
         "name": name,
         "input": _call_input(tool),
-        **owned(tool.call.opaque, provider),
+        **own_data(tool.call.opaque, provider),
     }
 
 

@@ -10,7 +10,7 @@ from chat_core.errors import UnsupportedOptionError, UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclarations
-from chat_core.wire.parts import owned
+from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, mapping
 
 from chat_claude.options import (
@@ -343,7 +343,7 @@ def _open_container(messages: Messages, dialect: Dialect) -> str | None:
     if last is None or (metadata := (turn := last.turns[-1]).metadata) is None or metadata.provider != dialect.provider:
         return None
     unfinished = turn.finish_reason == "pause" or any(
-        "caller" in owned(tool.call.opaque, dialect.provider) for tool in turn.tools
+        "caller" in own_data(tool.call.opaque, dialect.provider) for tool in turn.tools
     )
     id_ = mapping(metadata.extra.get("container")).get("id")
     return id_ if unfinished and isinstance(id_, str) else None

@@ -341,7 +341,7 @@ class StreamDecoder(EventDecoder):
         """Return the path from the root of the response: a path in the message is prefixed with that of its choice."""
         return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._message_field}.{path}"
 
-    def misread(self, chunk: object) -> ChatError | None:
+    def shape_error(self, chunk: object) -> ChatError | None:
         """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
         if is_list(chunk) and (error := find_error(chunk)) is not None:
             return error_from_object(error, self.provider)

@@ -31,7 +31,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import owned, unsupported_part
+from chat_core.wire.parts import own_data, unsupported_part
 from chat_core.wire.shapes import Json, is_list, mapping, require_list
 
 from chat_completions.answer import REASONING_PARTS
@@ -93,7 +93,7 @@ def content_part(part: Part, dialect: Dialect) -> Json:
         UnsupportedPartError: The API has no content part for `part`.
     """
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text} | _extra_part_fields(owned(part.opaque, dialect.provider))
+        return {"type": "text", "text": part.text} | _extra_part_fields(own_data(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "text", "text": dumps(part.value)}
     if isinstance(part, File):
@@ -115,7 +115,7 @@ def file_part(file: File, dialect: Dialect) -> Json:
     Raises:
         UnsupportedPartError: The server does not support the kind of file, or the file has no usable data.
     """
-    data = owned(file.opaque, dialect.provider)
+    data = own_data(file.opaque, dialect.provider)
     extra_fields = _extra_part_fields(data)
     if "file_id" in data:
         return {"type": "file", "file": {"file_id": data["file_id"]}} | extra_fields
@@ -228,7 +228,7 @@ class _AssistantMessage:
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
-            if "transcript_of" not in owned(part.opaque, self._dialect.provider):
+            if "transcript_of" not in own_data(part.opaque, self._dialect.provider):
                 self._parts.append(content_part(part, self._dialect))
         elif isinstance(part, Tool):
             self._calls.append(part)
@@ -261,7 +261,7 @@ class _AssistantMessage:
     def _add_reasoning(self, part: Reasoning) -> None:
         if self._dialect.reasoning_replay == "never":
             return
-        data = owned(part.opaque, self._dialect.provider)
+        data = own_data(part.opaque, self._dialect.provider)
         if "chunk" in data:
             chunk, pieces = mapping(data["chunk"]), data.get("pieces") or [{"type": "text", "text": part.text}]
             self._parts.append({**chunk, REASONING_PARTS.get(str(chunk.get("type")), "thinking"): pieces})
@@ -295,7 +295,7 @@ class _AssistantMessage:
                 self._fields["annotations"] = parsed_files
 
     def _add_file(self, file: File) -> None:
-        data = owned(file.opaque, self._dialect.provider)
+        data = own_data(file.opaque, self._dialect.provider)
         if "image" in data:
             self._images.append(_encode_image(file, data))
         elif "audio" in data:
@@ -310,7 +310,7 @@ def _encode_image(file: File, data: Mapping[str, object]) -> Json:
 
 
 def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
-    data = owned(tool.call.opaque, dialect.provider)
+    data = own_data(tool.call.opaque, dialect.provider)
     extra_fields = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":
         return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | extra_fields

@@ -286,7 +286,7 @@ class StreamDecoder(EventDecoder):
         """Return the path from the root of the response: that of a part begins in the content."""
         return f"candidates[0].content.{path}" if path.startswith("parts") else path
 
-    def misread(self, chunk: object) -> ChatError | None:
+    def shape_error(self, chunk: object) -> ChatError | None:
         """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
         return self.wrong_shape(wrong_path(chunk))
 

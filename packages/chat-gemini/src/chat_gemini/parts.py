@@ -29,7 +29,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import owned, unsupported_part
+from chat_core.wire.parts import own_data, unsupported_part
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
 from chat_gemini.answer import SIGNATURE
@@ -141,7 +141,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
 
 
 def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
-    data = owned(opaque, dialect.provider)
+    data = own_data(opaque, dialect.provider)
     further = dict(mapping(data.get("part")))
     if signature := data.get(SIGNATURE):
         further[SIGNATURE] = signature
@@ -176,7 +176,7 @@ def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
 
 
 def _blob_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
-    data = owned(file.opaque, dialect.provider)
+    data = own_data(file.opaque, dialect.provider)
     uri = data.get("file_uri") or file.url
     if isinstance(uri, str) and not uri.startswith("data:"):
         where: Json = {"fileUri": uri}
@@ -219,7 +219,7 @@ def _check_mime(mime: str, file: File, dialect: Dialect) -> None:
 
 
 def _call_part(tool: Tool, dialect: Dialect, *, ids: bool) -> Json:
-    data = owned(tool.call.opaque, dialect.provider)
+    data = own_data(tool.call.opaque, dialect.provider)
     call: Json = {"name": tool.name, "args": dict(tool.call.arguments)}
     if ids and tool.call_id:
         call["id"] = tool.call_id

@@ -300,7 +300,7 @@ class StreamDecoder(EventDecoder):
         refused = any(isinstance(part, ProviderPart) and part.kind == "refusal" for part in parts)
         return "refusal" if refused else "stop"
 
-    def misread(self, chunk: object) -> ChatError | None:
+    def shape_error(self, chunk: object) -> ChatError | None:
         """Return the error for an event that could not be decoded, or None if it has the right shape."""
         if not is_object(chunk):
             return self.invalid("an event or a response is an object")

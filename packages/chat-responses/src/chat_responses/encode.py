@@ -18,7 +18,7 @@ from chat_core.messages import Messages, Role, Text, Turn
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclarations
-from chat_core.wire.parts import owned
+from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
 
@@ -210,7 +210,7 @@ def _instructions(messages: Messages, dialect: ResponsesDialect) -> tuple[str | 
 
 def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
     """Return whether a turn has only texts without opaque data."""
-    return all(isinstance(part, Text) and not owned(part.opaque, dialect.provider) for part in turn.parts)
+    return all(isinstance(part, Text) and not own_data(part.opaque, dialect.provider) for part in turn.parts)
 
 
 def _items(messages: Messages, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:

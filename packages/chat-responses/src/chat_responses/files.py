@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from chat_core.json import dumps
 from chat_core.messages import File, Part, Structured, Text
-from chat_core.wire.parts import owned, unsupported_part
+from chat_core.wire.parts import own_data, unsupported_part
 from chat_core.wire.shapes import Json, mapping
 
 from chat_responses.options import ResponsesDialect
@@ -30,7 +30,7 @@ def content_part(part: Part, dialect: ResponsesDialect) -> Json:
         UnsupportedPartError: messages cannot contain the part.
     """
     if isinstance(part, Text):
-        return {"type": "input_text", "text": part.text} | _extra_fields(owned(part.opaque, dialect.provider))
+        return {"type": "input_text", "text": part.text} | _extra_fields(own_data(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "input_text", "text": dumps(part.value)}
     if isinstance(part, File):
@@ -53,7 +53,7 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
     Raises:
         UnsupportedPartError: the API does not accept the file.
     """
-    data = owned(file.opaque, dialect.provider)
+    data = own_data(file.opaque, dialect.provider)
     if file.kind in {"audio", "video"}:
         reject(file, dialect, "the Responses API accepts no audio or video; send a transcript, or images")
     if file.kind == "image":

@@ -24,7 +24,7 @@ from typing import Final
 
 from chat_core.json import dumps
 from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, Role, Structured, Text, Tool, Turn
-from chat_core.wire.parts import owned
+from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
 from chat_responses import model_texts
@@ -165,7 +165,7 @@ def stored_item_fields(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, ob
         tool: the tool call.
         dialect: settings of the provider.
     """
-    return mapping(owned(tool.call.opaque, dialect.provider).get("item"))
+    return mapping(own_data(tool.call.opaque, dialect.provider).get("item"))
 
 
 def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
@@ -227,7 +227,7 @@ class _ItemBuilder:
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
-            data = owned(part.opaque, self._dialect.provider)
+            data = own_data(part.opaque, self._dialect.provider)
             self._add_content(data.get("item"), {"type": "output_text", "text": part.text, **mapping(data.get("part"))})
         elif isinstance(part, Structured):
             self._add_content(None, {"type": "output_text", "text": dumps(part.value)})
@@ -283,7 +283,7 @@ class _ItemBuilder:
 
     def _reasoning(self, part: Reasoning) -> Json | None:
         """Return the reasoning item, or `None` if it is not sent back."""
-        stored = owned(part.opaque, self._dialect.provider).get("item")
+        stored = own_data(part.opaque, self._dialect.provider).get("item")
         if not is_mapping(stored) or self._dialect.reasoning_replay == "never":
             return None
         item: Json = {"type": "reasoning", "summary": [], **stored}
@@ -297,7 +297,7 @@ class _ItemBuilder:
 
     def _file(self, file: File) -> Json:
         """Return the item of a file: its `image_generation_call`, otherwise a user message."""
-        stored = owned(file.opaque, self._dialect.provider).get("item")
+        stored = own_data(file.opaque, self._dialect.provider).get("item")
         if is_mapping(stored) and file.data is not None:
             return {**stored, "result": f"{stored.get('result', '')}{base64.b64encode(file.data).decode()}"}
         # Assistant messages cannot contain files. A file of another model is sent as a user message.

@@ -129,7 +129,7 @@ class EventDecoder(ABC):
         """Return the path from the root of the response to a field named by a `WrongShapeError`."""
         return path
 
-    def misread(self, chunk: object) -> ChatError | None:  # noqa: ARG002 - for subclasses
+    def shape_error(self, chunk: object) -> ChatError | None:  # noqa: ARG002 - for subclasses
         """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
         return None
 
@@ -229,7 +229,7 @@ class EventDecoder(ABC):
             chunk = loads_limited(self.data)
         except ValueError as problem:
             return self.invalid(f"the response is not JSON: {problem}")
-        if (failure := self.misread(chunk)) is None:
+        if (failure := self.shape_error(chunk)) is None:
             raise error
         return failure
 

@@ -8,7 +8,7 @@ from chat_core.errors import UnsupportedPartError
 from chat_core.messages import Embedding, File, Opaque, Part
 
 
-def owned(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
+def own_data(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
     """Return the data in `opaque`, the opaque data of a part, if it belongs to `provider`, else an empty mapping."""
     return opaque.data if opaque is not None and opaque.provider == provider else {}
 
