@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self, TypeAlias, final
 
 from chat_core.errors import UsageError
+from chat_core.messages.file_types import detect_mime
 
 Extra: TypeAlias = Mapping[str, object] | None
 """Fields of a stored document that this version does not know. They are kept, and written back unchanged."""
@@ -103,14 +104,32 @@ class File:
 
         Args:
             path: path of the file. Its last component becomes the name.
-            mime: MIME type; guessed from the file name if omitted.
+            mime: MIME type; determined from the content, then from the name, if omitted.
 
         Raises:
             OSError: the file cannot be read.
-            UsageError: the MIME type cannot be guessed.
+            UsageError: neither the content nor the name shows the MIME type.
         """
         path = Path(path)
-        return cls(mime or _guess_mime(path.name), data=path.read_bytes(), name=path.name)
+        return cls.from_bytes(path.read_bytes(), mime, name=path.name)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime: str | None = None, *, name: str | None = None) -> Self:
+        """Create a file from its content.
+
+        Args:
+            data: content of the file.
+            mime: MIME type; determined from the content, then from the name, if omitted.
+            name: file name.
+
+        Raises:
+            UsageError: neither the content nor the name shows the MIME type.
+        """
+        found = mime or detect_mime(data, name)
+        if found is None:
+            msg = f"cannot determine the MIME type of {'the file' if name is None else repr(name)}: pass mime='…'"
+            raise UsageError(msg)
+        return cls(found, data=data, name=name)
 
     @classmethod
     def from_url(cls, url: str, mime: str | None = None) -> Self:
