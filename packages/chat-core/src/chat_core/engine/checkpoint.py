@@ -17,6 +17,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.usage import Usage
 
 _LOG = logging.getLogger("chat_core")
 
@@ -196,6 +197,19 @@ class Checkpoint:
         turn.delivered = True
         if self.conversation is not None and self._stores_messages:
             await finish(self.conversation.write_marks)
+
+    async def record_failed_usage(self, usage: Usage) -> None:
+        """Add the usage of a request that received no turn to the last turn, and store it. Write errors are logged."""
+        last = self.messages.last
+        if last is None or not usage:
+            return
+        turn = last.turns[-1]
+        turn.failed_usage = usage if turn.failed_usage is None else turn.failed_usage + usage
+        if self.conversation is not None and self._stores_messages:
+            try:
+                await finish(self.conversation.write_marks)
+            except Exception:  # noqa: BLE001 - the run is failing with another error
+                _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
 
     async def release(self) -> None:
         """Release the lease. A failure is logged and not raised, because the lease expires on its own."""

@@ -109,7 +109,7 @@ class CompleteCall:
                 attempt += 1
             else:
                 self.turn = turn
-                self.usage += turn.usage
+                self.usage = _add_turn(self.usage, turn)
                 return None
 
     async def aclose(self) -> None:
@@ -182,7 +182,7 @@ class StreamCall:
         stream = self._stream
         assert stream is not None  # noqa: S101 - the stream was read
         self.turn = self._request.checked(stream.close())
-        self.usage += self.turn.usage
+        self.usage = _add_turn(self.usage, self.turn)
         await self.aclose()
 
     async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
@@ -234,6 +234,13 @@ def turn_deltas(turn: Turn) -> Sequence[Delta]:
         elif isinstance(part, File):
             deltas.append(FilePart(part))
     return deltas
+
+
+def _add_turn(failed_usage: Usage, turn: Turn) -> Usage:
+    """Return the usage of a call. The usage of its failed attempts is stored with its turn."""
+    if failed_usage:
+        turn.failed_usage = failed_usage
+    return failed_usage + turn.usage
 
 
 def usage_of_failure(error: ChatError) -> Usage:

@@ -228,6 +228,7 @@ class Run(Generic[OutT, PauseT]):
             if self._model_call is not None:
                 await self._model_call.aclose()
                 self.usage += self._model_call.usage
+                await self._checkpoint.record_failed_usage(self._model_call.usage)
         finally:
             await self._checkpoint.release()
 
@@ -293,6 +294,7 @@ class Run(Generic[OutT, PauseT]):
                 if not tool.resolved:
                     tool.fail(model_texts.ANSWER_WITHDRAWN if withdrawn else model_texts.ANSWER_TRUNCATED)
         elif tools and turn.finish_reason not in _COMPLETE_REASONS:
+            await self._checkpoint.record_failed_usage(call.usage)
             raise _unknown_reason_error(turn)
         await self._checkpoint.append_turn("model", turn)
         if _is_final(turn):

@@ -15,6 +15,7 @@ from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Text
 from chat_core.messages.status import Completed
 from chat_core.messages.tool import Tool
+from chat_core.usage import NO_USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,7 @@ class _MutableCompleted:
 class _MutableTool:
     __slots__ = (
         "_status", "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key",
-        "revision",
+        "inner_usage", "revision",
     )  # fmt: skip
 
     def __init__(self, status: Completed) -> None:
@@ -99,6 +100,7 @@ def new_tool(  # noqa: PLR0917 - as many as a stored tool has
     instance.idempotency_key = key
     instance.attempts = attempts
     instance.revision = revision
+    instance.inner_usage = NO_USAGE
     instance.__class__ = Tool
     tool: Tool = instance
     return tool

@@ -28,6 +28,7 @@ from chat_core.messages._fields import (
     require_object,
     unknown_fields,
 )
+from chat_core.messages._metadata_codec import read_usage
 from chat_core.messages._part_codec import read_file, read_opaque, write_file, write_opaque
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.status import (
@@ -46,6 +47,7 @@ from chat_core.messages.status import (
     WaitKind,
 )
 from chat_core.messages.tool import Tool
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,6 +70,7 @@ TOOL = frozenset(
         "idempotency_key",
         "attempts",
         "revision",
+        "usage",
     }
 )
 CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
@@ -120,6 +123,8 @@ def write_tool(tool: Tool, write_inner: WriteInner) -> Fields:
         data["attempts"] = tool.attempts
     if tool.revision:
         data["revision"] = tool.revision
+    if tool.inner_usage:
+        data["usage"] = tool.inner_usage.to_dict()
     return merge_unknown_fields(data, tool.extra, TOOL) if tool.extra else data
 
 
@@ -242,8 +247,14 @@ def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
         idempotency_key=read_string_or(data, "idempotency_key", ""),
         attempts=read_integer(data, "attempts", 0),
         revision=read_integer(data, "revision", 0),
+        inner_usage=_read_inner_usage(data) if "usage" in data else NO_USAGE,
         extra=unknown_fields(data, TOOL),
     )
+
+
+def _read_inner_usage(data: Fields) -> Usage:
+    usage = read_optional_object(data, "usage")
+    return NO_USAGE if usage is None else read_nested(usage, "usage", read_usage)
 
 
 def _read_call(data: Fields) -> FunctionCall:

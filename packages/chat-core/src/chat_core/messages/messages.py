@@ -241,8 +241,9 @@ class Messages:
 
     @property
     def usage(self) -> Usage:
-        """Total usage of all turns and of the failed requests around them."""
-        return sum([turn.failed_usage for _, turn in self._turns if turn.failed_usage is not None], self._usage)
+        """Total usage of the conversation, with chats used as tools and with failed requests."""
+        failed = [turn.failed_usage for _, turn in self._turns if turn.failed_usage is not None]
+        return sum([*failed, *[usage for tool in self._tools.values() if (usage := tool.usage)]], self._usage)
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
         """Return the tool call with an id.

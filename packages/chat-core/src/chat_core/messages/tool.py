@@ -34,6 +34,7 @@ from chat_core.messages.status import (
     ToolEvent,
     ToolStatus,
 )
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
@@ -57,12 +58,13 @@ class Tool:
         idempotency_key: key that the tool's body receives, the same for every attempt; empty before the first attempt.
         attempts: number of started attempts.
         revision: number of status changes.
+        inner_usage: for a chat used as a tool that has ended, the usage of its conversation.
         extra: unknown fields of the stored tool call.
     """
 
     __slots__ = (
         "_status", "attempts", "call", "call_id", "canonical", "decisions", "edited", "extra", "id", "idempotency_key",
-        "revision",
+        "inner_usage", "revision",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +80,7 @@ class Tool:
         idempotency_key: str = "",
         attempts: int = 0,
         revision: int = 0,
+        inner_usage: Usage = NO_USAGE,
         extra: Extra = None,
     ) -> None:
         self.call: FunctionCall = call
@@ -90,6 +93,7 @@ class Tool:
         self.idempotency_key: str = idempotency_key
         self.attempts: int = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
         self.revision: int = revision
+        self.inner_usage: Usage = inner_usage
         self.extra = extra
 
     def __repr__(self) -> str:
@@ -136,6 +140,12 @@ class Tool:
         """
         status = self.status.started if isinstance(self.status, Rejected) else self.status
         return status.inner if isinstance(status, _STARTED_STATUSES) else None
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of a chat used as a tool, so far. Zero for any other tool call."""
+        inner = self.inner
+        return self.inner_usage if inner is None else inner.usage
 
     @property
     def failed(self) -> bool:
@@ -452,7 +462,10 @@ class Tool:
             allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
             msg = f"tool {self.id!r} is {_status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
-        old, self._status = self._status, to(self._status)
+        inner, old = self.inner, self._status
+        self._status = to(old)
+        if inner is not None and self.inner is None:
+            self.inner_usage = inner.usage
         if self.status is not old:
             self.revision += 1
 
@@ -480,6 +493,7 @@ class Tool:
         self.idempotency_key = other.idempotency_key
         self.attempts = other.attempts
         self.revision = other.revision
+        self.inner_usage = other.inner_usage
         self.extra = other.extra
 
 
