@@ -1,6 +1,6 @@
 """Five type checkers on the corpora: what is legal must be clean, and every illegal line rejected for the right reason.
 
-    python check.py [--update] [--allow-missing] [CHECKER ...]
+    python check.py [--update | --without-messages] [--allow-missing] [CHECKER ...]
 
 Each checker runs under its own defaults and, where it has them, under its strict settings, in a folder of its own away
 from any configuration. `fakes.py`, `world.py`, `legal_*.py` and the unmarked lines of `illegal_*.py` must be clean;
@@ -134,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check the corpora of types.")
     parser.add_argument("checkers", nargs="*", metavar="CHECKER", help=f"of {', '.join(CHECKERS)}; all by default")
     parser.add_argument("--update", action="store_true", help="rewrite the snapshots of messages")
+    parser.add_argument("--without-messages", action="store_true", help="do not compare messages with the snapshots")
     parser.add_argument("--allow-missing", action="store_true", help="go on without checkers that are not installed")
     arguments = parser.parse_args()
     wanted: list[str] = arguments.checkers or list(CHECKERS)
@@ -151,7 +152,7 @@ def main() -> int:
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         rows = list(pool.map(run, *zip(*jobs, strict=True)))
     for row in rows:
-        if row.settings == "default":
+        if row.settings == "default" and not arguments.without_messages:
             compare(row, update=arguments.update)
     return report(rows)
 

@@ -104,8 +104,9 @@ CHECKERS = {
 
 
 def find(name: str) -> str | None:
-    """The program: the one beside this interpreter, else the one on PATH."""
-    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    """The program: the one in the folder CHAT_CHECKERS, else the one beside this interpreter, else the one on PATH."""
+    beside = os.environ.get("CHAT_CHECKERS") or str(Path(sys.executable).parent)
+    return shutil.which(name, path=beside) or shutil.which(name)
 
 
 def version(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pydoc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -378,3 +379,22 @@ async def test_the_last_rule_for_interrupted_calls_holds() -> None:
     ready = ChatBuilder().with_model(ScriptedProvider("hi")).with_tools(pay_tools())
     chat = ready.with_interrupted(RequireApproval()).with_interrupted(Reject("no")).build()
     assert not isinstance(await chat.complete(interrupted()), Paused)
+
+
+# --- In a debugger and in help() ---------------------------------------------------------------------
+
+
+def test_chats_and_builders_show_their_model_output_and_tools() -> None:
+    ready = READY.with_tools(pay_tools())
+
+    assert repr(ChatBuilder().with_tools(pay_tools())) == "<ChatBuilder tools=pay>"
+    assert repr(READY) == "<ReadyChatBuilder model=scripted/script>"
+    assert (
+        repr(ready.with_structured_output(int).build()) == "<StreamingChat model=scripted/script output=int tools=pay>"
+    )
+    assert repr(READY.with_embeddings()) == "<EmbeddingsBuilder model=scripted/script>"
+    assert repr(READY.with_embeddings().build()) == "<EmbeddingsChat model=scripted/script>"
+
+
+def test_help_shows_no_default_objects() -> None:
+    assert " at 0x" not in pydoc.render_doc(ChatBuilder)

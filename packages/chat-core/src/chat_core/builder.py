@@ -40,7 +40,7 @@ from chat_core._checks import (
     require_scope,
 )
 from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
-from chat_core.engine.plan import AfterHook, ChatPlan, Hook, Settings
+from chat_core.engine.plan import AfterHook, ChatPlan, Hook, Settings, describe
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
 from chat_core.observer import Observer
@@ -64,7 +64,7 @@ OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 _DEFAULTS = Settings()
-_TEXT = TextOutput()
+_TEXT: Any = TextOutput()  # `__init__` uses it for every output type; its overloads allow only `ChatResponse`
 _RUN_SETTINGS = {
     "max_steps": "with_max_steps",
     "max_calls": "with_max_calls",
@@ -128,6 +128,10 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         self._scopes = scopes
         self._interrupted = interrupted
 
+    def __repr__(self) -> str:
+        names = [name for scope in self._scopes for name in scope.names()]
+        return describe(self, getattr(self, "_model", None), getattr(self, "_output", None), *names)
+
     def with_tools(self, tools: ToolCollection[Any]) -> Self:
         """Add tools that run as soon as the model calls them. They cannot pause the chat."""
         require_collection(tools, "with_tools()")
@@ -190,10 +194,11 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
         /,
     ) -> None: ...
     def __init__(
-        self, output: Any = _TEXT, scopes: Any = (), interrupted: Any = None, settings: Settings = _DEFAULTS, /
+        self, output: Any = None, scopes: Any = (), interrupted: Any = None, settings: Settings | None = None, /
     ) -> None:
-        super().__init__(scopes, interrupted, settings)
-        self._output: OutputSpec[OutT_co] = output
+        """Initialize the builder. Applications pass no arguments."""
+        super().__init__(scopes, interrupted, settings or _DEFAULTS)
+        self._output: OutputSpec[OutT_co] = output or _TEXT
 
     def with_model(self, model: ProviderT) -> ReadyChatBuilder[ProviderT, OutT_co, PauseT_co]:
         """Set the model. The provider protocols it implements decide which chats can be built."""
@@ -340,6 +345,9 @@ class EmbeddingsBuilder(_Configurable):
         """Initialize the builder. Applications call `ReadyChatBuilder.with_embeddings()`."""
         super().__init__(settings)
         self._model = model
+
+    def __repr__(self) -> str:
+        return describe(self, self._model)
 
     def build(self) -> EmbeddingsChat:
         """Build the embeddings chat."""

@@ -16,7 +16,7 @@ from chat_core import blocking
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts, embed
-from chat_core.engine.plan import ChatPlan, Settings
+from chat_core.engine.plan import ChatPlan, Settings, describe
 from chat_core.engine.run import complete
 from chat_core.engine.stream import ChatStream
 from chat_core.engine.subchat import ChatTool
@@ -57,6 +57,9 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
     def __init__(self, plan: ChatPlan[OutT_co, PauseT_co], /) -> None:
         """Initialize the chat. Applications use `ChatBuilder`."""
         self._plan = plan
+
+    def __repr__(self) -> str:
+        return describe(self, self._plan.model, self._plan.output, *self._plan.tools.owners)
 
     async def complete(
         self, messages: Messages | Conversation, *, options: ChatOptions | None = None
@@ -136,6 +139,9 @@ class EmbeddingsChat(_Closing):
         """Initialize the chat. Applications use `ChatBuilder`."""
         self._model = model
         self._settings = settings
+
+    def __repr__(self) -> str:
+        return describe(self, self._model)
 
     async def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
         """Return one vector per text, in the order of `texts`.

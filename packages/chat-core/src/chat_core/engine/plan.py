@@ -86,3 +86,22 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now)
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
+
+
+def describe(chat: object, model: object = None, output: OutputSpec[object] | None = None, *tools: str) -> str:
+    """Return the `repr` of a chat or of its builder.
+
+    Args:
+        chat: the chat or builder.
+        model: its provider.
+        output: its output.
+        tools: names of its tools.
+    """
+    meta = getattr(model, "metadata", None)
+    schema = None if output is None else output.schema
+    parts = [
+        "" if meta is None else f" model={meta.name}/{meta.model}",
+        "" if schema is None else f" output={schema.name}",
+        f" tools={', '.join(tools)}" if tools else "",
+    ]
+    return f"<{type(chat).__name__}{''.join(parts)}>"
