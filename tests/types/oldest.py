@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-OLDEST = ("basedpyright==1.40.0", "mypy==2.2.0", "pyrefly==1.2.1", "pyright==1.1.412", "ty==0.0.80")
+OLDEST = ("basedpyright==1.40.0", "mypy==2.2.0", "pyrefly==1.2.1", "pyright==1.1.412", "ty==0.0.100")
 
 
 def main() -> int:
