@@ -131,7 +131,7 @@ def failed_generation(reason: str | None, detail: object, provider: str) -> Inva
         detail: value of `finishMessage`.
         provider: provider name for the message.
     """
-    if reason not in FAILED_GENERATIONS:
+    if reason is None or reason not in FAILED_GENERATIONS:
         return None
     explanation, retryable = FAILED_GENERATIONS[reason]
     server_message = f" ({detail[:MAX_DETAIL]})" if isinstance(detail, str) and detail else ""
