@@ -6,17 +6,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Literal, cast, final
+from datetime import datetime
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from chat_core import model_texts
-from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.errors import IllegalTransitionError
 from chat_core.frozen import freeze
 from chat_core.json import dumps
+from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
 from chat_core.messages.status import (
@@ -167,17 +167,19 @@ class Tool:
             case Failed(error):
                 return (self._edit_note("failed with") if self.attempts else "") + error
             case Rejected(reason, started=Interrupted() as started):
-                return model_texts.cancelled_interrupted(started.reason, _effects_inside(started.inner), reason)
-            case Rejected(reason, started=Suspended(inner)) if effects := _effects_inside(inner):
+                return model_texts.cancelled_interrupted(started.reason, values.effects_inside(started.inner), reason)
+            case Rejected(reason, started=Suspended(inner)) if effects := values.effects_inside(inner):
                 return model_texts.cancelled_chat(effects, reason)
             case Rejected() as status:
                 return model_texts.rejection(status.source, status.reason)
             case status:
-                msg = f"tool {self.id!r} is {_status_name(status)} and has no result yet: wait until it is resolved"
+                msg = (
+                    f"tool {self.id!r} is {values.status_name(status)} and has no result yet: wait until it is resolved"
+                )
                 raise IllegalTransitionError(msg)
 
     def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
-        if self.edited is None or _equal_as_json(dict(self.edited), dict(self.call.arguments)):
+        if self.edited is None or values.equal_as_json(dict(self.edited), dict(self.call.arguments)):
             return ""
         return model_texts.edit_note(outcome, dumps(dict(self.edited)))
 
@@ -208,13 +210,13 @@ class Tool:
             IllegalTransitionError: the call is not waiting, or its approval expired before `at`.
             UsageError: `arguments` is not a JSON object, or `at` has no time zone.
         """
-        at = _now_or_aware(at)
+        at = values.now_or_aware(at)
         status = self.status
         if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
             msg = f"tool {self.id!r} cannot be approved: its approval expired at {status.expires_at.isoformat()}"
             raise IllegalTransitionError(msg)
-        edited = None if arguments is None else _json_object(arguments)
-        self._transition(ToolEvent.APPROVE, lambda old: Approved(_expires_at(old)))
+        edited = None if arguments is None else values.json_object(arguments)
+        self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old)))
         if edited is not None:
             self.edited = edited
         self._record_decision("approve", by, at, note, edited)
@@ -238,7 +240,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the call has started or is resolved.
         """
-        at = _now_or_aware(at)
+        at = values.now_or_aware(at)
         self._transition(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
         self._record_decision("reject", by, at, note)
 
@@ -256,7 +258,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the call is running or resolved.
         """
-        at = _now_or_aware(at)
+        at = values.now_or_aware(at)
         self._transition(
             ToolEvent.CANCEL,
             lambda old: Rejected(
@@ -282,7 +284,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the status is not `Interrupted`.
         """
-        at = _now_or_aware(at)
+        at = values.now_or_aware(at)
         self._transition(ToolEvent.RETRY, _retried)
         self._record_decision("retry", by, at, note)
 
@@ -308,12 +310,12 @@ class Tool:
             IllegalTransitionError: the call is neither running nor interrupted.
             UsageError: `result` is not JSON, or `at` has no time zone.
         """
-        _require_zone(at)
-        value = _json_copy(result, "a tool's result")
+        values.require_zone(at)
+        value = values.json_copy(result, "a tool's result")
         interrupted = isinstance(self.status, Interrupted)
         self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files))
         if interrupted or by is not None:
-            self._record_decision("complete", by, _now_or_aware(at), note)
+            self._record_decision("complete", by, values.now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Record that the call failed.
@@ -327,11 +329,11 @@ class Tool:
         Raises:
             IllegalTransitionError: the call is resolved, or is a paused chat.
         """
-        _require_zone(at)
+        values.require_zone(at)
         interrupted = isinstance(self.status, Interrupted)
         self._transition(ToolEvent.FAIL, lambda _: Failed(error))
         if interrupted or by is not None:
-            self._record_decision("fail", by, _now_or_aware(at), note)
+            self._record_decision("fail", by, values.now_or_aware(at), note)
 
     # --- Transitions of the engine -----------------------------------------------------------------------
 
@@ -344,10 +346,10 @@ class Tool:
             expires_at: time from which the call can no longer be approved; no limit by default.
             canonical: validated arguments, which the approver sees and which run.
         """
-        _require_zone(expires_at)
+        values.require_zone(expires_at)
         self._transition(
             ToolEvent.AWAIT_APPROVAL,
-            lambda old: old if _is_waiting(old) else Pending("approval", expires_at, None, _error_of(old)),
+            lambda old: old if values.is_waiting(old) else Pending("approval", expires_at, None, values.error_of(old)),
         )
         self._set_canonical(canonical)
 
@@ -358,9 +360,10 @@ class Tool:
             at: time from which the call may run, with a time zone.
             canonical: validated arguments, which will run.
         """
-        _require_zone(at)
+        values.require_zone(at)
         self._transition(
-            ToolEvent.SCHEDULE, lambda old: old if _is_waiting(old) else Pending("schedule", None, at, _error_of(old))
+            ToolEvent.SCHEDULE,
+            lambda old: old if values.is_waiting(old) else Pending("schedule", None, at, values.error_of(old)),
         )
         self._set_canonical(canonical)
 
@@ -368,9 +371,9 @@ class Tool:
         if (
             canonical is not None
             and self.canonical is None
-            and not _equal_as_json(dict(canonical), dict(self.call.arguments))
+            and not values.equal_as_json(dict(canonical), dict(self.call.arguments))
         ):
-            self.canonical = _json_object(canonical)
+            self.canonical = values.json_object(canonical)
 
     def refuse(self, reason: str, source: Literal["policy", "expiry"] = "policy") -> None:
         """Reject the call on behalf of the chat's policy.
@@ -391,7 +394,7 @@ class Tool:
         """
         self._transition(
             ToolEvent.RECONSIDER,
-            lambda old: Pending("approval", _expires_at(old), error=error) if error is not None else Pending(),
+            lambda old: Pending("approval", values.expiry_of(old), error=error) if error is not None else Pending(),
         )
 
     def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:
@@ -401,14 +404,14 @@ class Tool:
             at: time of the start; now by default.
             inner: conversation of a chat used as a tool that starts for the first time.
         """
-        at = _now_or_aware(at)
+        at = values.now_or_aware(at)
         resumes = isinstance(self.status, Suspended)
         attempt = self.attempts if resumes else self.attempts + 1
         return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
 
     def again(self, at: datetime | None = None) -> Running:
         """Record the next attempt of an idempotent call that was interrupted, under the same idempotency key."""
-        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, _now_or_aware(at), self.inner)
+        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, values.now_or_aware(at), self.inner)
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
         random_ids = os.urandom(32).hex()
@@ -437,8 +440,8 @@ class Tool:
             expires_at: deadline of a rule `RequireApproval(expires_in=...)`, with a time zone.
             at: deadline of a rule `Schedule(at)`, with a time zone.
         """
-        _require_zone(expires_at)
-        _require_zone(at)
+        values.require_zone(expires_at)
+        values.require_zone(at)
         self._transition(
             ToolEvent.AWAIT_OUTCOME,
             lambda old: (
@@ -460,7 +463,7 @@ class Tool:
     def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
         if event not in TRANSITIONS[type(self.status)]:
             allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
-            msg = f"tool {self.id!r} is {_status_name(self.status)} and cannot {event.value}; it can: {allowed}"
+            msg = f"tool {self.id!r} is {values.status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
         inner, old = self.inner, self._status
         self._status = to(old)
@@ -497,86 +500,12 @@ class Tool:
         self.extra = other.extra
 
 
-def _effects_inside(inner: Messages | None) -> list[str]:
-    """Return a line for each call in the conversation of a chat that may have taken effect."""
-    tools = [tool for content in inner or () for tool in content.tools]
-    return [
-        model_texts.effect_inside(tool.name, dumps(dict(tool.effective_arguments)), tool.result_text())
-        for tool in tools
-        if tool.resolved and _may_have_acted(tool)
-    ]
-
-
-def _may_have_acted(tool: Tool) -> bool:
-    """Return whether a call may have taken effect. A chat has if a call in it has, or if it ended."""
-    if tool.inner is None:
-        return tool.attempts > 0
-    interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)
-    return interrupted or any(_may_have_acted(item) for content in tool.inner for item in content.tools)
-
-
 def new_tool_id() -> str:
     """Return a new random id for a tool call."""
     return f"tool_{os.urandom(8).hex()}"
-
-
-def _status_name(status: ToolStatus) -> str:
-    return type(status).__name__
 
 
 def _retried(status: ToolStatus) -> ToolStatus:
     if isinstance(status, Interrupted) and status.inner is not None:
         return Suspended(status.inner, status.attempt_id, status.attempt)
     return Approved()
-
-
-def _is_waiting(status: ToolStatus) -> bool:
-    return isinstance(status, Pending) and status.kind is not None
-
-
-def _expires_at(status: ToolStatus) -> datetime | None:
-    return status.expires_at if isinstance(status, (Pending, Approved)) else None
-
-
-def _error_of(status: ToolStatus) -> str | None:
-    return status.error if isinstance(status, Pending) else None
-
-
-def _now_or_aware(at: datetime | None) -> datetime:
-    if at is None:
-        return datetime.now(UTC)
-    _require_zone(at)
-    return at
-
-
-def _require_zone(at: datetime | None) -> None:
-    if at is not None and at.utcoffset() is None:
-        msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
-        raise UsageError(msg)
-
-
-def _equal_as_json(one: object, other: object) -> bool:
-    """Return whether two values have the same JSON. In Python 1, 1.0 and True are equal; in JSON they are not."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _json_copy(value: object, label: str) -> object:
-    """Return a copy of a JSON value, so that a recorded value cannot change afterwards."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"{label} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {value!r}"
-        raise UsageError(msg) from error
-
-
-def _json_object(value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        msg = f"arguments must be a JSON object, not {value!r}"
-        raise UsageError(msg)
-    try:
-        return freeze(cast("dict[str, object]", _json_copy(dict(cast("Mapping[str, object]", value)), "arguments")))
-    except ValueError as error:
-        msg = f"arguments must be a JSON object that is not {error}"
-        raise UsageError(msg) from error

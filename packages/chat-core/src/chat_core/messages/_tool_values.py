@@ -1,0 +1,99 @@
+"""Checks and copies of the values that a `Tool` receives, and what its messages say about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from chat_core import model_texts
+from chat_core.errors import UsageError
+from chat_core.frozen import freeze
+from chat_core.json import dumps
+from chat_core.messages.status import Approved, Interrupted, Pending, Rejected, ToolStatus
+
+if TYPE_CHECKING:
+    from chat_core.messages.messages import Messages
+    from chat_core.messages.tool import Tool
+
+
+def now_or_aware(at: datetime | None) -> datetime:
+    """Return the current time for None. Raise `UsageError` for a time without a zone."""
+    if at is None:
+        return datetime.now(UTC)
+    require_zone(at)
+    return at
+
+
+def require_zone(at: datetime | None) -> None:
+    """Raise `UsageError` for a time without a zone."""
+    if at is not None and at.utcoffset() is None:
+        msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
+        raise UsageError(msg)
+
+
+def equal_as_json(one: object, other: object) -> bool:
+    """Return whether two values have the same JSON. In Python 1, 1.0 and True are equal; in JSON they are not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def json_copy(value: object, label: str) -> object:
+    """Return a copy of a JSON value, so that a recorded value cannot change afterwards."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"{label} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {value!r}"
+        raise UsageError(msg) from error
+
+
+def json_object(value: object) -> Mapping[str, object]:
+    """Return a frozen copy of arguments. Raise `UsageError` unless they are a JSON object."""
+    if not isinstance(value, Mapping):
+        msg = f"arguments must be a JSON object, not {value!r}"
+        raise UsageError(msg)
+    try:
+        return freeze(cast("dict[str, object]", json_copy(dict(cast("Mapping[str, object]", value)), "arguments")))
+    except ValueError as error:
+        msg = f"arguments must be a JSON object that is not {error}"
+        raise UsageError(msg) from error
+
+
+def effects_inside(inner: Messages | None) -> list[str]:
+    """Return a line for each call in the conversation of a chat that may have taken effect."""
+    tools = [tool for content in inner or () for tool in content.tools]
+    return [
+        model_texts.effect_inside(tool.name, dumps(dict(tool.effective_arguments)), tool.result_text())
+        for tool in tools
+        if tool.resolved and _may_have_acted(tool)
+    ]
+
+
+def _may_have_acted(tool: Tool) -> bool:
+    """Return whether a call may have taken effect. A chat has if a call in it has, or if it ended."""
+    if tool.inner is None:
+        return tool.attempts > 0
+    interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)
+    return interrupted or any(_may_have_acted(item) for content in tool.inner for item in content.tools)
+
+
+def status_name(status: ToolStatus) -> str:
+    """Return the name of a status for errors."""
+    return type(status).__name__
+
+
+def is_waiting(status: ToolStatus) -> bool:
+    """Return whether a wait has begun."""
+    return isinstance(status, Pending) and status.kind is not None
+
+
+def expiry_of(status: ToolStatus) -> datetime | None:
+    """Return the expiry of the wait, also after an approval."""
+    return status.expires_at if isinstance(status, (Pending, Approved)) else None
+
+
+def error_of(status: ToolStatus) -> str | None:
+    """Return why an earlier approval was revoked, if one was."""
+    return status.error if isinstance(status, Pending) else None
