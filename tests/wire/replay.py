@@ -85,7 +85,7 @@ def replayed(continuation: Continuation) -> Object:
     for tool in turn.tools:
         for known in recorded.tools:
             if known.call_id == tool.call_id:
-                tool.status = known.status
+                tool.adopt(tool.with_status(known.status))
     turns[place] = ("model", turn)
     messages = Messages()
     for role, each in turns:

@@ -136,7 +136,7 @@ def _replayed(continuation: Continuation) -> Object:
     for tool in turn.tools:
         for known in recorded.tools:
             if known.call_id == tool.call_id:
-                tool.status = known.status
+                tool.adopt(tool.with_status(known.status))
     turns[models[place]] = ("model", turn)
     messages = Messages()
     for role, each in turns:

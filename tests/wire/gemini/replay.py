@@ -83,7 +83,7 @@ def replayed(continuation: Continuation) -> Object:
     for tool in turn.tools:
         if (same := _same(tool, known)) is not None:
             known.remove(same)
-            tool.status = same.status
+            tool.adopt(tool.with_status(same.status))
     turns[place] = ("model", turn)
     messages = Messages()
     for role, each in turns:
