@@ -109,18 +109,17 @@ class AiohttpTransport(HttpTransport):
         headers = _headers_to_send(request, accept_encoding)
         session = self._session or self._sessions.get().session
         idle = request.timeouts.idle
-        with AiohttpErrorTranslation(request, response_started=False):
-            response = await session.request(
-                request.method,
-                _unquoted_url(request),
-                headers=headers,
-                data=request_data(request.body, idle),
-                skip_auto_headers=_AUTOMATIC_HEADERS,
-                allow_redirects=False,
-                raise_for_status=False,
-                proxy=self._proxies.get(request.scheme, request.host),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect, sock_read=idle),
-            )
+        response = await session.request(
+            request.method,
+            _unquoted_url(request),
+            headers=headers,
+            data=request_data(request.body, idle),
+            skip_auto_headers=_AUTOMATIC_HEADERS,
+            allow_redirects=False,
+            raise_for_status=False,
+            proxy=self._proxies.get(request.scheme, request.host),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect, sock_read=idle),
+        )
         return AiohttpResponse(response, is_decoded=self._is_decoded)
 
 

@@ -102,23 +102,17 @@ class HttpxTransport(HttpTransport):
         timeout = {"connect": request.timeouts.connect, "read": idle, "write": idle, "pool": None}
         if self._client is not None:
             headers = _headers_to_send(request, accept_encoding)
-            with HttpxErrorTranslation(request, response_started=False):
-                built = self._client.build_request(
-                    request.method, request.url, headers=headers, content=request.body, extensions={"timeout": timeout}
-                )
-                if request.body:
-                    built.stream = self._body_type(request.body)
-                response = await self._client.send(built, stream=True, follow_redirects=False)
-            return HttpxResponse(response)
+            built = self._client.build_request(
+                request.method, request.url, headers=headers, content=request.body, extensions={"timeout": timeout}
+            )
+            if request.body:
+                built.stream = self._body_type(request.body)
+            return HttpxResponse(await self._client.send(built, stream=True, follow_redirects=False))
         client = self._clients.get()
         key = (request.method, request.scheme, request.host, request.path, request.headers, accept_encoding)
-        is_cached = client.has_template(key)
-        headers = [] if is_cached else _headers_to_send(request, accept_encoding)
-        with HttpxErrorTranslation(request, response_started=False):
-            if not is_cached:
-                client.add_template(key, request.url, headers)
-            response = await client.send_built(client.build_from_template(key, request, timeout))
-        return HttpxResponse(response)
+        if not client.has_template(key):
+            client.add_template(key, request.url, _headers_to_send(request, accept_encoding))
+        return HttpxResponse(await client.send_built(client.build_from_template(key, request, timeout)))
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from chat_core.transport import (
 from chat_core.transport.event_loops import PerEventLoop, require_asyncio
 from chat_core.transport.http import is_success
 from chat_core.transport.tls import TlsContext
+from chat_core.transport.tracebacks import drop_frames
 
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._errors import describe
@@ -147,7 +148,7 @@ class WebSocketTransport:
         """
         require_asyncio("WebSocketTransport")
         try:
-            lease = await self._pools.get().start(request)
+            lease = await self._start(request)
         except TransportError as error:
             if error.kind != "status" or error.status is None:
                 raise
@@ -174,7 +175,7 @@ class WebSocketTransport:
             UsageError: No asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
-        lease = await self._pools.get().start(request)
+        lease = await self._start(request)
         try:
             status, headers = await lease.exchange.head() or (200, lease.headers)
             if not is_success(status):
@@ -183,6 +184,14 @@ class WebSocketTransport:
             yield EventStream(status, headers, lease.exchange)
         finally:
             await lease.end()
+
+    async def _start(self, request: Request) -> Lease:
+        """Start an exchange. Errors have no stack frames of the handshake, whose variables hold credentials."""
+        try:
+            return await self._pools.get().start(request)
+        except TransportError as error:
+            drop_frames(error)
+            raise
 
     async def _refusal(self, lease: Lease, status: int, headers: Headers, request: Request) -> TransportError:
         """Return the error for a response head whose status is not 2xx, with as much of the body as arrives."""

@@ -27,6 +27,7 @@ from chat_core.transport.content_encoding import (
 from chat_core.transport.content_type import body_may_match_framing, type_matches_framing
 from chat_core.transport.framing import framed
 from chat_core.transport.limits import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, read_body
+from chat_core.transport.tracebacks import drop_frames
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response
 
 DRAIN_SECONDS: Final = 0.25
@@ -247,7 +248,7 @@ class HttpTransport(ABC):
 
     @abstractmethod
     async def _open(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Send a request and return its response without reading the body.
+        """Send a request and return its response without reading the body. Exceptions of the library are translated.
 
         Args:
             request: The request to send.
@@ -271,8 +272,7 @@ class HttpTransport(ABC):
             UsageError: The transport does not support the running event loop, or the address of the request contains a
                 control character.
         """
-        require_valid_address(request)
-        response = await self._open(request, ACCEPT_ENCODING)
+        response = await self._open_response(request, ACCEPT_ENCODING)
         try:
             is_error = not is_success(response.status)
             if not is_error:
@@ -302,9 +302,8 @@ class HttpTransport(ABC):
             UsageError: The transport does not support the running event loop, or the address of the request contains a
                 control character.
         """
-        require_valid_address(request)
         # With compression, a server may delay events to compress them together.
-        response = await self._open(request, "identity")
+        response = await self._open_response(request, "identity")
         errors = self._errors(request, response_started=True)
 
         async def drain(batch: list[Event]) -> None:
@@ -328,6 +327,19 @@ class HttpTransport(ABC):
                 await batches.aclose()
             finally:
                 await response.aclose()
+
+    async def _open_response(self, request: Request, accept_encoding: str) -> HttpResponse:
+        """Check the address, send the request, and translate errors.
+
+        The errors have no stack frames of the library and of `_open()`, whose variables hold credentials.
+        """
+        require_valid_address(request)
+        try:
+            with self._errors(request, response_started=False):
+                return await self._open(request, accept_encoding)
+        except TransportError as error:
+            drop_frames(error)
+            raise
 
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
         """Raise if the response is not a stream with the requested framing."""

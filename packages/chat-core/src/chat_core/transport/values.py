@@ -92,7 +92,8 @@ class Request:
         scheme: The scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
         host: The host, with a port unless it is the default port of the scheme.
         path: The path with the query; it begins with a slash.
-        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them.
+        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them, and
+            so it omits the query.
         body: The body; `repr` omits it.
         timeouts: The timeouts of the connection and of its data.
         framing: The format that splits a streamed body into events.
@@ -109,6 +110,11 @@ class Request:
     timeouts: Timeouts = Timeouts()
     framing: Framing = "sse"
     is_last: Callable[[Event], bool] = field(default=never_last, repr=False)
+
+    def __repr__(self) -> str:
+        # The user in the host and the query may be secrets.
+        host, path = self.host.rpartition("@")[2], self.path.partition("?")[0]
+        return f"Request({self.method} {self.scheme}://{host}{path})"
 
     @property
     def url(self) -> str:
