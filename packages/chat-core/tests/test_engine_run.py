@@ -546,7 +546,11 @@ async def test_hooks_for_the_beginning_are_left_out_where_a_pause_is_resumed() -
     scope = ScopedCollection(adder(), lambda _call, _meta: RequireApproval())
     model = ScriptedProvider(ADD, "3")
     builder = ChatBuilder().with_model(model).with_scoped_tools(scope)
-    chat = builder.with_before(lambda _: seen.append("before")).with_after(lambda *_: seen.append("after")).build()
+    chat = (
+        builder.with_before(lambda _: seen.append("before"))
+        .with_after(lambda _messages, _delivery: seen.append("after"))
+        .build()
+    )
     messages = Messages.from_user("1 + 2?")
     await chat.complete(messages)
     assert seen == ["before"]
@@ -597,3 +601,30 @@ async def test_what_a_model_thinks_before_a_structured_answer_is_told_as_thinkin
         events = [event async for event in stream]
     assert events[0] == ReasoningDelta("hm")
     assert stream.response.value == City("Utrecht")
+
+
+# --- Results of calls decided before the run ------------------------------------------------------------------------
+
+
+async def test_a_call_rejected_before_the_run_has_one_result_event() -> None:
+    calls = [FunctionCall("add", {"a": n, "b": n}, id=f"call_{n}") for n in range(3)]
+    scope = ScopedCollection(adder(), lambda _call, _meta: RequireApproval())
+    model = ScriptedProvider(calls, "Done.", by_history=True)
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).build()
+    messages = Messages.from_user("Add.")
+    results: list[str] = []
+
+    async def resume() -> list[str]:
+        async with chat.stream(messages) as stream:
+            events = [event async for event in stream]
+        results.extend(event.tool.id for event in events if isinstance(event, ToolResult))
+        return [type(event).__name__ for event in events]
+
+    await resume()
+    messages.tool("call_0").reject("no")
+    await resume()
+    messages.tool("call_1").approve()
+    messages.tool("call_2").cancel("never mind")
+    names = await resume()
+    assert sorted(results) == ["call_0", "call_1", "call_2"]
+    assert names.index("TextDelta") > max(index for index, name in enumerate(names) if name == "ToolResult")

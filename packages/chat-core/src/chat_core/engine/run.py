@@ -75,7 +75,7 @@ from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
-from chat_core.messages import Interrupted, Messages, Pending, Text, Turn
+from chat_core.messages import Interrupted, Messages, Pending, Text, Tool, Turn
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.usage import Usage
@@ -141,6 +141,7 @@ class Run(Generic[OutT, PauseT]):
         self._tool_pass: ToolPass[PauseT] | None = None
         self._model_call: ModelCall | None = None
         self._answer: Turn | None = None
+        self._decided_before: list[Tool] = []
         self.last: Done[OutT] | PauseT | None = None
         self.usage: Usage = Usage()
 
@@ -166,6 +167,7 @@ class Run(Generic[OutT, PauseT]):
                 try:
                     self._start_lease_renewal(group)
                     self._answer = self._stored_answer()
+                    self._decided_before = self._calls_decided_before() if self._deliver_events else []
                     while self.last is None:
                         batch = await step(group)
                         if self._deliver_events:
@@ -216,6 +218,10 @@ class Run(Generic[OutT, PauseT]):
             return ()
         if self._answer is not None:
             return await self._finish_run(self._answer)
+        if self._decided_before:
+            results = [ToolResult(tool) for tool in self._decided_before]
+            self._decided_before = []
+            return results
         self._model_call = self._start_model_call()
         return ()
 
@@ -359,6 +365,13 @@ class Run(Generic[OutT, PauseT]):
             return True
         return self._stored_answer() is not None or bool(self._messages.pending())
 
+    def _calls_decided_before(self) -> list[Tool]:
+        """Return the calls whose results this run sends to the model, and which an approver resolved before the run."""
+        last = self._messages.last
+        if last is None or last.role != "model":
+            return []
+        return [tool for tool in last.turns[-1].tools if tool.resolved and _resolved_by_decision(tool)]
+
     async def _deliver(self, turn: Turn, output: OutT) -> None:
         """Call the after-hooks, unless an earlier run has called them for this turn."""
         hooks = self._plan.settings.after
@@ -372,6 +385,10 @@ class Run(Generic[OutT, PauseT]):
         conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
             group.start_soon(_renew_lease, conversation, conversation.renew_every)
+
+
+def _resolved_by_decision(tool: Tool) -> bool:
+    return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 
 async def _await_result(result: Awaitable[None] | None) -> None:
