@@ -68,11 +68,11 @@ class Call:
     __slots__ = ("_length", "_nesting", "_scanned", "arguments", "extra_fields", "id", "index", "kind", "name")
 
     def __init__(self, index: int) -> None:
-        self.index = index
+        self.index: int = index
         self.id: str | None = None
-        self.name = ""
+        self.name: str = ""
         self.arguments: list[str] = []
-        self.kind = ""
+        self.kind: str = ""
         self.extra_fields: Json = {}
         self._length = 0
         self._nesting = _Nesting()
