@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,14 @@ def test_a_type_that_cannot_be_guessed_must_be_told(tmp_path: Path) -> None:
 
 def test_the_bytes_of_a_file_are_not_printed() -> None:
     assert "secret" not in repr(File("a/b", data=b"secret"))
+
+
+@pytest.mark.parametrize("value", [math.nan, {1: 2}, b"bytes", [{"a": math.inf}], {"a": {1}}, object()])
+def test_a_structured_value_that_is_no_json_is_refused(value: object) -> None:
+    with pytest.raises(UsageError, match=r"Structured\(\) needs JSON"):
+        Structured(value)
+
+
+def test_a_structured_value_is_any_json() -> None:
+    value = {"a": [1, 2.5, None, True, "x"]}
+    assert Structured(value).value == value

@@ -134,3 +134,12 @@ def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.
         default_transport()
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         Connection().transport_or_default()
+
+
+def test_a_class_is_no_transport() -> None:
+    with pytest.raises(UsageError, match=r"with_transport\(\) needs a Transport .* create an instance of that class"):
+        Builder(Connection()).with_transport(cast("Transport", MockTransport))
+
+
+def test_blanks_around_a_url_are_removed() -> None:
+    assert require_url("with_base_url", " http://h/v1\n") == "http://h/v1"

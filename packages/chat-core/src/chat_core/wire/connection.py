@@ -94,8 +94,10 @@ class ConnectionBuilder(Generic[SettingsT]):
 
         Without it, requests are sent over an `HttpxTransport` that the provider owns.
         """
-        if not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}"
+        is_class = isinstance(transport, type)
+        if is_class or not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = ": create an instance of that class" if is_class else ""
+            msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}{hint}"
             raise UsageError(msg)
         return self._with(replace(self._settings, transport=transport))
 
@@ -156,7 +158,7 @@ def require_model(method: str, model: str) -> str:
 
 
 def require_url(method: str, url: str, example: str = "http://localhost:8080/v1") -> str:
-    """Return `url`, which was passed to the builder method `method`.
+    """Return `url`, which was passed to the builder method `method`, without surrounding blanks.
 
     Args:
         method: name of the builder method, for the error.
@@ -170,7 +172,7 @@ def require_url(method: str, url: str, example: str = "http://localhost:8080/v1"
         shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs a URL like {example!r}, not {shown!r}"
         raise UsageError(msg)
-    return url
+    return url.strip()
 
 
 def require_provider_name(name: str) -> str:
