@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import walk_tb
 from uuid import uuid4
 
 import anyio
@@ -297,6 +299,38 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
             with pytest.raises(ServerUnavailableError, match=words):
                 async with mcp_tools(server):
                     pass
+
+
+async def test_a_key_in_the_address_of_a_server_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    with http(tmp_path) as server:
+        keyed = HttpServer(f"{server.url}?api_key=sk-in-no-log", name="keyed")
+        async with mcp_tools(keyed):
+            pass
+
+    told = [record.getMessage() for record in caplog.records if record.name.startswith(("httpx2", "mcp"))]
+    assert any("HTTP Request: POST" in line for line in told)
+    assert [line for line in told if "sk-in-no-log" in line] == []
+    assert logging.getLogger("httpx2").filters == []
+
+
+async def test_an_error_of_a_server_has_no_key_of_its_address_or_headers() -> None:
+    secret = "sk-in-no-frame"  # noqa: S105 - of this test
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp?api_key={secret}"
+        nobody = HttpServer(address, headers={"x-api-key": secret}, name="nobody")
+        with pytest.raises(ServerUnavailableError) as caught:
+            async with mcp_tools(nobody):
+                pass
+
+    current: BaseException | None = caught.value
+    while current is not None:
+        assert secret not in f"{current!r} {current}"
+        for frame, _ in walk_tb(current.__traceback__):
+            if frame.f_globals["__name__"] != __name__:
+                assert not any(secret in repr(value) for value in frame.f_locals.values()), frame
+        current = current.__cause__ or current.__context__
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:

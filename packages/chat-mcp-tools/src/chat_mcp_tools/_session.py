@@ -13,6 +13,7 @@ from typing import cast, final
 import anyio
 from anyio.abc import TaskStatus
 from chat_core import ToolContext
+from chat_core.transport.tracebacks import drop_frames
 from mcp import Client, MCPError, types
 
 from chat_mcp_tools._content import error_text_of, value_of
@@ -50,6 +51,7 @@ class Session:
                 task_status.started()
                 await self._close_requested.wait()
         except Exception as error:  # noqa: BLE001 - a failure ends this session only
+            drop_frames(error)  # of the SDK, whose variables hold the URL and the headers
             self._failure = error
             if self._client is None:
                 task_status.started()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -111,11 +112,50 @@ async def _start_process(server: StdioServer) -> AsyncGenerator[Any]:
             yield streams
 
 
+_LOGGERS = ("httpx2", "mcp.client.streamable_http")
+"""Loggers of the SDK and of its HTTP client that write the URL of a server."""
+
+
+@final
+class _SecretFilter(logging.Filter):
+    """Removes the credentials in the URL of a server from log records."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        parts = urlsplit(url)
+        user = parts.netloc.rpartition("@")[0]
+        self._secrets = [text for text in (parts.query, user) if text]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the message of a record that has a credential. Every record passes."""
+        message = record.getMessage()
+        if any(secret in message for secret in self._secrets):
+            for secret in self._secrets:
+                message = message.replace(secret, "…")
+            record.msg, record.args = message, None
+        return True
+
+
+@contextmanager
+def _hide_credentials(url: str) -> Generator[None]:
+    """Remove the credentials in `url` from the log records of the SDK while the connection is open."""
+    secret_filter = _SecretFilter(url)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(secret_filter)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(secret_filter)
+
+
 @asynccontextmanager
 async def _open_http(server: HttpServer) -> AsyncGenerator[Any]:
     headers = None if server.headers is None else dict(server.headers)
-    async with (
-        create_mcp_http_client(headers=headers) as client,
-        streamable_http_client(server.url, http_client=client) as streams,
-    ):
-        yield streams
+    with _hide_credentials(server.url):
+        async with (
+            create_mcp_http_client(headers=headers) as client,
+            streamable_http_client(server.url, http_client=client) as streams,
+        ):
+            yield streams
