@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -97,3 +99,21 @@ def expiry_of(status: ToolStatus) -> datetime | None:
 def error_of(status: ToolStatus) -> str | None:
     """Return why an earlier approval was revoked, if one was."""
     return status.error if isinstance(status, Pending) else None
+
+
+def new_tool_id() -> str:
+    """Return a new random id for a tool call."""
+    return f"tool_{os.urandom(8).hex()}"
+
+
+def with_deadline(status: ToolStatus, expires_at: datetime | None, at: datetime | None) -> ToolStatus:
+    """Return an interrupted status with its deadline, or the same object if there is no deadline or already one.
+
+    Args:
+        status: the status.
+        expires_at: deadline of a rule `RequireApproval(expires_in=...)`.
+        at: deadline of a rule `Schedule(at)`.
+    """
+    if not isinstance(status, Interrupted) or not (expires_at or at) or status.expires_at or status.at:
+        return status
+    return replace(status, expires_at=expires_at, at=at)

@@ -12,12 +12,13 @@ from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.json import dumps
+from chat_core.messages._tool_values import new_tool_id
 from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Part, Role, Turn
 from chat_core.messages.dicts import read_dicts
 from chat_core.messages.parts import Extra, File, Text
 from chat_core.messages.status import TRANSITIONS, ToolEvent
-from chat_core.messages.tool import Tool, new_tool_id
+from chat_core.messages.tool import Tool
 from chat_core.usage import Usage
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
@@ -84,7 +83,7 @@ class Tool:
         extra: Extra = None,
     ) -> None:
         self.call: FunctionCall = call
-        self.id: str = id or call_id or new_tool_id()
+        self.id: str = id or call_id or values.new_tool_id()
         self.call_id: str | None = call_id
         self._status: ToolStatus = status or Pending()
         self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical)
@@ -173,9 +172,8 @@ class Tool:
             case Rejected() as status:
                 return model_texts.rejection(status.source, status.reason)
             case status:
-                msg = (
-                    f"tool {self.id!r} is {values.status_name(status)} and has no result yet: wait until it is resolved"
-                )
+                name = values.status_name(status)
+                msg = f"tool {self.id!r} is {name} and has no result yet: wait until it is resolved"
                 raise IllegalTransitionError(msg)
 
     def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
@@ -432,9 +430,7 @@ class Tool:
         )
 
     def await_outcome(self, expires_at: datetime | None = None, at: datetime | None = None) -> None:
-        """Begin the wait for the outcome of an interrupted call.
-
-        Does nothing without a deadline, or if the wait has one already.
+        """Begin the wait for the outcome of an interrupted call, until a deadline. The first deadline is kept.
 
         Args:
             expires_at: deadline of a rule `RequireApproval(expires_in=...)`, with a time zone.
@@ -442,14 +438,7 @@ class Tool:
         """
         values.require_zone(expires_at)
         values.require_zone(at)
-        self._transition(
-            ToolEvent.AWAIT_OUTCOME,
-            lambda old: (
-                replace(old, expires_at=expires_at, at=at)
-                if isinstance(old, Interrupted) and (expires_at or at) and not (old.expires_at or old.at)
-                else old
-            ),
-        )
+        self._transition(ToolEvent.AWAIT_OUTCOME, lambda old: values.with_deadline(old, expires_at, at))
 
     def suspend(self, inner: Messages) -> None:
         """Record that a chat used as a tool has paused; `inner` is its conversation."""
@@ -498,11 +487,6 @@ class Tool:
         self.revision = other.revision
         self.inner_usage = other.inner_usage
         self.extra = other.extra
-
-
-def new_tool_id() -> str:
-    """Return a new random id for a tool call."""
-    return f"tool_{os.urandom(8).hex()}"
 
 
 def _retried(status: ToolStatus) -> ToolStatus:
