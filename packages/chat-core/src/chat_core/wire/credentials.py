@@ -1,7 +1,7 @@
 """Removal of the credentials of a request from the errors that its server causes.
 
 A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors; this
-module recognizes the credentials that were sent, whatever they look like.
+module recognizes the credentials that were sent, in any format.
 """
 
 from __future__ import annotations
@@ -42,14 +42,24 @@ def credentials_of(request: Request) -> tuple[str, ...]:
 
 
 def redact_bytes(data: bytes, request: Request) -> bytes:
-    """Return `data` without the credentials of `request`."""
+    """Return `data` without the credentials of `request`.
+
+    Args:
+        data: body of a response.
+        request: request that the response answers.
+    """
     for form in credentials_of(request):
         data = data.replace(form.encode(errors="replace"), REDACTED.encode())
     return data
 
 
 def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str, str]:
-    """Return response headers without the credentials of `request`."""
+    """Return response headers without the credentials of `request`.
+
+    Args:
+        headers: headers of a response.
+        request: request that the response answers.
+    """
     forms = credentials_of(request)
     return Headers([(name, _replace(value, forms)) for name, value in headers.items()])
 
@@ -57,7 +67,11 @@ def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str,
 def redact_error(error: ErrorT, request: Request) -> ErrorT:
     """Remove the credentials of `request` from the message and the attributes of an error, in place, and return it.
 
-    An exception in its chain that quotes a credential is removed from the chain. The partial response is unchanged.
+    The causes are removed if one of them quotes a credential. The partial response is unchanged.
+
+    Args:
+        error: error of the transport, or of the decoder of a stream.
+        request: request that failed.
     """
     forms = credentials_of(request)
     error.args = tuple([_replace(item, forms) if isinstance(item, str) else item for item in error.args])
