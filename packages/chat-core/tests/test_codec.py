@@ -109,7 +109,7 @@ calls = st.one_of(
 def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[ToolStatus]:
     inner = st.none() | conversations
     suspended = st.builds(Suspended, conversations, texts, counts, extras)
-    interrupted = st.builds(Interrupted, texts, counts, texts, inner, extras)
+    interrupted = st.builds(Interrupted, texts, counts, texts, inner, extras, maybe_time, maybe_time)
     started = st.none() | suspended | interrupted
     return st.one_of(
         st.builds(Pending, st.sampled_from([None, "approval"]), maybe_time, maybe_time, maybe_text, extras),

@@ -203,7 +203,7 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
             return merge_unknown_fields(data, extra, SUSPENDED)
-        case Interrupted(attempt_id, attempt, reason, inner, expires_at, at, extra):
+        case Interrupted(attempt_id, attempt, reason, inner, extra, expires_at, at):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
             wait = _present(expires_at=_format_time(expires_at), at=_format_time(at))
             return merge_unknown_fields(
@@ -348,9 +348,9 @@ def _read_interrupted(data: Fields, read_inner: ReadInner) -> Interrupted:
         *_read_attempt(data),
         read_string_or(data, "reason", ""),
         inner,
+        unknown_fields(data, INTERRUPTED),
         read_optional_time(data, "expires_at"),
         read_optional_time(data, "at"),
-        unknown_fields(data, INTERRUPTED),
     )
 
 

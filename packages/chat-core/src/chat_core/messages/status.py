@@ -106,9 +106,9 @@ class Interrupted:
     attempt: int = 1
     reason: str = ""
     inner: Messages | None = None
+    extra: Extra = field(default=None, repr=False)
     expires_at: datetime | None = None
     at: datetime | None = None
-    extra: Extra = field(default=None, repr=False)
 
 
 @final
