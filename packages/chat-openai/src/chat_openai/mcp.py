@@ -257,7 +257,12 @@ class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[WaitT_co]:
-        """Return the decision of the policy, or of the fallback if the policy raises, after calling `on_error`."""
+        """Return the decision of the policy, or of the fallback if the policy raises.
+
+        Args:
+            call: the call of `mcp_approval`.
+            on_error: called with the error of the policy, if it raises.
+        """
         return await self._scope.decide(call, on_error=on_error)
 
 

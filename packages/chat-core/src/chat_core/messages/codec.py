@@ -275,6 +275,10 @@ def turn_marks(turn: Turn) -> dict[str, object]:
 def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
     """Set the fields of a turn from an object made by `turn_marks()`.
 
+    Args:
+        turn: the turn to change.
+        data: the parsed JSON object.
+
     Raises:
         InvalidDocumentError: a field is malformed.
     """
