@@ -29,8 +29,11 @@ from .test_postgres_store import PostgresStory
 from .test_sqlite_store import SqliteStory
 from .worker import Order
 
-KILLS = 120 if os.environ.get("CHAT_THOROUGH") else 4
-"""Number of kills at random times, for each store."""
+THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
+PARTS = 8 if THOROUGH else 1
+"""Number of tests that share the kills of a store, because a test may take five minutes."""
+KILLS = 15 if THOROUGH else 4
+"""Number of kills at random times, for each store and part."""
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +162,9 @@ class NestedCrashes(ABC):
     def firm(self, folder: Path) -> Firm:
         """Return a firm about which nothing is stored yet."""
 
+    @pytest.mark.parametrize("part", range(PARTS))
     def test_a_kill_at_any_durable_step_loses_nothing_and_does_nothing_twice(
-        self, server: Server, tmp_path: Path, sample: Sample, record_property: Callable[[str, object], None]
+        self, server: Server, tmp_path: Path, sample: Sample, part: int, record_property: Callable[[str, object], None]
     ) -> None:
         runs = undisturbed(server, self.firm(tmp_path / "first"))
         kills = [
@@ -170,7 +174,7 @@ class NestedCrashes(ABC):
             for phase in self.phases
         ]
         assert len(kills) >= 60
-        for number, step, phase in (chosen := sample(kills, self.sampled)):
+        for number, step, phase in (chosen := sample(kills, self.sampled)[part::PARTS]):
             copy = runs[number][0].copy(f"{number}-{step}-{phase}")
             server.order(**copy.order(step=step, phase=phase, backend="trio" if step % 2 else "asyncio"))
             server.end(server.until("reached"))
@@ -178,10 +182,11 @@ class NestedCrashes(ABC):
             copy.require_whole()
         record_property(f"nested kills at durable steps, {type(self).__name__}", len(chosen))
 
+    @pytest.mark.parametrize("part", range(PARTS))
     def test_a_kill_at_any_time_loses_nothing_and_does_nothing_twice(
-        self, server: Server, tmp_path: Path, record_property: Callable[[str, object], None]
+        self, server: Server, tmp_path: Path, part: int, record_property: Callable[[str, object], None]
     ) -> None:
-        instants = random.Random(type(self).__name__)  # noqa: S311 - no secret
+        instants = random.Random(f"{type(self).__name__} {part}")  # noqa: S311 - no secret
         begun = time.perf_counter()
         server.run(**self.firm(tmp_path / "undisturbed").order())
         length = time.perf_counter() - begun

@@ -87,11 +87,9 @@ def needs_response(role: Role, turn: Turn) -> bool:
 
 
 def is_waiting(tool: Tool) -> bool:
-    """Return whether a call waits for a decision or for a scheduled time, or calls in its inner conversation do."""
+    """Return whether a call waits for a decision or for a scheduled time, or is a chat in which calls may wait."""
     status = tool.status
-    if isinstance(status, Suspended):
-        return any(is_waiting(item) for item in status.inner.pending())
-    return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None)
+    return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 
 def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:

@@ -190,7 +190,8 @@ class Checkpoint:
             return uuid4().hex
         position = sum(len(content.turns) for content in self.messages)
         created_at = turn.created_at.astimezone(UTC).isoformat()
-        return sha256(f"{position} {created_at} {self.conversation.id}".encode()).hexdigest()[:32]
+        name = "/".join((self.conversation.id, *self._path))
+        return sha256(f"{position} {created_at} {name}".encode()).hexdigest()[:32]
 
     async def mark_delivered(self, turn: Turn) -> None:
         """Store that the after-hooks were called for the last turn."""
