@@ -13,11 +13,23 @@ from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.frozen import freeze
 from chat_core.json import dumps
-from chat_core.messages.status import Approved, Interrupted, Pending, Rejected, ToolStatus
+from chat_core.messages.status import Approved, Interrupted, Pending, Rejected, Suspended, ToolStatus
 
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
     from chat_core.messages.tool import Tool
+
+
+def retried(status: ToolStatus) -> ToolStatus:
+    """Return the status of an interrupted call that may run again: a chat resumes its conversation."""
+    if isinstance(status, Interrupted) and status.inner is not None:
+        return Suspended(status.inner, status.attempt_id, status.attempt)
+    return Approved()
+
+
+def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
+    """Return the status of a cancelled call. It keeps the status of a call that had started."""
+    return Rejected(reason, "cancelled", started=status if isinstance(status, (Interrupted, Suspended)) else None)
 
 
 def now_or_aware(at: datetime | None) -> datetime:

@@ -257,12 +257,7 @@ class Tool:
             IllegalTransitionError: the call is running or resolved.
         """
         at = values.now_or_aware(at)
-        self._transition(
-            ToolEvent.CANCEL,
-            lambda old: Rejected(
-                reason, "cancelled", started=old if isinstance(old, (Interrupted, Suspended)) else None
-            ),
-        )
+        self._transition(ToolEvent.CANCEL, lambda old: values.cancelled(old, reason))
         self._record_decision("cancel", by, at, None)
         for tool in self.inner.pending() if self.inner is not None else ():
             if isinstance(tool.status, Running):
@@ -283,7 +278,7 @@ class Tool:
             IllegalTransitionError: the status is not `Interrupted`.
         """
         at = values.now_or_aware(at)
-        self._transition(ToolEvent.RETRY, _retried)
+        self._transition(ToolEvent.RETRY, values.retried)
         self._record_decision("retry", by, at, note)
 
     def complete(
@@ -487,9 +482,3 @@ class Tool:
         self.revision = other.revision
         self.inner_usage = other.inner_usage
         self.extra = other.extra
-
-
-def _retried(status: ToolStatus) -> ToolStatus:
-    if isinstance(status, Interrupted) and status.inner is not None:
-        return Suspended(status.inner, status.attempt_id, status.attempt)
-    return Approved()
