@@ -79,7 +79,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
         "builder chat engine.stream options output engine.retry engine.plan engine.subchat",
         "blocking",
     ),
-    "messages": ("Messages, turns and calls", "messages", "messages"),
+    "messages": ("Messages, turns and calls", "messages messages.function_call", "messages"),
     "answers": ("Answers, pauses and events", "response events usage", ""),
     "tools": (
         "Tools, policies and approvals",

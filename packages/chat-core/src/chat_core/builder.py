@@ -128,9 +128,8 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         self._scopes = scopes
         self._interrupted = interrupted
 
-    def __repr__(self) -> str:
-        names = [name for scope in self._scopes for name in scope.names()]
-        return describe(self, getattr(self, "_model", None), getattr(self, "_output", None), *names)
+    def _tool_names(self) -> list[str]:
+        return [name for scope in self._scopes for name in scope.names()]
 
     def with_tools(self, tools: ToolCollection[Any]) -> Self:
         """Add tools that run as soon as the model calls them. They cannot pause the chat."""
@@ -200,6 +199,9 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
         super().__init__(scopes, interrupted, settings or _DEFAULTS)
         self._output: OutputSpec[OutT_co] = output or _TEXT
 
+    def __repr__(self) -> str:
+        return describe(self, None, self._output, *self._tool_names())
+
     def with_model(self, model: ProviderT) -> ReadyChatBuilder[ProviderT, OutT_co, PauseT_co]:
         """Set the model. The provider protocols it implements decide which chats can be built."""
         require_model(model)
@@ -266,6 +268,9 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         super().__init__(scopes, interrupted, settings)
         self._model = model
         self._output = output
+
+    def __repr__(self) -> str:
+        return describe(self, self._model, self._output, *self._tool_names())
 
     def with_structured_output(
         self: ReadyChatBuilder[ModelT, ChatResponse, PauseT], output_type: TypeForm[ValueT], *, max_retries: int = 1
