@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -281,7 +282,8 @@ async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_lat
         history = await new.history()
         assert [entry.tool.status for entry in history if entry.event == "late" and entry.tool] == [Completed("paid")]
         assert len([entry for entry in history if entry.event == "claimed"]) == 2
-        old.messages.contents[-1].turns.remove(turn)
+        # Without this, closing `old` raises again.
+        list[Turn].remove(cast("list[Turn]", old.messages.contents[-1].turns), turn)
     messages = await stored(path)
     assert isinstance(messages.tool("one").status, Interrupted)
     assert len(messages) == 2
@@ -367,7 +369,7 @@ def run_files(path: Path) -> list[str]:
 
 def kill(conversation: FileConversation) -> None:
     """Let go of the lock of a run, as the system does when a process is killed."""
-    log = conversation._log
+    log = conversation._log  # pyright: ignore[reportPrivateUsage] - only the system drops a lock like this
     assert isinstance(log, FileLog)
     log.drop_lease()
 
