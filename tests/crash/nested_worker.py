@@ -62,7 +62,9 @@ def make_firm(ledger: Ledger) -> StreamingChat[ChatResponse, Paused]:
 
     scope = ScopedCollection(tools, policy)
 
-    def chat(*script: list[FunctionCall] | str, below: StreamingChat[ChatResponse, Paused] | None = None):  # noqa: ANN202
+    def chat(
+        *script: list[FunctionCall] | str, below: StreamingChat[ChatResponse, Paused] | None = None
+    ) -> StreamingChat[ChatResponse, Paused]:
         model = ScriptedProvider(*script, by_history=True)
         builder = ChatBuilder().with_model(model).with_scoped_tools(scope).with_interrupted(RequireApproval())
         if below is None:

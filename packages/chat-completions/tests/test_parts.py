@@ -454,7 +454,7 @@ def test_calls_and_reasoning_of_joined_messages_are_kept() -> None:
 
 
 def test_tool_results_and_other_roles_stay_apart() -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},

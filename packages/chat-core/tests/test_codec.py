@@ -540,3 +540,14 @@ def test_a_document_that_is_written_can_be_read(levels: int) -> None:
 
 def read_deeper_in_the_stack(text: str, frames: int) -> Messages:
     return read_deeper_in_the_stack(text, frames - 1) if frames else Messages.from_json(text)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e400", '{"a": [-Infinity]}'])
+def test_a_structured_value_that_is_not_finite_is_an_invalid_document(value: str) -> None:
+    parts = f'[{{"type": "structured", "value": {value}}}]'
+    document = f'{{"version": 1, "contents": [{{"role": "model", "turns": [{{"parts": {parts}}}]}}]}}'
+
+    with pytest.raises(InvalidDocumentError) as error:
+        Messages.from_json(document)
+
+    assert error.value.path == "contents[0].turns[0].parts[0].value"

@@ -25,6 +25,7 @@ from chat_core.errors import (
     OverloadedError,
     PendingToolsError,
     PermissionDeniedError,
+    PolicyError,
     ProviderError,
     QuotaExceededError,
     RateLimitedError,
@@ -46,7 +47,7 @@ CLASSES = [
 
 
 def make(kind: type[ChatError]) -> ChatError:
-    if issubclass(kind, (PendingToolsError, InterruptedToolsError)):
+    if issubclass(kind, (PendingToolsError, InterruptedToolsError, PolicyError)):
         return kind("it went wrong", ["a", "b"])
     return kind("it went wrong")
 

@@ -38,7 +38,7 @@ def parts(value: Any) -> list[tuple[str, Part]]:
         ("parts[0].opaque", Tool(FunctionCall("f", {}, raw="{}", opaque=opaque))),
         ("parts[0].arguments", Tool(FunctionCall("f", data))),
         ("parts[0].data", ProviderPart("p", "kind", data)),
-        ("parts[0].value", Structured(data)),
+        *([("parts[0].value", Structured(data))] if type(value) is not object else []),
     ]
 
 

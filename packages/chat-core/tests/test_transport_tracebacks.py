@@ -26,5 +26,5 @@ def test_no_frame_is_left_and_every_exception_is() -> None:
 
     drop_frames(group)
 
-    assert (group.__traceback__, cause.__traceback__, member.__traceback__) == (None, None, None)
+    assert [error.__traceback__ for error in (group, cause, member)] == [None, None, None]
     assert group.__cause__ is cause

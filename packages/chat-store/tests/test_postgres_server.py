@@ -81,7 +81,7 @@ def test_a_start_that_fails_says_what_the_server_said_and_leaves_nothing_behind(
     server = PostgresServer()
     clock = count(0, 100.0)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with pytest.raises(TimeoutError, match="PostgreSQL does not answer; it said:"), server:
+    with pytest.raises(TimeoutError, match="PostgreSQL does not accept connections; its output is:"), server:
         pass
     assert not folder.exists()
 
@@ -104,7 +104,7 @@ def test_programs_that_another_user_cannot_come_to_are_copied(monkeypatch: pytes
 def test_outside_of_its_block_there_is_no_server() -> None:
     server = PostgresServer()
     server.close()
-    with pytest.raises(UsageError, match="inside its block"):
+    with pytest.raises(UsageError, match="as a context manager"):
         server.start()
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from chat_core.errors import UsageError
 from chat_core.messages._fields import (
     Fields,
     MalformedError,
@@ -98,7 +99,10 @@ def write_structured(part: Structured) -> Fields:
 def _read_structured(data: Fields) -> Structured:
     if "value" not in data:
         raise MalformedError("missing", "value")
-    return Structured(data["value"], unknown_fields(data, STRUCTURED))
+    try:
+        return Structured(data["value"], unknown_fields(data, STRUCTURED))
+    except UsageError:
+        raise MalformedError(describe_mismatch("JSON with finite numbers", data["value"]), "value") from None
 
 
 def write_file(part: File) -> Fields:
