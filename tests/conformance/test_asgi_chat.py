@@ -34,14 +34,15 @@ class Model:
             self.running -= 1
 
     async def answer(self, messages: list[dict[str, Any]], receive: Receive, send: Send) -> None:
-        async def say(delta: dict[str, Any]) -> None:
-            event = json.dumps({"choices": [{"delta": delta}]})
+        async def say(delta: dict[str, Any], finish_reason: str | None = None) -> None:
+            event = json.dumps({"choices": [{"delta": delta, "finish_reason": finish_reason}]})
             await send({"type": "http.response.body", "body": f"data: {event}\n\n".encode(), "more_body": True})
 
         last = messages[-1]
         if last["role"] == "user" and "length" in last["content"]:
             function = {"name": "length", "arguments": '{"river": "Loire"}'}
             await say({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]})
+            await say({}, "tool_calls")
         elif "for ever" in last["content"]:
             await say({"content": "Once "})
             self.heard.append((await receive())["type"])

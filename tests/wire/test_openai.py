@@ -58,7 +58,8 @@ OTHERWISE: Final = {
         "tools[[]*[]].function.strict",
         "stream_options",
     ),
-    "openai": ("tools[[]*[]].parameters.additionalProperties", "max_tokens", "max_completion_tokens"),
+    # The library refuses `background`.
+    "openai": ("tools[[]*[]].parameters.additionalProperties", "max_tokens", "max_completion_tokens", "background"),
     "azure": ("model", "max_tokens", "max_completion_tokens"),
     "openrouter": (
         # Nothing is stored there, so ours says so, and asks for the reasoning of a model that reasons.

@@ -618,7 +618,7 @@ import anyio
 from chat_core import ChatBuilder, Messages
 from chat_core.testing import ScriptedProvider
 anyio.run(ChatBuilder().with_model(ScriptedProvider("hi")).build().complete, Messages.from_user("?"))
-print([name for name in sys.modules if "opentelemetry" in name or "observe" in name])
+print([name for name in sys.modules if "opentelemetry" in name or "observation" in name])
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from chat_core import json
 from chat_core.errors import (
     AuthenticationError,
     ContextLengthError,
@@ -230,10 +231,9 @@ def _find_message(fields: dict[str, Any]) -> str:
 
 
 def _to_text(value: object) -> str:
-    try:
-        return dumps(value)
-    except RecursionError:
+    if json.is_deeper(value, json.MAX_DEPTH):
         return "JSON that is nested too deeply to be shown"
+    return dumps(value)
 
 
 def _redact(text: str) -> str:
