@@ -104,7 +104,7 @@ class ApprovalKeys:
 
         Raises:
             UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, or a retired key has a
-            secret.
+                secret.
         """
         for key, secret in secrets.items():
             require_key(key, secret)
@@ -191,7 +191,7 @@ class ApprovalKeys:
 
         Raises:
             ApprovalRefusedError: the token is damaged, forged, expired, not yet valid, or for another conversation or
-            call.
+                call.
         """
         approval = self._read(token).approval
         if conversation is not None:
