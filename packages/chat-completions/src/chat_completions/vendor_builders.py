@@ -193,7 +193,7 @@ class _HuggingFace(VendorState):
         return self._with_suffix(routing)
 
     def with_inference_provider(self, name: str) -> Self:
-        """Route to the provider of this name, and to no other."""
+        """Route requests only to the inference provider with this name."""
         return self._with_suffix(name)
 
     def _with_suffix(self, name: str) -> Self:

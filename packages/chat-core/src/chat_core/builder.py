@@ -251,7 +251,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
 
 @final
 class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co, PauseT_co]):
-    """Builder of a chat whose model is set. The model decides which chats can be built."""
+    """Builder of a chat, with a model. The abilities of the model determine which chats can be built."""
 
     __slots__ = ("_model", "_output")
 

@@ -44,7 +44,7 @@ def not_approved(expires_at: datetime) -> str:
 
 
 def strategy_failed(error: BaseException) -> str:
-    """Return the reason for rejecting a call whose strategy raised."""
+    """Return the reason for rejecting a call because the policy of its scope raised an error."""
     return f"the policy could not decide ({type(error).__name__})"
 
 

@@ -78,7 +78,7 @@ class GoogleSearchRetrieval:
 @final
 @dataclass(frozen=True, slots=True)
 class UrlContext:
-    """Reading of web pages whose URLs are in the conversation. Metadata: `urlContextMetadata`."""
+    """Native tool that reads web pages whose URLs are in the conversation. Metadata: `urlContextMetadata`."""
 
     def declaration(self) -> Json:
         """Return the entry for the request's `tools`."""

@@ -197,7 +197,7 @@ class McpRequest:
 
     @classmethod
     def of(cls, call: FunctionCall, /) -> Self:
-        """Return the request described by a call of `mcp_approval`."""
+        """Return the approval request that a call of `mcp_approval` describes."""
         arguments = call.arguments.get("arguments")
         return cls(
             str(call.arguments.get("server_label", "")),

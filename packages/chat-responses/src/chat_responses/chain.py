@@ -27,7 +27,7 @@ Encoded = tuple[Role, Turn, bytes]
 
 
 class Digest(Protocol):
-    """A hash object of `hashlib`, whose own type has no public name."""
+    """Protocol of the hash objects of `hashlib`, which does not export their type."""
 
     def update(self, data: bytes, /) -> None:
         """Add bytes."""

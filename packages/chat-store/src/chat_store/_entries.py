@@ -144,7 +144,7 @@ class Batch:
 
     @property
     def adds_turns(self) -> bool:
-        """Whether the batch adds turns, to the outermost or to an inner conversation."""
+        """Whether the batch adds turns to any conversation, outer or inner."""
         return bool(self.turns or self.inner)
 
     def __bool__(self) -> bool:

@@ -1,4 +1,6 @@
-"""Approval tokens for links and chat messages. A token decides one tool call, once, as the call was at signing time.
+"""Approval tokens for links and chat messages.
+
+A token decides one tool call once, and only if the call has not changed since the token was signed.
 
     # Create the token.
     token = keys.bind(conversation.id, conversation.messages, wait.path, person="ana@example.com")

@@ -241,7 +241,7 @@ class Run(Generic[OutT, PauseT]):
     # --- Tool pass ------------------------------------------------------------------------------------------
 
     async def _finish_tool_pass(self, tools: ToolPass[PauseT]) -> Sequence[PauseT]:
-        """End the run with the pause of the pass, unless one of its waits was decided during the pass."""
+        """End the run with a pause if calls are waiting, unless one of them was decided in the meantime."""
         self._tool_pass = None
         self._answer = None
         self.usage += tools.usage

@@ -86,7 +86,7 @@ def effects_inside(inner: Messages | None) -> list[str]:
 
 
 def _may_have_acted(tool: Tool) -> bool:
-    """Return whether a call may have taken effect. A chat has if a call in it has, or if it ended."""
+    """Return whether a call may have had effects. A call of a chat counts if that chat ended or ran such a call."""
     if tool.inner is None:
         return tool.attempts > 0
     interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)

@@ -238,7 +238,7 @@ class SseParser:
     # --- Lines
 
     def _feed_lines(self, chunk: bytes) -> list[Event]:
-        """Parse the lines of an event that is too long to be buffered. Buffer again after its empty line."""
+        """Parse an event line by line because it is too long to buffer. Resume buffering after its empty line."""
         held = self._held
         if _LF not in chunk:
             held.append(chunk)

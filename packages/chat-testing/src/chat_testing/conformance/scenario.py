@@ -18,7 +18,7 @@ Run: TypeAlias = Callable[[Subject], Awaitable[None]]
 @final
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Check of one rule for providers. Call `await scenario(subject)`; no test framework is needed.
+    """A check of one rule for providers. Run it with `await scenario(subject)`; no test framework is needed.
 
     Attributes:
         name: short name.

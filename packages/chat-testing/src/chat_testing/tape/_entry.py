@@ -118,7 +118,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: Json) -> Entry:
-        """Return the entry of a JSON form."""
+        """Return an entry from its JSON form."""
         response = value["answer"]
         entry = cls(value["recorded"], TapedRequest.from_json(value["request"]), value["ended"])
         entry.status = response.get("status")

@@ -151,7 +151,7 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 
 @scenario("leaves", "not_whole", needs=("network",))
 async def cancelled_before_the_answer(subject: TransportSubject) -> None:
-    """A request that is cancelled before its response ends at once, and its connection is closed."""
+    """If a request is cancelled before a response arrives, it ends immediately and its connection is closed."""
     for name in ("send()", "stream()"):
         async with subject.with_peer(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
 
