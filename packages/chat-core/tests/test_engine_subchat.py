@@ -27,6 +27,7 @@ from chat_core.errors import (
     LeaseLostError,
     PendingToolsError,
     ProviderError,
+    ServerError,
 )
 from chat_core.events import NestedEvent, StepFinished, TextDelta, ToolResult
 from chat_core.messages import Approved, Completed, Interrupted, Running, Suspended
@@ -690,3 +691,31 @@ async def test_a_final_answer_inside_that_was_stored_is_not_asked_for_again() ->
     asks = silent.as_tool(name="ask", description="Asks.")
     assert (await ChatBuilder().with_model(model).with_scoped_tools(asks).build().complete(stored[0])) is not None
     assert stored[0].tool("ask_1").status == Completed("The clerk has paid.")
+
+
+@pytest.mark.parametrize("limit", [None, 0.5], ids=["error", "timeout"])
+async def test_the_model_learns_what_ran_in_a_chat_that_failed(limit: float | None) -> None:
+    paid: list[int] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    @tools.tool
+    async def wait() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    following = ServerError("503") if limit is None else FunctionCall("wait", {}, id="w")
+    clerk = ScriptedProvider(FunctionCall("pay", {"cents": 5}, id="p"), following, by_history=True)
+    inner = ChatBuilder().with_model(clerk).with_retry(0).with_tools(tools).build()
+    office = ScriptedProvider(FunctionCall("clerk", {"request": "Pay."}, id="c"), "Done.")
+    builder = ChatBuilder().with_model(office).with_scoped_tools(inner.as_tool(name="clerk", description="Pays."))
+    messages = Messages.from_user("Pay.")
+
+    await (builder if limit is None else builder.with_tool_timeout(limit)).build().complete(messages)
+
+    assert paid == [5]
+    assert '- pay({"cents":5}): paid' in messages.tool("c").result_text()

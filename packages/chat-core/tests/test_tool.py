@@ -664,3 +664,11 @@ def completed_document() -> bytes | str:
     done.complete("paid")
     messages.append("model", Turn([done]))
     return messages.to_json()
+
+
+def test_arguments_of_a_document_may_be_deeper_than_those_of_a_new_call() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(240):
+        deep = {"a": deep}
+
+    assert Tool(FunctionCall("pay", {}), canonical=deep, edited=deep).effective_arguments == deep

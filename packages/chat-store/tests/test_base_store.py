@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
+from chat_core import ChatBuilder, FinishReason, FunctionCall, ToolCollection
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Approved, Messages
+from chat_core.testing import Answer, ScriptedProvider
 from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversationError
 from chat_store.sweep import sweep
 from chat_store.testing._fixtures import Clock, answer, paused
@@ -182,3 +184,21 @@ async def test_times_are_told_in_utc_whatever_they_were_given_in() -> None:
     await store.create(Messages.from_user("Hello."), id="a")
     (due,) = await store.due()
     assert due.since == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "refusal"])
+async def test_a_response_that_its_provider_withdrew_leaves_nothing_due(reason: FinishReason) -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    withdrawn = Answer([FunctionCall("pay", {"cents": 5}, id="p")], finish_reason=reason)
+    chat = ChatBuilder().with_model(ScriptedProvider(withdrawn)).with_tools(tools).build()
+    async with MemoryStore() as store:
+        name = await store.create(Messages.from_user("Pay."))
+        async with store.open(name) as conversation:
+            await chat.complete(conversation)
+
+        assert await store.due() == []

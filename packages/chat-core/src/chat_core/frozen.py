@@ -59,14 +59,15 @@ _put_item: Any = list.__setitem__
 _put_member: Any = dict.__setitem__
 
 
-def freeze(value: Mapping[str, object], /) -> FrozenDict[str, object]:
+def freeze(value: Mapping[str, object], /, max_depth: int = MAX_DEPTH) -> FrozenDict[str, object]:
     """Return a deep, read-only copy of a JSON object, or the object itself if it is one.
 
     Args:
         value: the object. Values that are not JSON are kept as they are.
+        max_depth: the number of allowed levels of objects and arrays.
 
     Raises:
-        ValueError: the object is nested deeper than `MAX_DEPTH`, or contains itself.
+        ValueError: the object is nested deeper than `max_depth`, or contains itself.
     """
     if type(value) is FrozenDict or isinstance(value, FrozenDict):
         return value
@@ -75,14 +76,14 @@ def freeze(value: Mapping[str, object], /) -> FrozenDict[str, object]:
         return root
     # A loop and not a recursion, because the depth of the call stack is limited.
     level: list[Any] = [root]
-    for _ in range(1, MAX_DEPTH):
+    for _ in range(1, max_depth):
         inner: list[Any] = []
         for frozen in level:
             _freeze_members(frozen, inner)
         if not inner:
             return root
         level = inner
-    msg = f"nested deeper than {MAX_DEPTH} levels"
+    msg = f"nested deeper than {max_depth} levels"
     raise ValueError(msg)
 
 

@@ -89,11 +89,11 @@ def cancelled_interrupted(known: str, effects: Sequence[str], reason: str | None
 
 
 def cancelled_chat(effects: Sequence[str], reason: str | None) -> str:
-    """Return the result of a chat that was cancelled after calls in it had run.
+    """Return the result of a chat that was cancelled or failed after calls in it had run.
 
     Args:
         effects: a line about each of these calls.
-        reason: the reason of the cancellation.
+        reason: the reason of the cancellation, or the error.
     """
     because = f": {reason}" if reason else ""
     return "\n".join(

@@ -79,10 +79,14 @@ class WaitIndex:
         return min(_deadlines(tools), default=None) if stalled else _next_due(tools, now)
 
 
+_WITHDRAWN = frozenset({"content_filter", "refusal"})
+
+
 def needs_response(role: Role, turn: Turn) -> bool:
     """Return whether a conversation that ends in a turn of this role needs a response of the model."""
     if role == "model":
-        return bool(turn.tools) or turn.finish_reason == "pause"
+        # A run ends with a response that its provider withdrew.
+        return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in _WITHDRAWN)
     return role == "user"
 
 

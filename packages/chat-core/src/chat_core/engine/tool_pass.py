@@ -29,6 +29,7 @@ from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
 from chat_core.errors import ConflictError, LeaseLostError, PolicyError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
+from chat_core.messages._tool_values import effects_inside
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
 from chat_core.usage import Usage
@@ -457,8 +458,10 @@ def _record_interruption(tool: Tool, reason: str) -> None:
 
 
 def _fail_unresolved(tool: Tool, error: str) -> None:
+    """Fail a call. The model also learns which calls had run in a chat that failed."""
     if not tool.resolved:
-        tool.fail(error)
+        effects = effects_inside(tool.inner)
+        tool.fail(model_texts.cancelled_chat(effects, error) if effects else error)
 
 
 def _progress_event(tool: Tool, value: object) -> ProgressEvent:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
+_MOST_LEVELS = 1000
+"""Depth of stored arguments. Documents of earlier versions may be deeper than the limit for new arguments."""
 
 
 @final
@@ -86,8 +88,8 @@ class Tool:
         self.id: str = id or call_id or values.new_tool_id()
         self.call_id: str | None = call_id
         self._status: ToolStatus = status or Pending()
-        self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical)
-        self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited)
+        self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical, _MOST_LEVELS)
+        self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited, _MOST_LEVELS)
         self.decisions: tuple[Decision, ...] = decisions
         self.idempotency_key: str = idempotency_key
         self.attempts: int = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
