@@ -105,11 +105,11 @@ class Request:
     scheme: Scheme
     host: str
     path: str
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    body: bytes = field(default=b"", repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
     timeouts: Timeouts = Timeouts()
     framing: Framing = "sse"
-    is_last: Callable[[Event], bool] = field(default=never_last, repr=False)
+    is_last: Callable[[Event], bool] = never_last
 
     def __repr__(self) -> str:
         # The user in the host and the query may be secrets.
