@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         ToolProgress,
         ToolResult,
         ToolStarted,
+        event_schema,
     )
     from chat_core.messages import (
         Approved,
@@ -266,6 +267,7 @@ __all__ = [
     "WaitKind",
     "Withhold",
     "dry_run",
+    "event_schema",
 ]
 
 _HOMES = {
@@ -287,7 +289,7 @@ _HOMES = {
     ),
     "events": (
         "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "
-        "TextDelta ToolCall ToolCallDelta ToolProgress ToolResult ToolStarted"
+        "TextDelta ToolCall ToolCallDelta ToolProgress ToolResult ToolStarted event_schema"
     ),
     "messages": (
         "Approved Completed Content Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from chat_core.event_json import JsonEvent
 from chat_core.messages import File
 
 
 @final
 @dataclass(slots=True)
-class TextDelta:
+class TextDelta(JsonEvent):
     """Next piece of the text of the response."""
 
     text: str
@@ -18,7 +19,7 @@ class TextDelta:
 
 @final
 @dataclass(slots=True)
-class ReasoningDelta:
+class ReasoningDelta(JsonEvent):
     """Next piece of the model's reasoning."""
 
     text: str
@@ -26,7 +27,7 @@ class ReasoningDelta:
 
 @final
 @dataclass(slots=True)
-class ToolCallDelta:
+class ToolCallDelta(JsonEvent):
     """Next piece of the arguments of a tool call.
 
     Attributes:
@@ -44,7 +45,7 @@ class ToolCallDelta:
 
 @final
 @dataclass(slots=True)
-class FilePart:
+class FilePart(JsonEvent):
     """File in the response."""
 
     file: File

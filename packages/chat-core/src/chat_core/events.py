@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Generic, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
 
 from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.event_json import JsonEvent
 from chat_core.messages import Tool
 from chat_core.response import ChatResponse, Paused
 from chat_core.usage import Usage
@@ -28,6 +31,7 @@ __all__ = [
     "ToolProgress",
     "ToolResult",
     "ToolStarted",
+    "event_schema",
 ]
 
 ValueT_co = TypeVar("ValueT_co", covariant=True)
@@ -37,7 +41,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 @final
 @dataclass(slots=True)
-class ToolCall:
+class ToolCall(JsonEvent):
     """Complete tool call. Sent once for each call, after the response that contains it has ended successfully."""
 
     tool: Tool
@@ -45,7 +49,7 @@ class ToolCall:
 
 @final
 @dataclass(slots=True)
-class ToolStarted:
+class ToolStarted(JsonEvent):
     """The body of a tool is about to start."""
 
     tool: Tool
@@ -53,7 +57,7 @@ class ToolStarted:
 
 @final
 @dataclass(slots=True)
-class ToolProgress:
+class ToolProgress(JsonEvent):
     """Progress that a running tool reported by `ToolContext.progress()`."""
 
     tool: Tool
@@ -62,7 +66,7 @@ class ToolProgress:
 
 @final
 @dataclass(slots=True)
-class ToolResult:
+class ToolResult(JsonEvent):
     """Tool call that this run resolved: completed, failed or rejected. Sent once for each call."""
 
     tool: Tool
@@ -70,7 +74,7 @@ class ToolResult:
 
 @final
 @dataclass(slots=True)
-class StructuredDelta:
+class StructuredDelta(JsonEvent):
     """Next piece of the text of a structured answer.
 
     Attributes:
@@ -103,7 +107,7 @@ class StructuredDelta:
 
 @final
 @dataclass(slots=True)
-class StepFinished:
+class StepFinished(JsonEvent):
     """A model call of the run has ended successfully.
 
     Attributes:
@@ -117,7 +121,7 @@ class StepFinished:
 
 @final
 @dataclass(slots=True)
-class AttemptReset:
+class AttemptReset(JsonEvent):
     """The deltas of this step so far are void, because its request is sent again.
 
     Attributes:
@@ -131,7 +135,7 @@ class AttemptReset:
 
 @final
 @dataclass(slots=True)
-class NestedEvent:
+class NestedEvent(JsonEvent):
     """Event of a chat that is used as a tool.
 
     Attributes:
@@ -145,7 +149,7 @@ class NestedEvent:
 
 @final
 @dataclass(slots=True)
-class Done(Generic[ValueT_co]):
+class Done(JsonEvent, Generic[ValueT_co]):
     """The run has completed."""
 
     response: ValueT_co
@@ -169,3 +173,10 @@ ProgressEvent: TypeAlias = (
 
 StreamEvent: TypeAlias = ProgressEvent | Done[OutT_co] | PauseT_co
 """Any event of a stream. `StreamEvent[ChatResponse, Never]` excludes `Paused`."""
+
+
+def event_schema() -> dict[str, object]:
+    """Return the JSON Schema (draft 2020-12) of what `to_dict()` returns for any event."""
+    text = files("chat_core").joinpath("events.schema.json").read_text(encoding="utf-8")
+    value: dict[str, object] = json.loads(text)
+    return value

@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core.event_json import JsonEvent, JsonRecord
 from chat_core.messages import File, FinishReason, Part, ProviderPart, Reasoning, Turn
 from chat_core.usage import NO_USAGE, Metadata, Usage
 
@@ -21,7 +22,7 @@ PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "Interrupted",
 
 @final
 @dataclass(frozen=True, slots=True)
-class ChatResponse:
+class ChatResponse(JsonRecord):
     """Response of a chat.
 
     Attributes:
@@ -78,7 +79,7 @@ def refusal_of(turn: Turn) -> str | None:
 
 @final
 @dataclass(frozen=True, slots=True)
-class StructuredResponse(Generic[ValueT_co]):
+class StructuredResponse(JsonRecord, Generic[ValueT_co]):
     """Structured response of a chat.
 
     Attributes:
@@ -118,7 +119,7 @@ class Delivery:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(JsonRecord):
     """Tool call that a paused run waits for.
 
     Attributes:
@@ -151,7 +152,7 @@ _REASONS: dict[WaitKind, PauseReason] = {
 
 @final
 @dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(JsonEvent):
     """Pause of a run, which waits for decisions or for a time. The history contains everything that happened.
 
     Attributes:

@@ -1,0 +1,126 @@
+"""Events as JSON objects, for front ends, logs and other programs.
+
+`JsonRecord` and `JsonEvent` are base classes of dataclasses. They read the fields of the dataclass, so a new event
+needs no code here. `chat_core.events.event_schema()` describes the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from functools import cache
+from typing import Any, cast
+
+from pydantic_core import to_jsonable_python
+
+from chat_core.errors import UsageError
+from chat_core.messages import File, Tool, Turn, codec
+from chat_core.messages._part_codec import write_file
+from chat_core.usage import Usage
+
+OMITTED = frozenset({"text_so_far"})
+"""Fields that repeat what earlier events contain."""
+
+
+class JsonRecord:
+    """Base class of dataclasses that can be written as a JSON object."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields as a JSON object. Fields that are `None` by default are omitted while they are `None`.
+
+        Raises:
+            UsageError: a value of the application cannot be written as JSON.
+        """
+        result: dict[str, object] = {}
+        for name, is_optional in _written_fields(self):
+            value = getattr(self, name)
+            if value is not None or not is_optional:
+                result[name] = value if type(value) in _PLAIN else _to_json(value, f"{type(self).__name__}.{name}")
+        return result
+
+
+class JsonEvent(JsonRecord):
+    """Base class of events. The JSON object of an event has a field `type`, such as `"text_delta"`."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as a JSON object, described by `chat_core.events.event_schema()`.
+
+        Calls, turns and files are written as in a stored conversation. Fields that are `None` by default are omitted
+        while they are `None`.
+
+        Raises:
+            UsageError: a value of the application, such as reported progress, cannot be written as JSON.
+        """
+        return {"type": event_type(type(self)), **super().to_dict()}
+
+
+_PLAIN = frozenset({str, int, bool})
+
+
+def event_type(kind: type) -> str:
+    """Return the value of `type` in the JSON of a class of events: its name in snake case."""
+    return _to_snake_case(kind.__name__)
+
+
+@cache
+def _to_snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_FIELDS: dict[type[JsonRecord], tuple[tuple[str, bool], ...]] = {}
+
+
+def _written_fields(record: JsonRecord) -> tuple[tuple[str, bool], ...]:
+    """Return the name of each written field and whether its default is None."""
+    kind = type(record)
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = tuple(
+            [(item.name, item.default is None) for item in fields(cast("Any", record)) if item.name not in OMITTED]
+        )
+        _FIELDS[kind] = found
+    return found
+
+
+def _to_json(value: object, where: str) -> object:
+    """Return a value as JSON.
+
+    Args:
+        value: value of a field, or an item of it.
+        where: class and field, for the error.
+    """
+    converted: object
+    match value:
+        case JsonRecord() | Usage():
+            converted = value.to_dict()
+        case Tool():
+            converted = codec.tool_to_dict(value)
+        case Turn():
+            converted = codec.turn_to_dict(value)
+        case File():
+            converted = write_file(value)
+        case datetime():
+            converted = value.isoformat()
+        case tuple() | list():
+            converted = [_to_json(item, where) for item in cast("list[object]", value)]
+        case Mapping():
+            mapping = cast("Mapping[object, object]", value)
+            converted = {str(key): _to_json(item, where) for key, item in mapping.items()}
+        case _:
+            converted = _to_jsonable(value, where)
+    return converted
+
+
+def _to_jsonable(value: object, where: str) -> object:
+    try:
+        converted: object = to_jsonable_python(value, inf_nan_mode="null")
+    except ValueError as error:
+        msg = f"{where} has a {type(value).__name__}, which cannot be written as JSON: use JSON values there"
+        raise UsageError(msg) from error
+    return converted
