@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,6 @@ PACKAGES = {
     for p in sorted((ROOT / d).glob("*/pyproject.toml"))
 }
 """Folder of each distribution of the workspace, by distribution name, relative to the root."""
-EXTRAS = {"chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
-"""Extras that the `package` session installs for the tests of a wheel."""
 GROUPS = ("tools", "tests", "types", "lint", "build", "release", "servers", "browser", "docs")
 PYTHONS = ("3.12", "3.13")
 """Supported Python versions other than the oldest. Other sessions use the oldest; the last one runs every test."""
@@ -300,6 +297,28 @@ def _typed_roots() -> Iterator[list[str]]:
     ]
 
 
+@nox.session(default=False)
+def checkers(session: nox.Session) -> None:
+    """The type corpora with the oldest supported version of each checker."""
+    _install(session, "tests", "types", "tools")
+    _tell_uv_what_pip_knows()
+    session.run("python", "tests/types/oldest.py")
+
+
+@nox.session(default=False)
+@nox.parametrize("resolution", ["lowest-direct", "highest"])
+def dependencies(session: nox.Session, resolution: str) -> None:
+    """The tests of every package with the lowest declared, then with the newest, versions of its dependencies."""
+    _install(session, "tests", "tools")
+    _tell_uv_what_pip_knows()
+    projects = [f"--requirement={folder / 'pyproject.toml'}" for folder in PACKAGES.values()]
+    editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
+    words = ("--upgrade", "--all-extras", "--no-build-isolation", f"--resolution={resolution}")
+    # The configuration needs this pytest; chat-store[testing] allows older ones.
+    session.run("uv", "pip", "install", *words, *projects, *editables, "pytest>=9.2", silent=True)
+    _pytest(session, *_on_every_core(session.posargs), "packages", "transports", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Ruff's rules and format, the arrows between packages and layers, and what each package declares."""
@@ -314,78 +333,11 @@ def lint(session: nox.Session) -> None:
 def package(session: nox.Session) -> None:
     """Each wheel, built from its source archive, installed alone and tested with no source in sight."""
     _install(session, "build", "release", "tools", workspace=False)
-    names = session.posargs or sorted(PACKAGES, key=_number_of_tests, reverse=True)
-    failed: list[str] = []
     _tell_uv_what_pip_knows()
     with tempfile.TemporaryDirectory() as folder:
-        dist = Path(folder) / "dist"
-        session.run("uv", "build", "--quiet", "--all-packages", "--no-build-isolation", f"--out-dir={dist}")
-        session.run("twine", "check", "--strict", *map(str, sorted(dist.glob("chat_*"))))
-        uv = shutil.which("uv", path=session.bin) or "uv"
-        with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            runs = {pool.submit(_test_alone, uv, name, Path(folder) / name, dist): name for name in names}
-            for run in futures.as_completed(runs):
-                passed, output = run.result()
-                session.log(f"{runs[run]}: alone\n{output}")
-                failed += [] if passed else [runs[run]]
-    if failed:
-        session.error(f"failed alone: {', '.join(failed)}")
-
-
-def _number_of_tests(name: str) -> int:
-    """Return the approximate number of tests of a package, used to start the longest runs first."""
-    files = (ROOT / PACKAGES[name] / "tests").rglob("test_*.py")
-    return sum(file.read_text(encoding="utf-8").count("\ndef test_") for file in files)
-
-
-def _wheels_for_tests(name: str) -> list[str]:
-    """Return the wheels that the tests of a package need: its own with extras, and chat-testing if imported."""
-    tests = (ROOT / PACKAGES[name] / "tests").rglob("*.py")
-    uses_chat_testing = any("chat_testing" in file.read_text(encoding="utf-8") for file in tests)
-    return [f"{name}{EXTRAS.get(name, '')}", *(["chat-testing"] if uses_chat_testing else [])]
-
-
-def _test_alone(uv: str, name: str, folder: Path, dist: Path) -> tuple[bool, str]:
-    """Test one wheel in an environment with only its dependencies and the test tools.
-
-    Return whether every command succeeded, and the combined output.
-    """
-    source = PACKAGES[name]
-    tests = folder / source / "tests"
-    shutil.copytree(ROOT / source / "tests", tests)
-    # Some tests check pages against the code, so the docs are copied. The source packages are not.
-    shutil.copytree(ROOT / "docs", folder / "docs")
-    shutil.copy(ROOT / source / "README.md", folder / source)
-    for file in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / file, folder)
-    python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
-    install = (uv, "pip", "install", "--quiet", f"--python={python}")
-    # The lock only constrains versions. The metadata of the wheel selects the packages.
-    wheel = (f"--find-links={dist}", f"--constraint={LOCKS / 'runtime.txt'}")
-    # Pin the version: none of these packages is released, and the index may have another project of the name.
-    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
-    locks = ("tests", "model") if name == "chat-llamacpp" else ("tests",)
-    commands = [
-        (uv, "venv", "--quiet", f"--python={sys.executable}", str(folder / "venv")),
-        (*install, *wheel, f"{name}=={version}"),
-        (python, "-c", f"from {name.replace('-', '_')} import *"),
-        (*install, *wheel, *(f"{wheel_name}=={version}" for wheel_name in _wheels_for_tests(name))),
-        (*install, "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / lock}.txt" for lock in locks)),
-        (python, "-m", "pytest", "--quiet", f"--junit-xml={REPORTS / f'package-{name}.xml'}", str(tests)),
-    ]
-    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    recordings = ROOT.parent / "shared" / "wire"
-    if recordings.is_dir():
-        env.setdefault("CHAT_WIRE_DIR", str(recordings))
-    output = ""
-    for command in commands:
-        done = subprocess.run(
-            command, cwd=folder, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        output += done.stdout
-        if done.returncode:
-            return False, f"{output}{shlex.join(command)} failed with status {done.returncode}"
-    return True, output.rstrip()
+        session.run("uv", "build", "--quiet", "--all-packages", "--no-build-isolation", f"--out-dir={folder}")
+        session.run("twine", "check", "--strict", *map(str, sorted(Path(folder).glob("chat_*"))))
+        session.run("python", ".ci/wheels.py", folder, *session.posargs)
 
 
 @nox.session

@@ -16,7 +16,7 @@ from .workspace import ROOT, loaded, tree_of
 
 REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
-NO_CHECKS = {"bench", "check", "coverage", "dev", "lock", "thorough"}
+NO_CHECKS = {"bench", "check", "checkers", "coverage", "dependencies", "dev", "lock", "thorough"}
 """Sessions that say nothing about whether a change may land, or that repeat more slowly or in part what others do."""
 
 
