@@ -191,3 +191,24 @@ async def test_a_path_leads_to_the_tool_and_to_the_turn_that_are_written(opened:
             with pytest.raises(UsageError, match="append it before"):
                 await conversation.write_turn(path, "model", turn)
         assert isinstance(outer.status, Running)
+
+
+async def test_the_conversation_of_a_failed_chat_is_stored_with_its_decisions(opened: Open) -> None:
+    async with opened() as conversation:
+        outer, inner = await begin(conversation)
+        async with opened() as other:
+            other.messages.tool("outer", "inner").approve(by="ana")
+        tool = inner.tool("inner")
+        await conversation.write_tool(("outer", "inner"), tool)
+        tool.start()
+        tool.complete("paid")
+        await conversation.write_tool(("outer", "inner"), tool)
+        outer.fail("503")
+        await conversation.write_tool(("outer",), outer)
+        async with opened() as other:
+            stored = other.messages.tool("outer", "inner")
+            assert stored.status == Completed("paid")
+            assert [decision.by for decision in stored.decisions] == ["ana"]
+            assert other.messages == conversation.messages
+            history = await other.history()
+        assert history[-1].tool == outer

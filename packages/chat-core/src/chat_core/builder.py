@@ -152,7 +152,10 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         return self._with_settings(concurrency=limit)
 
     def with_tool_timeout(self, seconds: float) -> Self:
-        """Set the timeout in seconds of tools that declare none. By default, tools have no timeout."""
+        """Set the timeout in seconds of tools that declare none. By default, tools have no timeout.
+
+        It does not apply to chats used as tools: set a timeout in the inner chat, for the tools there.
+        """
         require_number(seconds, "with_tool_timeout()", above=0)
         return self._with_settings(tool_timeout=seconds)
 

@@ -350,7 +350,7 @@ class ToolPass(Generic[PauseT]):
 
         Raises:
             LeaseLostError: another run took over before the function was called.
-            Exception: a write of a chat inside failed.
+            Exception: a chat failed while calls inside are unresolved, or a write inside failed.
         """
         tool = ready.tool
         while (value := await self._call_with_timeout(ready, context)) is _NOT_STARTED:
@@ -372,18 +372,24 @@ class ToolPass(Generic[PauseT]):
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
-        """Return the value of the tool function, `_NOT_STARTED`, or None after recording why the call failed."""
+        """Return the value of the tool function, `_NOT_STARTED`, or None after recording why the call failed.
+
+        A timeout does not apply to a chat: its own timeouts limit the calls inside.
+
+        Raises:
+            Exception: a chat failed while calls inside are unresolved, or a write inside failed.
+        """
         tool, definition = ready.tool, ready.definition
         timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
         try:
-            if timeout is None:
+            if timeout is None or isinstance(definition, InnerChat):
                 return await self._call_tool(ready, context)
             with anyio.move_on_after(timeout):
                 return await self._call_tool(ready, context)
             ready.raised = TimeoutError()
             _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
         except (Exception, SystemExit) as error:
-            if self._checkpoint.is_failed_write(error):
+            if self._checkpoint.is_failed_write(error) or _has_unresolved_inside(tool):
                 raise
             ready.raised = error
             _fail_unresolved(tool, model_texts.raised(error))
@@ -462,6 +468,11 @@ def _fail_unresolved(tool: Tool, error: str) -> None:
     if not tool.resolved:
         effects = effects_inside(tool.inner)
         tool.fail(model_texts.cancelled_chat(effects, error) if effects else error)
+
+
+def _has_unresolved_inside(tool: Tool) -> bool:
+    """Return whether a call is a chat in which calls wait, were decided, or were interrupted."""
+    return tool.inner is not None and bool(tool.inner.pending())
 
 
 def _progress_event(tool: Tool, value: object) -> ProgressEvent:

@@ -81,7 +81,7 @@ RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "wr
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
 INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at"})
 COMPLETED = frozenset({"type", "result", "files"})
-FAILED = frozenset({"type", "error"})
+FAILED = frozenset({"type", "error", "inner"})
 REJECTED = frozenset({"type", "reason", "source", "started"})
 
 _ACTIONS: dict[str, DecisionAction] = {item: item for item in get_args(DecisionAction)}
@@ -216,8 +216,9 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             if files:
                 data["files"] = [write_file(file) for file in files]
             return merge_unknown_fields(data, extra, COMPLETED)
-        case Failed(error, extra):
-            return merge_unknown_fields({"type": "failed", "error": error}, extra, FAILED)
+        case Failed(error, extra, inner):
+            data = _present(type="failed", error=error, inner=_write_optional_inner(inner, write_inner))
+            return merge_unknown_fields(data, extra, FAILED)
         case Rejected(reason, source, extra, started):
             before = None if started is None else _write_any_status(started, write_inner)
             data = _present(type="rejected", reason=reason, source=source, started=before)
@@ -364,8 +365,9 @@ def _read_completed(data: Fields, _: ReadInner) -> Completed:
     )
 
 
-def _read_failed(data: Fields, _: ReadInner) -> Failed:
-    return Failed(read_string(data, "error"), unknown_fields(data, FAILED))
+def _read_failed(data: Fields, read_inner: ReadInner) -> Failed:
+    error = read_string(data, "error")
+    return Failed(error, unknown_fields(data, FAILED), _read_optional_inner(data, read_inner))
 
 
 def _read_rejected(data: Fields, read_inner: ReadInner) -> Rejected:

@@ -13,7 +13,7 @@ from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.frozen import freeze
 from chat_core.json import dumps
-from chat_core.messages.status import Approved, Interrupted, Pending, Rejected, Suspended, ToolStatus
+from chat_core.messages.status import Approved, Failed, Interrupted, Pending, Rejected, Suspended, ToolStatus
 
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
@@ -87,7 +87,7 @@ def effects_inside(inner: Messages | None) -> list[str]:
 
 def _may_have_acted(tool: Tool) -> bool:
     """Return whether a call may have had effects. A call of a chat counts if that chat ended or ran such a call."""
-    if tool.inner is None:
+    if tool.inner is None or isinstance(tool.status, Failed):
         return tool.attempts > 0
     interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)
     return interrupted or any(_may_have_acted(item) for content in tool.inner for item in content.tools)

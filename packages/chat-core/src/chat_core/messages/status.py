@@ -129,10 +129,16 @@ class Completed:
 @final
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Status of a tool call that failed. The model receives `error`."""
+    """Status of a tool call that failed. The model receives `error`.
+
+    Attributes:
+        error: description of the failure.
+        inner: for a chat used as a tool, its conversation, in which every call is resolved.
+    """
 
     error: str
     extra: Extra = field(default=None, repr=False)
+    inner: Messages | None = None
 
 
 @final

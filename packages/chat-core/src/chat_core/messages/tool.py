@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
+_STATUSES_WITH_INNER = (*_STARTED_STATUSES, Failed)
 _MOST_LEVELS = 1000
 """Depth of stored arguments. Documents of earlier versions may be deeper than the limit for new arguments."""
 
@@ -135,12 +136,12 @@ class Tool:
 
     @property
     def inner(self) -> Messages | None:
-        """Conversation of a chat used as a tool, from its start until it ends, or for ever if it is cancelled.
+        """Conversation of a chat used as a tool, from its start until it completes, or for ever if it does not.
 
         `None` for any other tool call.
         """
         status = self.status.started if isinstance(self.status, Rejected) else self.status
-        return status.inner if isinstance(status, _STARTED_STATUSES) else None
+        return status.inner if isinstance(status, _STATUSES_WITH_INNER) else None
 
     @property
     def usage(self) -> Usage:
@@ -261,10 +262,7 @@ class Tool:
         at = values.now_or_aware(at)
         self._transition(ToolEvent.CANCEL, lambda old: values.cancelled(old, reason))
         self._record_decision("cancel", by, at, None)
-        for tool in self.inner.pending() if self.inner is not None else ():
-            if isinstance(tool.status, Running):
-                tool.lost(model_texts.PROCESS_ENDED)
-            tool.cancel(reason, by=by, at=at)
+        self._cancel_inside(reason, by, at)
 
     def retry(self, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
         """Approve another attempt of an interrupted call, which may have taken effect already.
@@ -313,7 +311,7 @@ class Tool:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
-        """Record that the call failed.
+        """Record that the call failed. A chat keeps its conversation, in which unresolved calls are cancelled.
 
         Args:
             error: description that the model receives and can act on.
@@ -325,10 +323,11 @@ class Tool:
             IllegalTransitionError: the call is resolved, or is a paused chat.
         """
         values.require_zone(at)
-        interrupted = isinstance(self.status, Interrupted)
-        self._transition(ToolEvent.FAIL, lambda _: Failed(error))
+        interrupted, inner = isinstance(self.status, Interrupted), self.inner
+        self._transition(ToolEvent.FAIL, lambda _: Failed(error, inner=inner))
         if interrupted or by is not None:
             self._record_decision("fail", by, values.now_or_aware(at), note)
+        self._cancel_inside(error, by, values.now_or_aware(at))
 
     # --- Transitions of the engine -----------------------------------------------------------------------
 
@@ -457,6 +456,12 @@ class Tool:
             self.inner_usage = inner.usage
         if self.status is not old:
             self.revision += 1
+
+    def _cancel_inside(self, reason: str | None, by: str | None, at: datetime) -> None:
+        for tool in self.inner.pending() if self.inner is not None else ():
+            if isinstance(tool.status, Running):
+                tool.lost(model_texts.PROCESS_ENDED)
+            tool.cancel(reason, by=by, at=at)
 
     def _record_decision(
         self,
