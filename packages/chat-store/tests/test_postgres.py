@@ -116,7 +116,7 @@ async def test_the_tables_stand_in_the_schema_of_the_caller_and_nowhere_else(dat
 
     found = database.execute("SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'chat\\_%%'")
     tables = {str(table) for schema, table in found if schema == database.schema}
-    assert tables == {"chat_conversations", "chat_entries", "chat_schema", "chat_waits"}
+    assert tables == {"chat_conversations", "chat_entries", "chat_jobs", "chat_schema", "chat_waits"}
     assert ("public",) not in {(schema,) for schema, _ in found}
 
 

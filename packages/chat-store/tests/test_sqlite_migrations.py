@@ -40,7 +40,10 @@ def test_tables_of_an_earlier_version_take_the_steps_that_they_lack_and_keep_the
     connection: sqlite3.Connection,
 ) -> None:
     migrate(connection, MIGRATIONS)
-    connection.execute("INSERT INTO chat_conversations VALUES (1, 'a', NULL, '', 1, 0, 0, '', NULL, NULL, 1, NULL)")
+    connection.execute(
+        "INSERT INTO chat_conversations (key, id, born, entries, revision, fence, holder) "
+        "VALUES (1, 'a', '', 1, 0, 0, '')"
+    )
 
     migrate(connection, NEXT)
 

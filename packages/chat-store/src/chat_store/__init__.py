@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chat_store.file_conversation import FileConversation
     from chat_store.history import HistoryEntry
     from chat_store.memory import MemoryStore
+    from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
     from chat_store.sqlite import SqliteStore
     from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
 
@@ -22,11 +23,14 @@ __all__ = [
     "Changed",
     "Changes",
     "ConversationExistsError",
+    "ConversationMeta",
+    "ConversationState",
     "ConversationStore",
     "Due",
     "FileConversation",
     "HistoryEntry",
     "MemoryStore",
+    "MetaChanges",
     "OpenConversation",
     "Snapshot",
     "SqliteStore",
@@ -39,6 +43,7 @@ _MODULES = {
     "file_conversation": "FileConversation",
     "history": "HistoryEntry",
     "memory": "MemoryStore",
+    "meta": "ConversationMeta ConversationState MetaChanges",
     "sqlite": "SqliteStore",
     "store": "Changed Changes ConversationStore Due OpenConversation Snapshot Waiting",
 }

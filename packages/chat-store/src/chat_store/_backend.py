@@ -10,15 +10,41 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, cast, final
 
+from chat_core.json import loads
 from chat_core.response import Wait, WaitKind
 
+from chat_store.meta import ConversationMeta, ConversationState
 from chat_store.sql.notify import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
 """The waits of outermost calls, by call id."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The columns of a conversation that `ConversationStore.meta()` returns.
+
+    Attributes:
+        owner: the user whose conversation it is, if any. It never changes.
+        title: the title, if any.
+        flow: the name of the flow that runs the conversation, if any.
+        data: data of the application, as a JSON object.
+        created_at: when the conversation was stored. None if a version without this column stored it.
+        last_active: when a turn or the state of a call was last stored. None if a version without this column did.
+        closed_at: when the conversation was closed, None if it is open.
+    """
+
+    owner: str | None = None
+    title: str | None = None
+    flow: str | None = None
+    data: bytes = b"{}"
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+    closed_at: datetime | None = None
 
 
 @final
@@ -36,6 +62,7 @@ class Head:
         holder: host name and process id of the run that has, or had, the lease.
         lease_until: when the lease expires, None if it was released.
         due: when a run can continue the conversation, None if it needs a decision or a turn first.
+        meta: the columns that describe the conversation.
     """
 
     id: str
@@ -47,6 +74,27 @@ class Head:
     holder: str = ""
     lease_until: datetime | None = None
     due: datetime | None = None
+    meta: Meta = Meta()
+
+    def describe(self, cursor: str = "") -> ConversationMeta:
+        """Return the public description of the conversation.
+
+        Args:
+            cursor: the position in the list of conversations.
+        """
+        meta = self.meta
+        return ConversationMeta(
+            self.id,
+            meta.owner,
+            self.person,
+            meta.title,
+            meta.flow,
+            cast("dict[str, object]", loads(meta.data)),
+            meta.created_at,
+            meta.last_active,
+            meta.closed_at,
+            cursor,
+        )
 
 
 @final
@@ -57,6 +105,17 @@ class ListFilter:
     person: str | None = None
     kind: WaitKind | None = None
     before: datetime | None = None
+    limit: int | None = None
+    after: str | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MetaFilter:
+    """The arguments of `ConversationStore.conversations()`."""
+
+    owner: str | None = None
+    state: ConversationState | None = None
     limit: int | None = None
     after: str | None = None
 
@@ -162,6 +221,10 @@ class Backend(Protocol):
             now: the current time.
             filters: the person, the limit and the cursor. The other fields are ignored.
         """
+        ...
+
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        """List the conversations, most recently active first."""
         ...
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:

@@ -17,7 +17,7 @@ from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, DamagedWait, ListFilter, PollResult
+from chat_store._backend import Backend, DamagedWait, Head, ListFilter, Meta, MetaFilter, PollResult
 from chat_store._cursor import Cursor
 from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
@@ -25,6 +25,7 @@ from chat_store._snapshots import load_messages, save_messages
 from chat_store._store_log import StoreLog
 from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
+from chat_store.meta import ConversationMeta, ConversationState
 from chat_store.sql.notify import Notifier
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
@@ -69,6 +70,7 @@ class BaseStore:
         id: str | None = None,  # noqa: A002 - the field's own name
         *,
         person: str | None = None,
+        owner: str | None = None,
     ) -> AbstractAsyncContextManager[OpenConversation]:
         """Open a conversation to decide its waiting calls or to run a chat on it.
 
@@ -77,11 +79,12 @@ class BaseStore:
         Args:
             id: the id of the conversation. Default: a random one.
             person: the user in charge of a new conversation. Ignored if the conversation is stored already.
+            owner: the user whose conversation a new one is. Ignored if the conversation is stored already.
 
         Raises:
             ConflictError: when the block exits, as from `OpenConversation.save()`.
         """
-        return _open_replica(self._log(uuid4().hex if id is None else id, person), self._lease_seconds)
+        return _open_replica(self._log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
 
     async def create(
         self,
@@ -89,6 +92,7 @@ class BaseStore:
         *,
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
+        owner: str | None = None,
     ) -> str:
         """Store messages as a new conversation.
 
@@ -96,6 +100,7 @@ class BaseStore:
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random one.
             person: the user in charge.
+            owner: the user whose conversation it is. It never changes.
 
         Returns:
             The id of the conversation.
@@ -104,7 +109,7 @@ class BaseStore:
             ConversationExistsError: a conversation with this id is stored already.
         """
         name = uuid4().hex if id is None else id
-        await finish_in_thread(partial(self._log(name, person).create, messages))
+        await finish_in_thread(partial(self._log(name, person, owner).create, messages))
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
@@ -115,7 +120,7 @@ class BaseStore:
         """
         log = self._log(id)
         messages = await finish_in_thread(partial(load_messages, log))
-        return Snapshot(id, messages, log.state.revision, log.person)
+        return Snapshot(id, messages, log.state.revision, log.person, log.owner)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
         """Store the changes made to the messages of a snapshot, merged per call with later writes of others.
@@ -157,6 +162,39 @@ class BaseStore:
             UnknownConversationError: no conversation with this id is stored.
         """
         await finish_in_thread(self._log(id).delete)
+
+    async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+        """Return the description of a conversation: its owner, title, application data and state.
+
+        Raises:
+            UnknownConversationError: no conversation with this id is stored.
+        """
+        return await finish_in_thread(self._log(id).read_meta)
+
+    async def conversations(
+        self,
+        *,
+        owner: str | None = None,
+        state: ConversationState | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[ConversationMeta]:
+        """List the conversations, most recently active first.
+
+        To read the list in pages, pass the cursor of the last conversation of a page, until a page is empty. A
+        conversation that becomes active meanwhile moves to the front.
+
+        Args:
+            owner: only conversations of this user.
+            state: only conversations that are `open`, or only those that are `closed`.
+            limit: the maximum number of conversations.
+            after: only conversations behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
+        """
+        filters = MetaFilter(owner, state, limit, after)
+        return await finish_in_thread(partial(self._backend.list_conversations, filters))
 
     async def waiting(
         self,
@@ -278,12 +316,12 @@ class BaseStore:
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _log(self, id: str, person: str | None = None) -> StoreLog:  # noqa: A002 - the field's own name
-        for name in (id, person):
+    def _log(self, id: str, person: str | None = None, owner: str | None = None) -> StoreLog:  # noqa: A002
+        for name in (id, person, owner):
             if name is not None and not _is_storable(name):
                 msg = f"{name!r} cannot be stored: remove null characters and unpaired surrogates"
                 raise UsageError(msg)
-        return self._log_type(self._backend, id, person, self._lease_length, self._now)
+        return self._log_type(self._backend, Head(id, person, meta=Meta(owner)), self._lease_length, self._now)
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from zlib import crc32
 from chat_core.errors import InvalidDocumentError
 from chat_core.json import dump_bytes
 
-from chat_store._backend import DamagedWait, Head
+from chat_store._backend import DamagedWait, Head, Meta
+from chat_store.meta import ConversationMeta
 from chat_store.sql.values import from_microseconds, to_microseconds, wait_from_columns
 from chat_store.store import Waiting
 
@@ -24,6 +25,69 @@ def head_checksum(head: Head) -> int:
     """Return the checksum of the row of a conversation."""
     numbers = (head.entries, head.revision, head.fence, to_microseconds(head.lease_until), to_microseconds(head.due))
     return crc32(dump_bytes([head.id, head.person, head.incarnation, head.holder, *numbers]))
+
+
+META_COLUMNS = ("owner", "title", "flow", "data", "created", "active", "closed", "meta_crc")
+
+
+def meta_to_columns(id: str, meta: Meta) -> tuple[str | bytes | int | None, ...]:  # noqa: A002 - the field's own name
+    """Return the values of `META_COLUMNS`.
+
+    They have a checksum of their own, so that a process of an earlier version, which does not know these columns, can
+    write the row.
+    """
+    times = [to_microseconds(time) for time in (meta.created_at, meta.last_active, meta.closed_at)]
+    checksum = crc32(meta.data, crc32(dump_bytes([id, meta.owner, meta.title, meta.flow, *times])))
+    return (meta.owner, meta.title, meta.flow, meta.data, *times, checksum)
+
+
+def meta_from_columns(id: str, columns: Sequence[object]) -> Meta:  # noqa: A002 - the field's own name
+    """Return the description of a conversation.
+
+    Args:
+        id: the id of the conversation.
+        columns: the values of `META_COLUMNS`.
+
+    Raises:
+        InvalidDocumentError: the row is damaged.
+    """
+    owner, title, flow, data, created, active, closed, checksum = columns
+    if checksum is None:
+        # A version without these columns stored the conversation.
+        return Meta()
+    try:
+        meta = Meta(
+            cast("str | None", owner),
+            cast("str | None", title),
+            cast("str | None", flow),
+            cast("bytes", data),
+            from_microseconds(cast("int | None", created)),
+            from_microseconds(cast("int | None", active)),
+            from_microseconds(cast("int | None", closed)),
+        )
+        damaged = meta_to_columns(id, meta)[-1] != checksum
+    except _CONVERSION_ERRORS as error:
+        msg = f"the row of the conversation {id!r} is damaged: {error}"
+        raise InvalidDocumentError(msg) from error
+    if damaged:
+        msg = f"the row of the conversation {id!r} is damaged: the checksum of its description is wrong"
+        raise InvalidDocumentError(msg)
+    return meta
+
+
+def describe(id: str, person: str | None, columns: Sequence[object], cursor: str = "") -> ConversationMeta:  # noqa: A002
+    """Return the description of a conversation in a list.
+
+    Args:
+        id: the id of the conversation.
+        person: the user in charge.
+        columns: the values of `META_COLUMNS`.
+        cursor: the position in the list.
+
+    Raises:
+        InvalidDocumentError: the row is damaged.
+    """
+    return Head(id, person, meta=meta_from_columns(id, columns)).describe(cursor)
 
 
 def entry_checksum(entry: bytes) -> int:
@@ -41,12 +105,13 @@ def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002
 
     Args:
         id: the id of the conversation.
-        columns: `person`, `born`, `entries`, `revision`, `fence`, `holder`, `until`, `due` and `crc`.
+        columns: `person`, `born`, `entries`, `revision`, `fence`, `holder`, `until`, `due`, `crc`, and the values of
+            `META_COLUMNS`.
 
     Raises:
         InvalidDocumentError: the row is damaged.
     """
-    person, born, entries, revision, fence, holder, until, due, checksum = columns
+    person, born, entries, revision, fence, holder, until, due, checksum, *meta = columns
     try:
         head = Head(
             id,
@@ -58,6 +123,7 @@ def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002
             cast("str", holder),
             from_microseconds(cast("int | None", until)),
             from_microseconds(cast("int | None", due)),
+            meta_from_columns(id, meta),
         )
         damaged = not isinstance(entries, int) or not isinstance(fence, int)
         damaged |= checksum is not None and checksum != head_checksum(head)

@@ -1,4 +1,4 @@
-"""The cursors of `ConversationStore.changes()`, `waiting()` and `due()`."""
+"""The cursors of `ConversationStore.changes()`, `waiting()`, `due()` and `conversations()`."""
 
 from __future__ import annotations
 
@@ -102,3 +102,9 @@ def due_position(cursor: str | None) -> dict[str, object]:
     """Return the parameters of a query that continues the list of due conversations behind a cursor, if any."""
     due, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"due": due, "key": key}
+
+
+def meta_position(cursor: str | None) -> dict[str, object]:
+    """Return the parameters of a query that continues the list of conversations behind a cursor, if any."""
+    active, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
+    return {"active": active, "key": key}

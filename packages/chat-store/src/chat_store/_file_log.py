@@ -51,26 +51,33 @@ class FileLog(ConversationLog):
 
     # --- Opening -----------------------------------------------------------------------------------------------
 
-    def open(self, id: str) -> Messages:  # noqa: A002 - the field's own name
+    @property
+    def owner(self) -> str | None:
+        """The user whose conversation it is, if any."""
+        return self.state.owner
+
+    def open(self, id: str, owner: str | None = None) -> Messages:  # noqa: A002 - the field's own name
         """Return the messages of the first entry. If the file is empty, write an empty conversation.
 
         Args:
             id: the id of a new conversation.
+            owner: the user whose conversation a new one is.
 
         The changes of later entries are in `updates`.
         """
         with self._locked():
             if self._journal.empty:
-                self._begin(id, Messages())
+                self._begin(id, Messages(), owner)
             self._remove_leftover_run_files()
         return self._take_first_messages()
 
-    def create(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
+    def create(self, id: str, messages: Messages, owner: str | None = None) -> None:  # noqa: A002
         """Write a new conversation.
 
         Args:
             id: the id of the conversation.
             messages: the messages to begin with.
+            owner: the user whose conversation it is.
 
         Raises:
             FileExistsError: the file contains a conversation already.
@@ -79,11 +86,12 @@ class FileLog(ConversationLog):
             if not self._journal.empty:
                 msg = f"{self._path} contains a conversation already: use FileConversation.open()"
                 raise FileExistsError(msg)
-            self._begin(id, messages)
+            self._begin(id, messages, owner)
         self._take_first_messages()
 
-    def _begin(self, id: str, messages: Messages) -> None:  # noqa: A002 - the field's own name
-        entry = {"id": id, "at": self._now().isoformat(), "messages": loads(messages.to_json())}
+    def _begin(self, id: str, messages: Messages, owner: str | None) -> None:  # noqa: A002 - the field's own name
+        owned = {} if owner is None else {"owner": owner}
+        entry = {"id": id, **owned, "at": self._now().isoformat(), "messages": loads(messages.to_json())}
         self._first_messages = self._journal.append(entry, self.state.begin)
 
     def _take_first_messages(self) -> Messages:

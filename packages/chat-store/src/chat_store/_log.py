@@ -63,6 +63,11 @@ class ConversationLog(ABC):
         self.state: LogState = LogState()
         self.updates: deque[LogUpdate] = deque()
 
+    @property
+    @abstractmethod
+    def owner(self) -> str | None:
+        """The user whose conversation it is, if any."""
+
     @abstractmethod
     def claim(self, batch: Batch) -> None:
         """Take the lease for a run, and append a batch.

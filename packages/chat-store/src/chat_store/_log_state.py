@@ -30,6 +30,7 @@ class LogState:
 
     Attributes:
         id: the id of the conversation.
+        owner: the user whose conversation it is, if the first entry names one.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
         delivered: whether the last turn is marked as delivered, so that no run is needed.
@@ -39,6 +40,7 @@ class LogState:
 
     def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
         self.id: str = id
+        self.owner: str | None = None
         self.revision: int = 0
         self.turns: int = 0
         self.delivered: bool = False
@@ -50,6 +52,7 @@ class LogState:
         """Apply the first entry and return its messages."""
         with parsing(document, self.id):
             self.id = cast("str", document["id"])
+            self.owner = cast("str | None", document.get("owner"))
             messages = Messages.from_json(dump_bytes(document["messages"]))
         self.turns = sum(len(content.turns) for content in messages)
         self.delivered = bool(messages) and messages[-1].turns[-1].delivered

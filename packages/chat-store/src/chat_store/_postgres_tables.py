@@ -55,6 +55,34 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "ALTER TABLE chat_entries ADD COLUMN crc BIGINT",
         "ALTER TABLE chat_waits ADD COLUMN crc BIGINT",
     ),
+    (
+        # Descriptions of conversations. They are NULL in rows of earlier versions.
+        'ALTER TABLE chat_conversations ADD COLUMN owner TEXT COLLATE "C"',
+        "ALTER TABLE chat_conversations ADD COLUMN title TEXT",
+        "ALTER TABLE chat_conversations ADD COLUMN flow TEXT",
+        "ALTER TABLE chat_conversations ADD COLUMN data BYTEA",
+        "ALTER TABLE chat_conversations ADD COLUMN created BIGINT",
+        "ALTER TABLE chat_conversations ADD COLUMN active BIGINT",
+        "ALTER TABLE chat_conversations ADD COLUMN closed BIGINT",
+        "ALTER TABLE chat_conversations ADD COLUMN meta_crc BIGINT",
+        "CREATE INDEX chat_conversations_owner ON chat_conversations (owner, coalesce(active, 0))",
+        """
+        CREATE TABLE chat_jobs (
+            key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            conversation BIGINT NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            kind TEXT COLLATE "C" NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            state TEXT NOT NULL,
+            moment BIGINT NOT NULL,
+            until BIGINT,
+            job BYTEA NOT NULL,
+            crc BIGINT NOT NULL,
+            UNIQUE (kind, name)
+        )
+        """,
+        "CREATE INDEX chat_jobs_moment ON chat_jobs (greatest(moment, until)) WHERE state = 'queued'",
+        "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
+    ),
 )
 """The statements that upgrade version n to version n + 1.
 

@@ -109,6 +109,11 @@ class Replica:
         return self._log.state.id
 
     @property
+    def owner(self) -> str | None:
+        """The user whose conversation it is, given when it was created, if any."""
+        return self._log.owner
+
+    @property
     def revision(self) -> int:
         """The number of durable changes that this object has read or written."""
         return self._log.state.revision

@@ -60,5 +60,33 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "ALTER TABLE chat_entries ADD COLUMN crc INTEGER",
         "ALTER TABLE chat_waits ADD COLUMN crc INTEGER",
     ),
+    (
+        # Descriptions of conversations. They are NULL in rows of earlier versions.
+        "ALTER TABLE chat_conversations ADD COLUMN owner TEXT",
+        "ALTER TABLE chat_conversations ADD COLUMN title TEXT",
+        "ALTER TABLE chat_conversations ADD COLUMN flow TEXT",
+        "ALTER TABLE chat_conversations ADD COLUMN data BLOB",
+        "ALTER TABLE chat_conversations ADD COLUMN created INTEGER",
+        "ALTER TABLE chat_conversations ADD COLUMN active INTEGER",
+        "ALTER TABLE chat_conversations ADD COLUMN closed INTEGER",
+        "ALTER TABLE chat_conversations ADD COLUMN meta_crc INTEGER",
+        "CREATE INDEX chat_conversations_owner ON chat_conversations (owner, ifnull(active, 0))",
+        """
+        CREATE TABLE chat_jobs (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation INTEGER NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            name TEXT NOT NULL,
+            state TEXT NOT NULL,
+            moment INTEGER NOT NULL,
+            until INTEGER,
+            job BLOB NOT NULL,
+            crc INTEGER NOT NULL,
+            UNIQUE (kind, name)
+        )
+        """,
+        "CREATE INDEX chat_jobs_moment ON chat_jobs (max(moment, ifnull(until, moment))) WHERE state = 'queued'",
+        "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -29,6 +29,7 @@ from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
 from chat_store._waits import WaitIndex, iter_waits
 from chat_store.errors import ConversationExistsError, UnknownConversationError
+from chat_store.meta import ConversationMeta
 from chat_store.sql.values import name_to_column
 
 NO_CHANGES = Batch(0)
@@ -42,8 +43,7 @@ class StoreLog(ConversationLog):
 
     Args:
         backend: the database, owned by the store.
-        id: the id of the conversation.
-        person: the user in charge if the conversation is new.
+        head: the first row of the conversation if it is new.
         lease_length: how long a lease lasts after each write.
         now: the clock. It returns times with a time zone.
     """
@@ -51,15 +51,14 @@ class StoreLog(ConversationLog):
     def __init__(
         self,
         backend: Backend,
-        id: str,  # noqa: A002 - the field's own name
-        person: str | None,
+        head: Head,
         lease_length: timedelta,
         now: Callable[[], datetime],
     ) -> None:
-        super().__init__(repr(id), lease_length, now)
+        super().__init__(repr(head.id), lease_length, now)
         self._backend = backend
-        self._id = id
-        self._person = person
+        self._id = head.id
+        self._new_head = head
         self._fence: int | None = None
         self._reported_entries = 0
         self._incarnation: str = ""
@@ -70,7 +69,7 @@ class StoreLog(ConversationLog):
         """Discard the state, so that the next transaction reads all entries again."""
         self.state = LogState(self._id)
         self._wait_index = WaitIndex()
-        self._head = Head(self._id, self._person)
+        self._head = self._new_head
         self._own_updates: deque[LogUpdate] = deque()
         self._first_messages = Messages()
         self._unconfirmed = False
@@ -187,6 +186,11 @@ class StoreLog(ConversationLog):
         return self._head.person
 
     @property
+    def owner(self) -> str | None:
+        """The user whose conversation it is, if any."""
+        return self._head.meta.owner
+
+    @property
     def holds_lease(self) -> bool:
         """Whether this object has claimed a run that has not ended."""
         return self._fence is not None and self._pid == os.getpid()
@@ -223,6 +227,12 @@ class StoreLog(ConversationLog):
         """Put a user in charge, or no one."""
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
+
+    def read_meta(self) -> ConversationMeta:
+        """Return the description of the conversation."""
+        with self._backend.read_transaction(self._id) as transaction:
+            head = self._require_head(transaction)
+        return head.describe()
 
     def delete(self) -> None:
         """Delete the conversation.
@@ -341,7 +351,8 @@ class StoreLog(ConversationLog):
         self._wait_index.add_messages(self._first_messages)
         self._incarnation = self._incarnation or uuid4().hex
         due = self._wait_index.next_due(self.state, now)
-        self._head = replace(self._head, incarnation=self._incarnation, entries=1, due=due)
+        meta = replace(self._head.meta, created_at=now, last_active=now)
+        self._head = replace(self._head, incarnation=self._incarnation, entries=1, due=due, meta=meta)
         transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
 
     def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
@@ -356,14 +367,18 @@ class StoreLog(ConversationLog):
         if not self._head.entries:
             self._begin(transaction, Messages())
         number = self._head.entries + 1
-        entry = dump_bytes({"n": number, "at": self._now().isoformat(), **fields, **batch.to_dict()})
+        now = self._now()
+        entry = dump_bytes({"n": number, "at": now.isoformat(), **fields, **batch.to_dict()})
         parsed = self.state.parse(self._parse_document(number, entry))
         self._unconfirmed = True
         self.state.apply(parsed)
         touched = self._wait_index.apply(parsed, self.state)
         if batch:
             self._own_updates.append(batch)
-        self._head = replace(head, incarnation=self._incarnation, entries=number, revision=self.state.revision)
+        meta = replace(self._head.meta, last_active=now) if batch else self._head.meta
+        self._head = replace(
+            head, incarnation=self._incarnation, entries=number, revision=self.state.revision, meta=meta
+        )
         self.state.fence = head.fence
         transaction.append_entry(self._head, entry, self._list_waits(touched))
 

@@ -59,6 +59,7 @@ class FileConversation(Replica):
         path: str | os.PathLike[str],
         *,
         id: str | None = None,  # noqa: A002 - the field's own name
+        owner: str | None = None,
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = _now,
     ) -> AsyncGenerator[Self]:
@@ -67,6 +68,7 @@ class FileConversation(Replica):
         Args:
             path: the file. While a run is live, it also locks an empty file next to this one.
             id: the id of the conversation. A new one gets a random id by default; an existing one must have this id.
+            owner: the user whose conversation a new one is. Ignored if the file has a conversation already.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
@@ -76,7 +78,9 @@ class FileConversation(Replica):
             UsageError: the conversation has another id.
             ConflictError: when the block exits, as from `save()`.
         """
-        log, messages = await _open_in_thread(partial(_open_file_log, path, id, lease_length(lease_seconds), now))
+        log, messages = await _open_in_thread(
+            partial(_open_file_log, path, id, lease_length(lease_seconds), now, owner=owner)
+        )
         conversation = cls(log, messages, lease_seconds)
         async with _close_on_exit(conversation, log):
             if id is not None and log.state.id != id:
@@ -92,6 +96,7 @@ class FileConversation(Replica):
         messages: Messages,
         *,
         id: str | None = None,  # noqa: A002 - the field's own name
+        owner: str | None = None,
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = _now,
     ) -> AsyncGenerator[Self]:
@@ -101,6 +106,7 @@ class FileConversation(Replica):
             path: the file. While a run is live, it also locks an empty file next to this one.
             messages: the messages to begin with. The same object becomes the `messages` of the conversation.
             id: the id of the conversation. Default: a random one.
+            owner: the user whose conversation it is. It never changes.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
@@ -108,7 +114,9 @@ class FileConversation(Replica):
             FileExistsError: the file contains a conversation already.
             ConflictError: when the block exits, as from `save()`.
         """
-        work = partial(_create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now)
+        work = partial(
+            _create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now, owner=owner
+        )
         log, _ = await _open_in_thread(work)
         conversation = cls(log, messages, lease_seconds)
         async with _close_on_exit(conversation, log):
@@ -150,10 +158,12 @@ def _open_file_log(
     id: str | None,  # noqa: A002 - the field's own name
     lease_length: timedelta,
     now: Callable[[], datetime],
+    *,
+    owner: str | None,
 ) -> tuple[FileLog, Messages]:
     log = FileLog(Path(path).resolve(), lease_length, now)
     try:
-        return log, log.open(id or uuid4().hex)
+        return log, log.open(id or uuid4().hex, owner)
     except BaseException:
         log.close()
         raise
@@ -165,10 +175,12 @@ def _create_file_log(
     messages: Messages,
     lease_length: timedelta,
     now: Callable[[], datetime],
+    *,
+    owner: str | None,
 ) -> tuple[FileLog, Messages]:
     log = FileLog(Path(path).resolve(), lease_length, now)
     try:
-        log.create(id, messages)
+        log.create(id, messages, owner)
     except BaseException:
         log.close()
         raise

@@ -11,10 +11,11 @@ from typing import final
 
 from chat_core.response import Wait
 
-from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
 from chat_store._waits import wait_deadline
+from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.sql.values import to_microseconds
 from chat_store.store import Changed, Due, Waiting
@@ -132,7 +133,7 @@ class MemoryBackend:
     def _waits(self, person: str | None) -> Iterator[Waiting]:
         for rows in list(self._all.values()):
             id = rows.head.id  # noqa: A001 - the field's own name
-            if person not in (None, rows.head.person):
+            if rows.head.meta.closed_at is not None or person not in (None, rows.head.person):
                 continue
             for tool, waits in rows.waits.items():
                 for place, wait in enumerate(waits):
@@ -152,6 +153,21 @@ class MemoryBackend:
             behind = tuple(parse_list_cursor(filters.after, int, str))
             found = [item for item in found if (to_microseconds(item.since), item.conversation) > behind]
         return sorted(found, key=lambda item: (item.since, item.conversation))[: filters.limit]
+
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        """Implement `Backend.list_conversations()`."""
+        found = [
+            head.describe(list_cursor(_active(head), head.id))
+            for head in [rows.head for rows in list(self._all.values())]
+            if filters.owner in (None, head.meta.owner)
+        ]
+        found = [item for item in found if filters.state in (None, item.state)]
+        if filters.after is not None:
+            behind = tuple(parse_list_cursor(filters.after, int, str))
+            found = [item for item in found if tuple(parse_list_cursor(item.cursor, int, str)) < behind]
+        return sorted(found, key=lambda item: tuple(parse_list_cursor(item.cursor, int, str)), reverse=True)[
+            : filters.limit
+        ]
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""
@@ -176,6 +192,10 @@ class MemoryBackend:
 
     def close(self) -> None:
         """Do nothing: another store may share the rows."""
+
+
+def _active(head: Head) -> int:
+    return to_microseconds(head.meta.last_active) or 0
 
 
 def _due_time(head: Head) -> datetime | None:

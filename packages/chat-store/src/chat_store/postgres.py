@@ -29,20 +29,33 @@ except ImportError as _error:
     _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
     raise UsageError(_msg) from _error
 
-from chat_store._backend import DamagedWait, Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._backend import (
+    DamagedWait,
+    Head,
+    ListFilter,
+    MetaFilter,
+    PollResult,
+    ReadTransaction,
+    Waits,
+    WriteTransaction,
+)
 from chat_store._base_store import BaseStore
 from chat_store._checksums import (
+    META_COLUMNS,
     entry_checksum,
     entry_from_columns,
     head_checksum,
     head_from_columns,
+    meta_to_columns,
     past_time,
     wait_checksum,
     waiting_from_columns,
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
+from chat_store._postgres_meta import list_conversations
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
+from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
 from chat_store.sql.postgres_migrations import migrate
@@ -52,6 +65,7 @@ from chat_store.store import Changed, Due, Waiting
 _MAX_SCHEMA_BYTES = 63
 _HEAD: LiteralString = (
     "SELECT key, person, born, entries, revision, fence, holder, until, due, crc, "
+    "owner, title, flow, data, created, active, closed, meta_crc, "
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM chat_conversations WHERE id = %s"
 )
 _HEAD_LOCKED: LiteralString = _HEAD + " FOR UPDATE"
@@ -65,14 +79,18 @@ _LOCK_NAME: LiteralString = (
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM lock"
 )
 _INSERT = (
-    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, crc, id, change) "
+    "INSERT INTO chat_conversations (person, born, entries, revision, fence, holder, until, due, crc, "
+    "owner, title, flow, data, created, active, closed, meta_crc, id, change) "
     "VALUES (%(person)s, %(born)s, %(entries)s, %(revision)s, %(fence)s, %(holder)s, %(until)s, %(due)s, %(crc)s, "
+    "%(owner)s, %(title)s, %(flow)s, %(data)s, %(created)s, %(active)s, %(closed)s, %(meta_crc)s, "
     "%(id)s, pg_current_xact_id()) RETURNING key"
 )
 _UPDATE: LiteralString = (
     "UPDATE chat_conversations SET person = %(person)s, born = %(born)s, entries = %(entries)s, "
     "revision = %(revision)s, fence = %(fence)s, holder = %(holder)s, until = %(until)s, due = %(due)s, "
-    "crc = %(crc)s, change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
+    "crc = %(crc)s, owner = %(owner)s, title = %(title)s, flow = %(flow)s, data = %(data)s, created = %(created)s, "
+    "active = %(active)s, closed = %(closed)s, meta_crc = %(meta_crc)s, "
+    "change = CASE WHEN %(changed)s THEN pg_current_xact_id() ELSE change END WHERE key = %(key)s"
 )
 # One statement instead of several, to save round trips to a remote server.
 _APPEND: LiteralString = (
@@ -89,7 +107,8 @@ _WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
 _WAITING = (
     "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc "
     "FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
-    "WHERE (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "
+    "WHERE closed IS NULL "
+    "AND (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "
     "AND (%(before)s::bigint IS NULL OR moment < %(before)s) AND (%(key)s::bigint IS NULL OR "
     "(moment IS NULL, coalesce(moment, 0), conversation, tool, place) > "
     "(%(last)s::boolean, %(moment)s::bigint, %(key)s::bigint, %(tool)s::text, %(place)s::bigint)) "
@@ -237,6 +256,7 @@ class _Transaction:
             "due": to_microseconds(head.due),
             "crc": head_checksum(head),
             "changed": changed,
+            **dict(zip(META_COLUMNS, meta_to_columns(head.id, head.meta), strict=True)),
         }
 
     def delete(self) -> None:
@@ -320,6 +340,11 @@ class PostgresBackend:
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
         return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
+
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        """Implement `Backend.list_conversations()`."""
+        with self._pool.connection(self._begin_read) as connection:
+            return list_conversations(connection, filters)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

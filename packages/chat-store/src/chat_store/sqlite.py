@@ -24,27 +24,40 @@ from typing import ClassVar, final
 
 from chat_core.errors import InvalidDocumentError, UsageError
 
-from chat_store._backend import DamagedWait, Head, ListFilter, PollResult, ReadTransaction, Waits, WriteTransaction
+from chat_store._backend import (
+    DamagedWait,
+    Head,
+    ListFilter,
+    MetaFilter,
+    PollResult,
+    ReadTransaction,
+    Waits,
+    WriteTransaction,
+)
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._checksums import (
+    META_COLUMNS,
     entry_checksum,
     entry_from_columns,
     head_checksum,
     head_from_columns,
+    meta_to_columns,
     past_time,
     wait_checksum,
     waiting_from_columns,
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
+from chat_store._sqlite_meta import list_conversations
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
+from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_migrations import migrate
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
 _MAX_IDLE = 8
-_COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc")
+_COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
 _INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc) VALUES (?, ?, ?, ?)"
@@ -132,6 +145,7 @@ class _Transaction:
             to_microseconds(head.lease_until),
             to_microseconds(head.due),
             head_checksum(head),
+            *meta_to_columns(head.id, head.meta),
         )
         if self._key is None:
             self._key = self._connection.execute(_INSERT, (*values, self._id)).lastrowid
@@ -221,7 +235,7 @@ class SqliteBackend:
         query = (
             "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc FROM chat_waits AS w "
             "JOIN chat_conversations ON conversation = key "
-            "WHERE (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
+            "WHERE closed IS NULL AND (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
             "AND (:before IS NULL OR moment < :before) AND (:key IS NULL OR "
             "(moment IS NULL, ifnull(moment, 0), conversation, tool, place) > (:last, :moment, :key, :tool, :place)) "
             "ORDER BY moment IS NULL, moment, conversation, tool, place LIMIT :limit"
@@ -253,6 +267,11 @@ class SqliteBackend:
         with self._connection() as connection:
             rows = connection.execute(query, values).fetchall()
         return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
+
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        """Implement `Backend.list_conversations()`."""
+        with self._connection() as connection:
+            return list_conversations(connection, filters)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

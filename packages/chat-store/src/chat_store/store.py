@@ -12,6 +12,7 @@ from chat_core.messages import Messages
 from chat_core.response import Wait, WaitKind
 
 from chat_store.history import HistoryEntry
+from chat_store.meta import ConversationMeta, ConversationState
 
 
 @final
@@ -24,12 +25,14 @@ class Snapshot:
         messages: the messages. Pass them to `ConversationStore.save()` to store changes.
         revision: the number of durable changes so far. Pass it to `save()` with the messages.
         person: the user in charge of the conversation, if any.
+        owner: the user whose conversation it is, if any.
     """
 
     id: str
     messages: Messages
     revision: int
     person: str | None = None
+    owner: str | None = None
 
 
 @final
@@ -108,6 +111,11 @@ class OpenConversation(Conversation, Protocol):
     run begins, and when the `open()` block exits without an error. If the block raises, unsaved changes are discarded.
     """
 
+    @property
+    def owner(self) -> str | None:
+        """The user whose conversation it is, given when it was created, if any."""
+        ...
+
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of others.
 
@@ -141,6 +149,7 @@ class ConversationStore(Protocol):
         id: str | None = None,  # noqa: A002 - the field's own name
         *,
         person: str | None = None,
+        owner: str | None = None,
     ) -> AbstractAsyncContextManager[OpenConversation]:
         """Open a conversation to decide its waiting calls or to run a chat on it.
 
@@ -149,6 +158,7 @@ class ConversationStore(Protocol):
         Args:
             id: the id of the conversation. Default: a random one.
             person: the user in charge of a new conversation. Ignored if the conversation is stored already.
+            owner: the user whose conversation a new one is. Ignored if the conversation is stored already.
 
         Raises:
             ConflictError: when the block exits, as from `OpenConversation.save()`.
@@ -161,6 +171,7 @@ class ConversationStore(Protocol):
         *,
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
+        owner: str | None = None,
     ) -> str:
         """Store messages as a new conversation.
 
@@ -168,6 +179,7 @@ class ConversationStore(Protocol):
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random one.
             person: the user in charge.
+            owner: the user whose conversation it is. It never changes.
 
         Returns:
             The id of the conversation.
@@ -222,6 +234,38 @@ class ConversationStore(Protocol):
         Raises:
             ConflictError: a run on the conversation is live.
             UnknownConversationError: no conversation with this id is stored.
+        """
+        ...
+
+    async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+        """Return the description of a conversation: its owner, title, application data and state.
+
+        Raises:
+            UnknownConversationError: no conversation with this id is stored.
+        """
+        ...
+
+    async def conversations(
+        self,
+        *,
+        owner: str | None = None,
+        state: ConversationState | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[ConversationMeta]:
+        """List the conversations, most recently active first.
+
+        To read the list in pages, pass the cursor of the last conversation of a page, until a page is empty. A
+        conversation that becomes active meanwhile moves to the front.
+
+        Args:
+            owner: only conversations of this user.
+            state: only conversations that are `open`, or only those that are `closed`.
+            limit: the maximum number of conversations.
+            after: only conversations behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
         """
         ...
 

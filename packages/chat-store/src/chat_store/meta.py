@@ -1,0 +1,60 @@
+"""The description of a stored conversation: whose it is, its title, and whether it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias, TypedDict, final
+
+ConversationState: TypeAlias = Literal["open", "closed"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConversationMeta:
+    """The description of a stored conversation, without its messages.
+
+    Attributes:
+        id: the id of the conversation.
+        owner: the user whose conversation it is, given when it was created. It never changes.
+        person: the user in charge of deciding its waiting calls, if any.
+        title: the title, if any.
+        flow: the name of the flow that runs the conversation, if any.
+        data: data of the application: a JSON object.
+        created_at: when the conversation was stored. None if an early version of this library stored it.
+        last_active: when a turn or the state of a call was last stored. None if an early version of this library did.
+        closed_at: when the conversation was closed. None if it is open.
+        cursor: the position in the list, for `conversations(after=...)`.
+    """
+
+    id: str
+    owner: str | None = None
+    person: str | None = None
+    title: str | None = None
+    flow: str | None = None
+    data: Mapping[str, object] = field(default_factory=dict[str, object])
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+    closed_at: datetime | None = None
+    cursor: str = field(default="", compare=False, repr=False)
+
+    @property
+    def state(self) -> ConversationState:
+        """Whether the conversation is `open` or `closed`."""
+        return "open" if self.closed_at is None else "closed"
+
+
+@final
+class MetaChanges(TypedDict, total=False):
+    """Changes to the description of a conversation. A missing key changes nothing.
+
+    Attributes:
+        title: the new title, or None for none.
+        flow: the new name of the flow, or None for none.
+        data: keys to set in the data of the application. The value None removes a key. Other keys stay.
+    """
+
+    title: str | None
+    flow: str | None
+    data: Mapping[str, object]
