@@ -17,7 +17,8 @@ from typing import Literal, Protocol, TypeAlias, cast, final
 from chat_core.conversation import Conversation
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import Settings
-from chat_core.engine.triage import Triage, TriageResult
+from chat_core.engine.triage import Triage
+from chat_core.engine.triage_result import TriageResult
 from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import (

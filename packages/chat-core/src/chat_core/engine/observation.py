@@ -34,7 +34,7 @@ from chat_core.usage import Usage
 if TYPE_CHECKING:
     from chat_core.engine.model_call import ModelCall, ModelRequest
     from chat_core.engine.retry import RetryBudget
-    from chat_core.engine.triage import ReadyCall
+    from chat_core.engine.triage_result import ReadyCall
     from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Tool, Turn
     from chat_core.messages.status import DecisionAction

@@ -25,7 +25,8 @@ from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
-from chat_core.engine.triage import ReadyCall, Triage, TriageResult, is_decided
+from chat_core.engine.triage import Triage, is_decided
+from chat_core.engine.triage_result import ReadyCall, TriageResult
 from chat_core.errors import ConflictError, LeaseLostError, PolicyError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool

@@ -5,9 +5,8 @@ Each status change is stored before the next call is considered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, cast, final
 
@@ -17,6 +16,7 @@ from chat_core import model_texts
 from chat_core.clock import add
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.subchat_report import prefix_error
+from chat_core.engine.triage_result import ReadyCall, TriageResult
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.frozen import freeze
 from chat_core.messages import (
@@ -37,67 +37,6 @@ from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 
 PauseT = TypeVar("PauseT", bound=Paused)
-
-
-@final
-@dataclass(slots=True)
-class ReadyCall:
-    """A call that may run, with its final arguments."""
-
-    tool: Tool
-    definition: ToolDefinition
-    arguments: Mapping[str, object]
-    revision: int = field(init=False)
-    """Revision of the call at its triage. If it changes before the call starts, the next pass decides."""
-    raised: BaseException | None = field(default=None, init=False)
-    """Exception of the tool function, whose message the model receives. A timeout is a `TimeoutError`."""
-    began: bool = field(default=False, init=False)
-    """Whether the tool function may have been called."""
-
-    def __post_init__(self) -> None:
-        self.revision = self.tool.revision
-
-
-@final
-@dataclass(slots=True)
-class TriageResult(Generic[PauseT]):
-    """Result of a triage: calls to run and resolved calls, in order of emission, and the pauses of the others.
-
-    If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered.
-    `policy_errors` has the exception of the strategy for each call that stays as it is because of it. The other calls
-    run.
-    """
-
-    ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
-    resolved: list[Tool] = field(default_factory=list[Tool])
-    resolved_inside: list[tuple[tuple[str, ...], Tool]] = field(default_factory=list[tuple[tuple[str, ...], Tool]])
-    """Calls that were resolved in chats that do not start, each with the path of its chat."""
-    pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
-    policy_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
-    error: Exception | None = None
-
-    def startable(self, tools: Sequence[Tool]) -> list[ReadyCall]:
-        """Return the calls to run, up to the first sequential call behind a waiting call.
-
-        Args:
-            tools: all calls of the triage, in order of emission.
-        """
-        order = {tool.id: index for index, tool in enumerate(tools)}
-        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.policy_errors)], default=len(order))
-        found: list[ReadyCall] = []
-        for ready in self.ready:
-            if ready.definition.sequential and order[ready.tool.id] > first_wait:
-                break
-            found.append(ready)
-        return found
-
-    def join_pauses(self, tools: Sequence[Tool]) -> PauseT | None:
-        """Return the joined pause of the waiting calls, in the order of `tools`."""
-        found = [self.pauses[tool.id] for tool in tools if tool.id in self.pauses]
-        joined = found[0] if found else None
-        for pause in found[1:]:
-            joined = pause if joined is None else joined.join(pause)
-        return joined
 
 
 class _InvalidCallError(Exception):
