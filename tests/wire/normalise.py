@@ -32,67 +32,77 @@ class Equivalence:
 
 
 EQUIVALENCES: Final = (
-    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: an object is unordered"),
-    Equivalence("number", "`1` and `1.0`", "JSON has one kind of number"),
+    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: objects are unordered"),
+    Equivalence("number", "`1` and `1.0`", "JSON has a single number type"),
     Equivalence(
-        "null", "a member that is null, and none", "null is the default of every optional field; not so inside a schema"
+        "null",
+        "a member that is null, and absent",
+        "null is the default of every optional field, except inside a schema",
     ),
     Equivalence(
         "content-string",
         '`"x"` and `[{"type": "text", "text": "x"}]`',
-        "the API reference gives content as a string or a list of parts; the string is its short form",
+        "API reference: content is a string or a list of parts; the string is the short form",
     ),
     Equivalence(
         "silent-call",
         'the content of an assistant message with calls: `""`, `[]`, null, none',
-        "the content is optional beside calls, and each of these says nothing",
+        "content is optional in a message with calls, and all of these are empty",
     ),
-    Equivalence("arguments", "two texts of one JSON value as `arguments`", "the field is JSON, written in a string"),
-    Equivalence("no-arguments", '`arguments: ""` and `"{}"`', "both call the function with nothing"),
+    Equivalence("arguments", "two texts of one JSON value as `arguments`", "the field is JSON encoded as a string"),
+    Equivalence("no-arguments", '`arguments: ""` and `"{}"`', "both call the function without arguments"),
     Equivalence(
-        "call-type", '`"type": "function"` of a tool or call that has a `function`, and none', "`function` says it"
+        "call-type",
+        '`"type": "function"` of a tool or call that has a `function`, and absent',
+        "the field `function` implies the type",
     ),
     Equivalence(
         "call-index",
-        "an `index` of 0 in a call of a request, and none",
-        "it orders the pieces of a stream; in a request the list does that, and 0 is Mistral's default",
+        "an `index` of 0 in a call of a request, and absent",
+        "an index orders the chunks of a stream; a request has a list, and 0 is Mistral's default",
     ),
     Equivalence(
         "result-name",
-        "the `name` of a tool message that is the name of the call it answers, and none",
-        "`tool_call_id` leads to the name",
+        "the `name` of a tool message that is the name of the call it answers, and absent",
+        "`tool_call_id` identifies the call, which has the name",
     ),
-    Equivalence("no-annotations", "`annotations: []`, and none", "an echo of a response's field, and empty"),
-    Equivalence("no-prefix", "`prefix: false`, and none", "false is the default of Mistral's and DeepSeek's field"),
-    Equivalence("data-url", "two base64 texts of the same bytes", "the data is the bytes (RFC 2397, RFC 4648)"),
-    Equivalence("detail", '`detail: "auto"` of an image, and none', "auto is the documented default"),
-    Equivalence("not-strict", "`strict: false`, and none", "false is the documented default"),
-    Equivalence("no-parameters", "no `parameters`, and an object without properties", "so says the API reference"),
-    Equivalence("no-tools", "`tools: []`, and none", "both declare nothing"),
     Equivalence(
-        "no-calls", "`parallel_tool_calls` without tools, and none", "where there are no tools there are no calls"
+        "no-annotations",
+        "`annotations: []`, and absent",
+        "the field belongs to responses, and an empty list has no effect",
     ),
+    Equivalence("no-prefix", "`prefix: false`, and absent", "false is the default for Mistral and DeepSeek"),
+    Equivalence("data-url", "two base64 texts of the same bytes", "both decode to the same bytes (RFC 2397, RFC 4648)"),
+    Equivalence("detail", '`detail: "auto"` of an image, and absent', "auto is the documented default"),
+    Equivalence("not-strict", "`strict: false`, and absent", "false is the documented default"),
+    Equivalence(
+        "no-parameters", "no `parameters`, and an object without properties", "the API reference defines them as equal"
+    ),
+    Equivalence("no-tools", "`tools: []`, and absent", "both declare no tools"),
+    Equivalence("no-calls", "`parallel_tool_calls` without tools, and absent", "without tools there are no calls"),
     Equivalence(
         "schema-dialect",
-        "a `$schema` at the root of a schema that names a published draft, and none",
-        "JSON Schema Core, section 8.1.1: it constrains nothing, and the vendors read one dialect",
+        "a `$schema` at the root of a schema that names a published draft, and absent",
+        "JSON Schema Core, section 8.1.1: `$schema` does not constrain values, and each vendor supports one dialect",
     ),
-    Equivalence("no-description", '`description: ""` of a function, and none', "both describe nothing"),
+    Equivalence("no-description", '`description: ""` of a function, and absent', "an empty description has no content"),
     Equivalence(
-        "required-set", "`required` in any order; `[]`, and none", "JSON Schema: unique names, by default none"
+        "required-set",
+        "`required` in any order; `[]`, and absent",
+        "JSON Schema: names are unique, and the default is an empty list",
     ),
     Equivalence(
         "default-choice",
         '`tool_choice: "auto"` beside tools, `"none"` without tools, and no choice',
         "these are the documented defaults",
     ),
-    Equivalence("any-tool", '`tool_choice: "any"` and `"required"`', "Mistral documents both, with one meaning"),
-    Equivalence("no-stream", "`stream: false`, and none", "false is the documented default"),
-    Equivalence("one-answer", "`n: 1`, and none", "1 is the documented default"),
-    Equivalence("text-format", '`response_format: {"type": "text"}`, and none', "text is the documented default"),
-    Equivalence("stop-string", '`stop: "x"` and `["x"]`', "the API reference gives both"),
-    Equivalence("input-string", '`input: "x"` and `["x"]`', "the API reference gives both: one text either way"),
-    Equivalence("float-vectors", '`encoding_format: "float"`, and none', "float is the documented default"),
+    Equivalence("any-tool", '`tool_choice: "any"` and `"required"`', "Mistral documents both with the same meaning"),
+    Equivalence("no-stream", "`stream: false`, and absent", "false is the documented default"),
+    Equivalence("one-answer", "`n: 1`, and absent", "1 is the documented default"),
+    Equivalence("text-format", '`response_format: {"type": "text"}`, and absent', "text is the documented default"),
+    Equivalence("stop-string", '`stop: "x"` and `["x"]`', "the API reference documents both"),
+    Equivalence("input-string", '`input: "x"` and `["x"]`', "the API reference documents both for one text"),
+    Equivalence("float-vectors", '`encoding_format: "float"`, and absent', "float is the documented default"),
 )
 """Everything that may differ between equivalent bodies."""
 

@@ -161,7 +161,7 @@ def test_every_equivalence_has_a_name_an_example_and_a_reason() -> None:
 def test_the_page_lists_every_equivalence() -> None:
     table = [[item.name, item.same, item.reason] for item in EQUIVALENCES]
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
-    assert read_rows("What means the same") == table, f"the table is now:\n{lines}"
+    assert read_rows("Equivalent requests") == table, f"the table is now:\n{lines}"
 
 
 def test_a_difference_says_where_it_is() -> None:

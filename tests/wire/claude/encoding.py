@@ -59,7 +59,7 @@ def found() -> dict[str, Sequence[str]]:
     return result
 
 
-# --- Answers that go back -------------------------------------------------------------------------------------
+# --- Responses sent back -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

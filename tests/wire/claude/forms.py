@@ -15,44 +15,48 @@ from typing import Final, cast
 from ..normalise import ABSENT, Difference, Equivalence, Json, Object
 
 EQUIVALENCES: Final = (
-    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: an object is unordered"),
-    Equivalence("number", "`1` and `1.0`", "JSON has one kind of number"),
-    Equivalence("null", "a member that is null, and none", "null is the default of every optional field"),
+    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: objects are unordered"),
+    Equivalence("number", "`1` and `1.0`", "JSON has a single number type"),
+    Equivalence("null", "a member that is null, and absent", "null is the default of every optional field"),
     Equivalence(
         "content-string",
         '`"x"` and `[{"type": "text", "text": "x"}]` as a content, a system text or a result',
-        "the API reference calls the string short for one text block",
+        "the API reference describes the string as shorthand for one text block",
     ),
     Equivalence(
         "joined-messages",
         "consecutive messages of one role, and one message with all their blocks",
-        "the API reference: consecutive turns of a role are combined",
+        "API reference: consecutive turns of one role are combined",
     ),
     Equivalence(
-        "no-result", "a result without content, with an empty text, and with an empty list", "none says anything"
+        "no-result", "a result without content, with an empty text, and with an empty list", "all of them are empty"
     ),
-    Equivalence("not-an-error", "`is_error: false`, and none", "false is the documented default"),
-    Equivalence("five-minutes", '`ttl: "5m"`, and none', "five minutes are the documented default"),
-    Equivalence("base64", "two base64 texts of the same bytes", "the data is the bytes (RFC 4648)"),
-    Equivalence("parallel", "`disable_parallel_tool_use: false`, and none", "false is the documented default"),
-    Equivalence("auto", '`tool_choice: {"type": "auto"}` beside tools, and none', "auto is the documented default"),
-    Equivalence("no-stream", "`stream: false`, and none", "false is the documented default"),
-    Equivalence("custom", '`type: "custom"` of a tool with an `input_schema`, and none', "custom is the default"),
-    Equivalence("not-strict", "`strict: false` and `defer_loading: false`, and none", "both are the default"),
+    Equivalence("not-an-error", "`is_error: false`, and absent", "false is the documented default"),
+    Equivalence("five-minutes", '`ttl: "5m"`, and absent', "five minutes are the documented default"),
+    Equivalence("base64", "two base64 texts of the same bytes", "both decode to the same bytes (RFC 4648)"),
+    Equivalence("parallel", "`disable_parallel_tool_use: false`, and absent", "false is the documented default"),
+    Equivalence("auto", '`tool_choice: {"type": "auto"}` beside tools, and absent', "auto is the documented default"),
+    Equivalence("no-stream", "`stream: false`, and absent", "false is the documented default"),
+    Equivalence("custom", '`type: "custom"` of a tool with an `input_schema`, and absent', "`custom` is the default"),
+    Equivalence("not-strict", "`strict: false` and `defer_loading: false`, and absent", "both values are the defaults"),
     Equivalence(
         "native-order",
         "tools of the API before, between and behind the caller's own",
-        "a tool is known by its name; the API gives their order no meaning",
+        "tools are identified by name, and the API attaches no meaning to their order",
     ),
-    Equivalence("no-description", '`description: ""` of a tool, and none', "both describe nothing"),
+    Equivalence("no-description", '`description: ""` of a tool, and absent', "an empty description has no content"),
+    Equivalence("output-format", "`output_format`, and `output_config.format`", "`output_format` is the older name"),
+    Equivalence("no-citations", "`citations: []` or `{enabled: false}`, and absent", "both values are the defaults"),
     Equivalence(
-        "output-format", "`output_format`, and `output_config.format`", "the first is the older name of the second"
+        "no-lists", "`tools`, `stop_sequences`, `system` that are empty, and absent", "empty fields have no effect"
     ),
-    Equivalence("no-citations", "`citations: []` or `{enabled: false}`, and none", "both are the default"),
-    Equivalence("no-lists", "`tools`, `stop_sequences`, `system` that are empty, and none", "they hold nothing"),
-    Equivalence("schema-dialect", "`$schema` at the root of a schema, and none", "it constrains nothing"),
     Equivalence(
-        "required-set", "`required` in any order; `[]`, and none", "JSON Schema: unique names, by default none"
+        "schema-dialect", "`$schema` at the root of a schema, and absent", "`$schema` does not constrain values"
+    ),
+    Equivalence(
+        "required-set",
+        "`required` in any order; `[]`, and absent",
+        "JSON Schema: names are unique, and the default is an empty list",
     ),
 )
 """Everything that may differ between equivalent bodies."""

@@ -58,14 +58,14 @@ def outcome(chunks: Sequence[bytes]) -> object:
 
 
 def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
-    wrong = judge(found(), read_listed("Answers", PAGE))
+    wrong = judge(found(), read_listed("Responses", PAGE))
     assert not wrong, "\n".join(wrong[:60])
 
 
 def test_the_page_states_the_score_of_the_answers() -> None:
     table = score()
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
-    assert read_rows("Score of the answers", PAGE) == table, f"the score is now:\n{lines}"
+    assert read_rows("Score of the responses", PAGE) == table, f"the score is now:\n{lines}"
 
 
 def test_the_recordings_are_all_here() -> None:

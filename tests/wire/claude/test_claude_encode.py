@@ -38,7 +38,7 @@ def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed()
 
 def test_every_recorded_answer_goes_back_as_the_api_wants_it_but_for_what_is_listed() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
-    wrong = judge(unlike, read_listed("Answers that go back", PAGE))
+    wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 46
 
@@ -52,7 +52,7 @@ def test_the_page_states_the_score_of_the_requests() -> None:
 def test_the_page_lists_what_means_the_same() -> None:
     rows = [[equivalence.name, equivalence.same, equivalence.reason] for equivalence in EQUIVALENCES]
     lines = "\n".join([f"| `{name}` | {same} | {reason} |" for name, same, reason in rows])
-    shown = [[cell.replace("`", "") for cell in row] for row in read_rows("What means the same", PAGE)]
+    shown = [[cell.replace("`", "") for cell in row] for row in read_rows("Equivalent requests", PAGE)]
     assert shown == [[cell.replace("`", "") for cell in row] for row in rows], f"the rows are now:\n{lines}"
 
 

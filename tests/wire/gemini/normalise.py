@@ -18,49 +18,57 @@ from ..normalise import Difference, Equivalence, Json, Object
 from ..normalise import _compare as compare  # pyright: ignore[reportPrivateUsage] - two forms, not two bodies
 
 EQUIVALENCES: Final = (
-    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: an object is unordered"),
-    Equivalence("number", "`1` and `1.0`", "JSON has one kind of number"),
-    Equivalence("null", "a member that is null, and none", "so protocol buffers read JSON; not so inside arguments"),
-    Equivalence("case", "`functionCall` and `function_call`", "protocol buffers read either name of a field"),
-    Equivalence("one-of-many", "`x` and `[x]` where a list is wanted", "the server reads both, as recordings show"),
-    Equivalence("base64", "two base64 texts of the same bytes", "a field of bytes is the bytes"),
+    Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: objects are unordered"),
+    Equivalence("number", "`1` and `1.0`", "JSON has a single number type"),
+    Equivalence(
+        "null", "a member that is null, and absent", "protocol buffers define it for JSON, except inside arguments"
+    ),
+    Equivalence("case", "`functionCall` and `function_call`", "protocol buffers accept both names of a field"),
+    Equivalence("one-of-many", "`x` and `[x]` where a list is wanted", "the server accepts both, as recordings show"),
+    Equivalence("base64", "two base64 texts of the same bytes", "both decode to the same bytes"),
     Equivalence(
         "no-role",
         "a content of role `user`, `function` or none; an instruction of any role",
-        "`user` is the default, `function` its older name for results; instructions have no speaker",
+        "`user` is the default, and `function` its older name for results; the role of instructions has no effect",
     ),
     Equivalence(
         "one-turn",
         "adjacent contents of one role, and one content with their parts",
-        "the reference knows turns by their roles, and gives where they are divided no meaning",
+        "API reference: turns are identified by role, and their division has no meaning",
     ),
-    Equivalence("silent", "an empty text without a signature, a content without parts, and none", "they say nothing"),
-    Equivalence("no-thought", "`thought: false`, and none", "false is the default"),
-    Equivalence("no-arguments", "a call without `args`, and with `{}`", "both call the function with nothing"),
+    Equivalence(
+        "silent", "an empty text without a signature, a content without parts, and absent", "all of them are empty"
+    ),
+    Equivalence("no-thought", "`thought: false`, and absent", "false is the default"),
+    Equivalence("no-arguments", "a call without `args`, and with `{}`", "both call the function without arguments"),
     Equivalence(
         "one-tool",
         "functions declared in one entry of `tools`, and in several",
-        "the reference joins them: the model is told of all functions",
+        "API reference: the model receives all declared functions",
     ),
     Equivalence(
-        "empty", "`[]` or `{}` for `tools`, `toolConfig`, `generationConfig` and the like, and none", "no value"
+        "empty",
+        "`[]` or `{}` for `tools`, `toolConfig`, `generationConfig` and the like, and absent",
+        "the fields are empty",
     ),
-    Equivalence("auto", '`mode: "AUTO"` of function calling, and none', "it is the documented default"),
-    Equivalence("no-description", '`description: ""` of a function, and none', "both describe nothing"),
+    Equivalence("auto", '`mode: "AUTO"` of function calling, and absent', "AUTO is the documented default"),
+    Equivalence("no-description", '`description: ""` of a function, and absent', "an empty description has no content"),
     Equivalence(
-        "no-parameters", "no parameters, and an object without properties", "so says the reference of declarations"
+        "no-parameters", "no parameters, and an object without properties", "the API reference defines them as equal"
     ),
     Equivalence(
-        "type-case", "`STRING` and `string` as a type of a schema", "the server reads both, as recordings show"
+        "type-case", "`STRING` and `string` as a type of a schema", "the server accepts both, as recordings show"
     ),
-    Equivalence("enum-case", "`LOW` and `low` as a level of thinking", "the server reads both"),
+    Equivalence("enum-case", "`LOW` and `low` as a level of thinking", "the server accepts both"),
     Equivalence(
         "schema-dialect",
-        "a `$schema` at the root of a schema that names a published draft, and none",
-        "JSON Schema Core, section 8.1.1: it constrains nothing",
+        "a `$schema` at the root of a schema that names a published draft, and absent",
+        "JSON Schema Core, section 8.1.1: `$schema` does not constrain values",
     ),
     Equivalence(
-        "required-set", "`required` in any order; `[]`, and none", "JSON Schema: unique names, by default none"
+        "required-set",
+        "`required` in any order; `[]`, and absent",
+        "JSON Schema: names are unique, and the default is an empty list",
     ),
 )
 """Everything that may differ between equivalent bodies."""

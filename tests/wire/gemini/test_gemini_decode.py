@@ -60,7 +60,7 @@ def outcome(chunks: Sequence[bytes], framing: Framing) -> object:
 
 
 def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
-    wrong = judge(found(), read_listed("Answers", PAGE))
+    wrong = judge(found(), read_listed("Responses", PAGE))
     assert not wrong, "\n".join(wrong[:60])
 
 

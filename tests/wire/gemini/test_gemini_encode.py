@@ -31,7 +31,7 @@ def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed()
 
 def test_every_recorded_answer_goes_back_as_its_vendor_wants_it_but_for_what_is_listed() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
-    wrong = judge(unlike, read_listed("Answers that go back", PAGE))
+    wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 36
 
@@ -44,7 +44,7 @@ def test_the_page_states_the_score() -> None:
 
 def test_the_page_states_what_means_the_same() -> None:
     table = [[item.name, item.same, item.reason] for item in EQUIVALENCES]
-    rows = [[cell.replace("`", "") for cell in row] for row in read_rows("What means the same", PAGE)]
+    rows = [[cell.replace("`", "") for cell in row] for row in read_rows("Equivalent requests", PAGE)]
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert rows == [[cell.replace("`", "") for cell in row] for row in table], lines
 

@@ -66,7 +66,7 @@ def whole(answer: Answer) -> object:
 
 
 def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
-    wrong = judge(found(), read_listed("Answers", PAGE))
+    wrong = judge(found(), read_listed("Responses", PAGE))
     assert not wrong, "\n".join(wrong[:60])
 
 
@@ -75,7 +75,7 @@ def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))  # noqa: T201
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
-    assert read_rows("Score of answers", PAGE) == table, f"the score is now:\n{lines}"
+    assert read_rows("Score of responses", PAGE) == table, f"the score is now:\n{lines}"
 
 
 def test_the_recordings_are_all_here() -> None:

@@ -25,7 +25,7 @@ def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed()
 
 def test_every_recorded_answer_goes_back_as_its_vendor_wants_it_but_for_what_is_listed() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
-    wrong = judge(unlike, read_listed("Answers that go back", PAGE))
+    wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 44
 
