@@ -309,7 +309,7 @@ def checkers(session: nox.Session) -> None:
 @nox.parametrize("resolution", ["lowest-direct", "highest"])
 def dependencies(session: nox.Session, resolution: str) -> None:
     """The tests of every package with the lowest declared, then with the newest, versions of its dependencies."""
-    _install(session, "tests", "tools")
+    _install(session, "tests", "model", "lint", "tools")
     _tell_uv_what_pip_knows()
     projects = [f"--requirement={folder / 'pyproject.toml'}" for folder in PACKAGES.values()]
     editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]

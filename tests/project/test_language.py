@@ -8,14 +8,8 @@ import pytest
 
 from . import language
 from .language import KINDS, Kind, Text
-from .workspace import ROOT
 
-PENDING = (
-    "docs/differences",
-    "docs/examples/",
-)
-"""Paths whose texts are not yet rewritten."""
-FILES = [file for file in language.checked_files() if not str(file.relative_to(ROOT)).startswith(PENDING)]
+FILES = language.checked_files()
 TEXTS = [text for file in FILES for text in language.texts_of(file)]
 SOURCES = [file for file in FILES if "src" in file.parts]
 
@@ -44,12 +38,6 @@ def test_public_functions_document_their_parameters() -> None:
 
 def test_names_can_be_guessed() -> None:
     assert [line for file in SOURCES for line in language.opaque_names(file)] == []
-
-
-def test_pending_paths_exist() -> None:
-    files = [str(file.relative_to(ROOT)) for file in language.checked_files()]
-
-    assert [path for path in PENDING if not any(file.startswith(path) for file in files)] == []
 
 
 def test_every_kind_of_text_is_read(tmp_path: Path) -> None:

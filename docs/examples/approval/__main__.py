@@ -1,12 +1,12 @@
-"""A model asks to pay somebody. A person decides. The program that asked is gone by then.
+"""Approval example: a model requests a payment, the program exits, and an approver decides in another process.
 
-    python docs/examples/approval                       the whole story, in two processes
+    python docs/examples/approval                       the whole example, in two processes
     python docs/examples/approval ask "Pay 500 cents to Bo."
     python docs/examples/approval list
     python docs/examples/approval decide                asks in the terminal; or with --approve, --edit cents=300, ...
 
-It ends with 0 for an answer, 1 for an error, 3 where a call still waits, 4 where one was interrupted and nobody has
-said what became of it, 5 where another process has the conversation, and 130 after ctrl-C.
+Exit status: 0 after a response, 1 after an error, 3 if a call still waits, 4 if an interrupted call needs a decision,
+5 if another process has claimed the conversation, and 130 after ctrl-C.
 """
 
 from __future__ import annotations
