@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from datetime import datetime
 from typing import TypeVar, final
 
 import anyio
@@ -111,9 +112,9 @@ class SlowConversation:
         await self.inner.write_marks()
         await self._point()
 
-    async def release(self, *, stalled: bool = False) -> None:
+    async def release(self, *, looked_at: datetime | None = None) -> None:
         await self._point()
-        await self.inner.release(stalled=stalled)
+        await self.inner.release(looked_at=looked_at)
 
 
 @final

@@ -170,7 +170,7 @@ async def test_the_other_decided_calls_run_and_are_recorded_before_the_error() -
         Rejected,
     ]
     assert {event.tool.id for event in events if isinstance(event, ToolResult)} >= {"ana", "cleo"}
-    assert conversation.stalled
+    assert conversation.looked_at == NOON
 
 
 async def test_a_call_that_was_never_decided_falls_back_beside_one_that_stays() -> None:

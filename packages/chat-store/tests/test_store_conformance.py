@@ -71,10 +71,10 @@ class WritesAtTheEnd(StoreLog):
         self._later.append(batch)
         self.updates.append(batch)
 
-    def release(self, *, stalled: bool = False) -> None:
+    def release(self, *, looked_at: datetime | None = None) -> None:
         for batch in getattr(self, "_later", []):
             super().write(batch)
-        super().release(stalled=stalled)
+        super().release(looked_at=looked_at)
 
 
 class TakesAnyLease(StoreLog):
@@ -88,7 +88,7 @@ class KeepsDeadRuns(StoreLog):
 
 
 class KeepsTheLease(StoreLog):
-    def release(self, *, stalled: bool = False) -> None:  # noqa: ARG002 - as the base class has it
+    def release(self, *, looked_at: datetime | None = None) -> None:  # noqa: ARG002 - as the base class has it
         self._fence = None
 
 
@@ -128,11 +128,11 @@ class LeavesDeadRunsTheirFence(StoreLog):
 
 
 class ReleasesAnyLease(StoreLog):
-    def release(self, *, stalled: bool = False) -> None:
+    def release(self, *, looked_at: datetime | None = None) -> None:
         if self._fence is not None:
             with self._reading():
                 self._fence = self._head.fence
-        super().release(stalled=stalled)
+        super().release(looked_at=looked_at)
 
 
 class LastDecisionWins(StoreLog):
@@ -192,9 +192,9 @@ class ForgetsTheEndOfRuns(StoreLog):
 
 
 class ForgetsWhatARunMissed(StoreLog):
-    def release(self, *, stalled: bool = False) -> None:
+    def release(self, *, looked_at: datetime | None = None) -> None:
         with self._reading():
-            super().release(stalled=stalled)
+            super().release(looked_at=looked_at)
 
 
 class TellsOfLeases(StoreLog):
@@ -216,8 +216,8 @@ class LosesDeadRuns(StoreLog):
 
 
 class OffersStalledConversations(StoreLog):
-    def release(self, *, stalled: bool = False) -> None:
-        del stalled
+    def release(self, *, looked_at: datetime | None = None) -> None:
+        del looked_at
         super().release()
 
 

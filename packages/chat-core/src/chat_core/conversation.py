@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from chat_core.messages import Messages, Role, Tool, Turn
@@ -93,18 +94,20 @@ class Conversation(Protocol):
     async def write_marks(self) -> None:
         """Store `delivered` and `failed_usage` of the last turn of `messages` before returning.
 
-        A conversation whose last turn is marked as delivered needs no run. Workers must not be offered it.
+        A conversation whose last turn is marked as delivered needs no run. Workers must not be offered it. If
+        `delivered` is False, the hooks of the turn have not run: workers must be offered the conversation again.
 
         Raises:
             LeaseLostError: another run took over the conversation.
         """
         ...
 
-    async def release(self, *, stalled: bool = False) -> None:
+    async def release(self, *, looked_at: datetime | None = None) -> None:
         """Release the lease. Does not raise if the lease was lost or never acquired.
 
         Args:
-            stalled: whether another run is useless before a stored change or a deadline of a wait. Workers must not be
-                offered the conversation before.
+            looked_at: when the run last examined the waiting calls, if it has done all that it can do. Workers must not
+                be offered the conversation before a stored change or a deadline of a wait that is after this time.
+                Default: the run ended early, so another run may continue.
         """
         ...

@@ -242,8 +242,13 @@ class TurnMarked:
 @final
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A parsed entry of the log, other than the first one, which holds the initial messages."""
+    """A parsed entry of the log, other than the first one, which holds the initial messages.
 
+    Attributes:
+        at: when the entry was written, None if it adds no turns.
+    """
+
+    at: datetime | None
     lease: Lease | None
     turns: list[TurnAdded]
     tools: list[ToolUpdated]
@@ -366,7 +371,8 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     turns = [_parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
     inner = [_parse_turn(item) for item in _items(document, "inner_turns")]
-    return Entry(_parse_lease(document), turns, tools, inner, _parse_marks(document))
+    at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
+    return Entry(at, _parse_lease(document), turns, tools, inner, _parse_marks(document))
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:

@@ -148,11 +148,11 @@ class FileLog(ConversationLog):
             if batch:
                 self._append(batch, self._next_lease(lease.fence, self._now()))
 
-    def release(self, *, stalled: bool = False) -> None:  # noqa: ARG002 - a file has no list of due conversations
+    def release(self, *, looked_at: datetime | None = None) -> None:  # noqa: ARG002 - a file has no list of due conversations
         """End the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            stalled: ignored.
+            looked_at: ignored.
         """
         try:
             with self._locked():

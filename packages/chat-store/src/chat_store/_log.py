@@ -95,11 +95,12 @@ class ConversationLog(ABC):
         """
 
     @abstractmethod
-    def release(self, *, stalled: bool = False) -> None:
+    def release(self, *, looked_at: datetime | None = None) -> None:
         """End the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            stalled: whether the conversation is due again only after a stored change or at a deadline of a wait.
+            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
+                is due again after a stored change, or at a deadline of a wait that is after this time.
         """
 
     @property

@@ -33,7 +33,8 @@ class LogState:
         owner: the user whose conversation it is, if the first entry names one.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
-        delivered: whether the last turn is marked as delivered, so that no run is needed.
+        delivered: whether the hooks of the last turn have run, so that no run is needed; None if it has no hooks.
+        last_turn_at: when the last turn was stored, if it is known.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
     """
@@ -43,7 +44,8 @@ class LogState:
         self.owner: str | None = None
         self.revision: int = 0
         self.turns: int = 0
-        self.delivered: bool = False
+        self.delivered: bool | None = None
+        self.last_turn_at: datetime | None = None
         self.fence: int = 0
         self.lease: Lease | None = None
         self._tools: dict[str, Tool] = {}
@@ -54,8 +56,10 @@ class LogState:
             self.id = cast("str", document["id"])
             self.owner = cast("str | None", document.get("owner"))
             messages = Messages.from_json(dump_bytes(document["messages"]))
+            at = document.get("at")
+            self.last_turn_at = None if at is None else datetime.fromisoformat(cast("str", at))
         self.turns = sum(len(content.turns) for content in messages)
-        self.delivered = bool(messages) and messages[-1].turns[-1].delivered
+        self.delivered = messages[-1].turns[-1].delivered if messages else None
         self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
         return messages
 
@@ -92,9 +96,9 @@ class LogState:
         self.turns += len(entry.turns)
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
-            self.delivered = entry.turns[-1].turn.delivered
+            self.delivered, self.last_turn_at = entry.turns[-1].turn.delivered, entry.at
         for marked in entry.marked:
-            self.delivered = bool(marked.marks.get("delivered"))
+            self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
         if entry.lease is not None:
             self.fence = entry.lease.fence
             self.lease = entry.lease if entry.lease.until is not None else None

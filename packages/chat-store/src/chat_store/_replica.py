@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 from typing import TypeVar, final
 
@@ -201,14 +202,15 @@ class Replica:
         """
         await self._commit(self._collect_marks, self._log.write)
 
-    async def release(self, *, stalled: bool = False) -> None:
+    async def release(self, *, looked_at: datetime | None = None) -> None:
         """Release the lease. A lost lease is no error.
 
         Args:
-            stalled: whether another run is useless before a stored change or a deadline of a wait.
+            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
+                is due again after a stored change, or at a deadline of a wait that is after this time.
         """
         async with self._write_lock:
-            await self._run_in_thread(partial(self._log.release, stalled=stalled))
+            await self._run_in_thread(partial(self._log.release, looked_at=looked_at))
 
     # --- Besides a run ---------------------------------------------------------------------------------------
 

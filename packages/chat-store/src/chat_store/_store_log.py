@@ -160,11 +160,12 @@ class StoreLog(ConversationLog):
                     self._append(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
         self._require_lease()
 
-    def release(self, *, stalled: bool = False) -> None:
+    def release(self, *, looked_at: datetime | None = None) -> None:
         """End the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            stalled: whether the conversation is due again only after a stored change or at a deadline of a wait.
+            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
+                is due again after a stored change, or at a deadline of a wait that is after this time.
         """
         if self._fence is None:
             return
@@ -174,7 +175,7 @@ class StoreLog(ConversationLog):
                 if not self._is_overtaken():
                     # Entries that the run has not read may be decisions: the conversation is due for another run.
                     unseen = self._head.entries > seen and not self.state.delivered
-                    due = now if unseen else self._wait_index.next_due(self.state, now, stalled=stalled)
+                    due = now if unseen else self._wait_index.next_due(self.state, now, looked_at)
                     head = replace(self._head, lease_until=None, due=due)
                     self._append(transaction, {"lease": Lease(head.fence).to_dict()}, Batch(0), head)
         finally:

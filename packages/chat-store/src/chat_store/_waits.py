@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import final
 
-from chat_core.messages import Interrupted, Messages, Pending, Role, Running, Suspended, Tool, Turn
+from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Role, Running, Suspended, Tool, Turn
 from chat_core.response import Wait
 
 from chat_store._entries import Entry
 from chat_store._log_state import LogState
+
+SHORTEST_REDELIVERY_DELAY = timedelta(seconds=1)
+LONGEST_REDELIVERY_DELAY = timedelta(hours=1)
+"""The limits of the time between two runs that call the hooks of the same answer."""
 
 
 @final
@@ -59,34 +63,38 @@ class WaitIndex:
         self.unanswered = needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
-    def next_due(self, state: LogState, now: datetime, *, stalled: bool = False) -> datetime | None:
+    def next_due(self, state: LogState, now: datetime, looked_at: datetime | None = None) -> datetime | None:
         """Return when the next run can continue the conversation after a run has ended.
-
-        The ended run has executed every call that it could. Calls that it left unresolved next to a waiting call cannot
-        continue before that call.
 
         Args:
             state: the state of the log.
             now: the current time.
-            stalled: whether no call can continue before a decision or a deadline, although none may wait.
+            looked_at: when the run last examined the waiting calls, if it has done all that it can do. A call whose
+                deadline had passed by then cannot continue before another call is decided.
 
         Returns:
             The time, or None if a decision or a turn is needed first.
         """
-        if not self.unresolved:
-            return now if self.unanswered else None
         tools = [tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None]
-        return min(_deadlines(tools), default=None) if stalled else _next_due(tools, now)
+        if looked_at is not None:
+            return min([at for at in _deadlines(tools) if at > looked_at], default=None)
+        if tools:
+            return _next_due(tools, now)
+        if state.delivered is False:
+            return now + _redelivery_delay(now - (state.last_turn_at or now))
+        return now if self.unanswered else None
 
 
-_WITHDRAWN = frozenset({"content_filter", "refusal"})
+def _redelivery_delay(age: timedelta) -> timedelta:
+    """Return how long to wait before the hooks of an answer are called again: as long as the answer is old."""
+    return min(max(age, SHORTEST_REDELIVERY_DELAY), LONGEST_REDELIVERY_DELAY)
 
 
 def needs_response(role: Role, turn: Turn) -> bool:
     """Return whether a conversation that ends in a turn of this role needs a response of the model."""
     if role == "model":
         # A run ends with a response that its provider withdrew.
-        return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in _WITHDRAWN)
+        return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in WITHDRAWN_REASONS)
     return role == "user"
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import ClassVar, final
@@ -56,10 +56,10 @@ class Checkpoint:
 
     Attributes:
         refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
-        stalled: whether the run ends because another run is useless before the conversation changes.
+        looked_at: when the run last examined the waiting calls, if it has done all that it can do.
     """
 
-    __slots__ = ("_lease", "_loop_and_thread", "_path", "conversation", "messages", "refused_calls", "stalled")
+    __slots__ = ("_lease", "_loop_and_thread", "_path", "conversation", "looked_at", "messages", "refused_calls")
 
     clocks: ClassVar[LeaseClocks] = LeaseClocks()
 
@@ -67,7 +67,7 @@ class Checkpoint:
         self._lease = _Lease()
         self._path: tuple[str, ...] = ()
         self.refused_calls: set[str] = set()
-        self.stalled: bool = False
+        self.looked_at: datetime | None = None
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
@@ -193,6 +193,17 @@ class Checkpoint:
         name = "/".join((self.conversation.id, *self._path))
         return sha256(f"{position} {created_at} {name}".encode()).hexdigest()[:32]
 
+    def mark_undelivered(self, turn: Turn) -> None:
+        """Mark a final response as one whose after-hooks must be called, before it is stored.
+
+        Without a store, or in a chat used as a tool, the run that received the response calls them or fails.
+
+        Args:
+            turn: the response, which is not in `messages` yet.
+        """
+        if self._stores_messages:
+            turn.delivered = False
+
     async def mark_delivered(self, turn: Turn) -> None:
         """Store that the after-hooks were called for the last turn."""
         turn.delivered = True
@@ -217,6 +228,6 @@ class Checkpoint:
         if self.conversation is None or not self.owns_lease:
             return
         try:
-            await finish(partial(self.conversation.release, stalled=self.stalled))
+            await finish(partial(self.conversation.release, looked_at=self.looked_at))
         except Exception:  # noqa: BLE001 - a store may raise anything
             _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)

@@ -75,7 +75,7 @@ from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
-from chat_core.messages import Interrupted, Messages, Pending, Text, Tool, Turn
+from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Text, Tool, Turn
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.usage import Usage
@@ -94,8 +94,6 @@ OutT = TypeVar("OutT")
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _LOG = logging.getLogger("chat_core")
-_WITHDRAWN_REASONS = frozenset({"content_filter", "refusal"})
-"""Finish reasons of responses that the provider withdrew. Repeating the request would give the same result."""
 _COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
 """Finish reasons that mean a complete response. Only the calls of such a response run."""
 
@@ -248,6 +246,7 @@ class Run(Generic[OutT, PauseT]):
         pause = tools.pause
         if pause is None or not all(self._still_waits(wait) for wait in pause.waiting):
             return ()
+        self._checkpoint.looked_at = tools.looked_at
         self.last = pause.with_usage(self.usage)
         return (self.last,)
 
@@ -294,7 +293,7 @@ class Run(Generic[OutT, PauseT]):
         turn = call.turn
         assert turn is not None  # noqa: S101 - the call has succeeded
         tools = turn.tools
-        withdrawn = turn.finish_reason in _WITHDRAWN_REASONS
+        withdrawn = turn.finish_reason in WITHDRAWN_REASONS
         if withdrawn or turn.finish_reason == "length":
             for tool in tools:
                 if not tool.resolved:
@@ -302,9 +301,11 @@ class Run(Generic[OutT, PauseT]):
         elif tools and turn.finish_reason not in _COMPLETE_REASONS:
             await self._checkpoint.record_failed_usage(call.usage)
             raise _unknown_reason_error(turn)
-        await self._checkpoint.append_turn("model", turn)
         if _is_final(turn):
             self._answer = turn
+            if self._plan.settings.after:
+                self._checkpoint.mark_undelivered(turn)
+        await self._checkpoint.append_turn("model", turn)
         if not self._deliver_events:
             return ()
         events: list[ToolCall | ToolResult | StepFinished] = [ToolCall(tool) for tool in tools]
@@ -320,6 +321,8 @@ class Run(Generic[OutT, PauseT]):
         except (InvalidResponseError, RefusalError) as error:
             error.partial = turn
             if isinstance(error, RefusalError) or self._corrections_left <= 0:
+                # Another run would fail in the same way, so no worker should start one to call the hooks.
+                self._checkpoint.looked_at = self._plan.settings.now()
                 raise
             self._corrections_left -= 1
             await self._checkpoint.append_turn("user", Turn([Text(model_texts.correction(error))], by="engine"))
@@ -375,6 +378,9 @@ class Run(Generic[OutT, PauseT]):
     async def _deliver(self, turn: Turn, output: OutT) -> None:
         """Call the after-hooks, unless an earlier run has called them for this turn."""
         hooks = self._plan.settings.after
+        if not hooks and turn.delivered is False:
+            # Only another chat has the hooks, so no worker should start this one again.
+            self._checkpoint.looked_at = self._plan.settings.now()
         if hooks and not turn.delivered:
             delivery = Delivery(self._checkpoint.answer_key(turn), output, self.usage)
             for hook in hooks:
@@ -398,7 +404,7 @@ async def _await_result(result: Awaitable[None] | None) -> None:
 
 def _is_final(turn: Turn) -> bool:
     """Return whether the run ends with this turn."""
-    return turn.finish_reason in _WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
+    return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
 
 
 def _unknown_reason_error(turn: Turn) -> InvalidResponseError:

@@ -11,6 +11,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
+from datetime import datetime
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Final, Generic, final
@@ -27,7 +28,7 @@ from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, In
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.triage import Triage, is_decided
 from chat_core.engine.triage_result import ReadyCall, TriageResult
-from chat_core.errors import ConflictError, LeaseLostError, PolicyError
+from chat_core.errors import ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError, PolicyError
 from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.messages._tool_values import effects_inside
@@ -91,6 +92,8 @@ class ToolPass(Generic[PauseT]):
         self._inner_policy_errors: dict[str, PolicyError] = {}
         self._order: dict[str, int] = {}
         self.usage: Usage = Usage()
+        self.looked_at: datetime | None = None
+        """When the triage began. It has not seen deadlines after this time."""
 
     @property
     def pause(self) -> PauseT | None:
@@ -113,6 +116,7 @@ class ToolPass(Generic[PauseT]):
         """
         if self._queue is None:
             unresolved = self._checkpoint.messages.pending()
+            self.looked_at = self._plan.tools.now()
             self._triage_result = await Triage(self._plan.tools, self._checkpoint).decide_all(unresolved)
             self._error = self._triage_result.error
             self._order = {tool.id: index for index, tool in enumerate(unresolved)}
@@ -125,6 +129,8 @@ class ToolPass(Generic[PauseT]):
         await self._start_calls()
         if not self._running and not self._mailbox:
             if self._error is not None:
+                if isinstance(self._error, (InterruptedToolsError, PendingToolsError)):
+                    self._checkpoint.looked_at = self.looked_at
                 raise self._error
             if self._interrupted:
                 # If the run was cancelled, a call may have received the cancellation first.
@@ -155,7 +161,7 @@ class ToolPass(Generic[PauseT]):
                 f"a policy raised {type(first).__name__} on {len(causes)} call(s) that wait or were decided "
                 f"({', '.join(causes)}); they and their decisions are unchanged: correct the policy and run again"
             )
-            self._checkpoint.stalled = True
+            self._checkpoint.looked_at = self.looked_at
             raise PolicyError(msg, [*causes]) from first
 
     async def _handle_call_end(self, ended: _CallEnded) -> None:

@@ -112,7 +112,7 @@ def new_turn(
     reason: FinishReason | None,
     metadata: Metadata | None,
     *,
-    delivered: bool = False,
+    delivered: bool | None = None,
 ) -> Turn:
     """Return a `Turn` without checking the arguments."""
     instance: Any = Turn.__new__(Turn)

@@ -36,13 +36,13 @@ _parse_time = datetime.fromisoformat
 def read_turn_fast(data: dict[str, Any]) -> Turn | None:
     """Return the turn in `data`, or `None` if the full reader must read it."""
     parts, reason, metadata = data.get("parts"), data.get("finish_reason"), data.get("metadata")
-    delivered = data.get("delivered", False)
+    delivered = data.get("delivered")
     if (
         type(parts) is not list
         or not (reason is None or type(reason) is str)
         or not (metadata is None or type(metadata) is dict)
         or not _TURN.issuperset(data)
-        or type(delivered) is not bool
+        or not (delivered is None or type(delivered) is bool)
     ):
         return None
     try:

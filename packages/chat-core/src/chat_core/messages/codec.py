@@ -259,14 +259,14 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
     data["created_at"] = format_time(turn.created_at)
     if turn.by is not None:
         data["by"] = turn.by
-    if turn.delivered or turn.failed_usage is not None:
+    if turn.delivered is not None or turn.failed_usage is not None:
         data |= turn_marks(turn)
     return merge_unknown_fields(data, turn.extra, _TURN) if turn.extra else data
 
 
 def turn_marks(turn: Turn) -> dict[str, object]:
     """Return the fields of a turn that can change after it was stored, as a JSON object."""
-    data: Fields = {"delivered": True} if turn.delivered else {}
+    data: Fields = {} if turn.delivered is None else {"delivered": turn.delivered}
     if turn.failed_usage is not None:
         data["failed_usage"] = turn.failed_usage.to_dict()
     return data
@@ -291,7 +291,8 @@ def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
 def _set_turn_marks(turn: Turn, data: Fields) -> None:
     usage = read_optional_object(data, "failed_usage")
     turn.failed_usage = None if usage is None else read_nested(usage, "failed_usage", read_usage)
-    turn.delivered = read_boolean(data, "delivered")
+    if data.get("delivered") is not None:
+        turn.delivered = read_boolean(data, "delivered")
 
 
 def turn_from_dict(data: object, make: MakeMessages) -> Turn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import ClassVar, Literal, Self, TypeAlias, final, get_args
+from typing import ClassVar, Final, Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
@@ -29,6 +29,9 @@ Decoders report every value that they do not know to mean one of the others as `
 `InvalidResponseError`, and a response without calls is an answer.
 """
 
+WITHDRAWN_REASONS: Final[frozenset[FinishReason]] = frozenset({"content_filter", "refusal"})
+"""Finish reasons of responses that the provider withdrew. A run ends with such a response."""
+
 FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 ROLES: tuple[Role, ...] = ("system", "user", "model")
 
@@ -45,7 +48,8 @@ class Turn:
         metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
         created_at: time at which the turn was closed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; otherwise `None`.
-        delivered: whether the after-hooks of a run were called for this turn, a final response of the model.
+        delivered: whether the after-hooks were called for this turn, a final response of the model. `False` until a
+            run has called them, which makes a stored conversation due. `None` if there are no hooks for the turn.
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
             received no turn. `None` if there are none.
         extra: unknown fields of the stored turn.
@@ -76,7 +80,7 @@ class Turn:
         self.metadata: Metadata | None = metadata
         self.created_at: datetime = created_at or datetime.now(UTC)
         self.by: str | None = by
-        self.delivered: bool = False
+        self.delivered: bool | None = None
         self.failed_usage: Usage | None = None
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, TypeAlias, final
 
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
@@ -38,7 +39,7 @@ class MemoryConversation:
     Attributes:
         calls: recorded calls, oldest first. A call is recorded before it takes effect.
         late: writes after `overtake()`.
-        stalled: whether the last run ended because another run is useless before the conversation changes.
+        looked_at: when the last run examined the waiting calls, if it had done all that it could do.
         on_call: function called with each call before it takes effect. If it raises, nothing is stored.
     """
 
@@ -60,7 +61,7 @@ class MemoryConversation:
         self.on_call = on_call
         self.calls: list[Call] = []
         self.late: list[Call] = []
-        self.stalled: bool = False
+        self.looked_at: datetime | None = None
 
     @property
     def id(self) -> str:
@@ -171,15 +172,15 @@ class MemoryConversation:
         codec.set_turn_marks(resting[-1].turns[-1], codec.turn_marks(last))
         self._store(resting)
 
-    async def release(self, *, stalled: bool = False) -> None:
+    async def release(self, *, looked_at: datetime | None = None) -> None:
         """Release the lease.
 
         Args:
-            stalled: whether another run is useless before the conversation changes; kept in the attribute `stalled`.
+            looked_at: when the run examined the waiting calls; kept in the attribute `looked_at`.
         """
         self._record(Call("release"))
         self._claimed = False
-        self.stalled = stalled
+        self.looked_at = looked_at
 
     def resting(self) -> Messages:
         """Return a copy of the stored conversation, which another process would load if this one died now."""

@@ -229,12 +229,12 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
 
 
 async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
-    """After a release with `stalled=True`, a conversation is due at its next deadline or after its next change."""
+    """After a run that has done all that it can do, a conversation is due after a change or at a later deadline."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with there.open(name) as person:
             person.messages.tool("a").approve(arguments={"cents": 2})
-        await _stall(here, name)
+        await _stall(stores, here, name)
         require(await _due(there) == [], "a conversation that no run can continue is not due, so that workers rest")
         stores.clock.advance(hours=1)
         require(await _due(there) == [], "time alone changes nothing, where no deadline has come")
@@ -242,15 +242,15 @@ async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
             person.messages.tool("a").reject()
         require(await _due(there) == [name], "a decision makes a conversation due after a run that could not help")
         other = await here.create(paused(call("c", expires_at=stores.clock.after(days=1))))
-        await _stall(here, other)
+        await _stall(stores, here, other)
         stores.clock.advance(days=1)
         require(other in await _due(there), "a deadline makes a conversation due after a run that could not help")
 
 
-async def _stall(store: ConversationStore, name: str) -> None:
+async def _stall(stores: Stores, store: ConversationStore, name: str) -> None:
     async with store.open(name) as run:
         await run.claim()
-        await run.release(stalled=True)
+        await run.release(looked_at=stores.clock())
 
 
 async def _found(store: ConversationStore, *, person: str | None = None, kind: WaitKind | None = None) -> set[str]:

@@ -1,0 +1,278 @@
+"""When a conversation is due after a run that could not finish it: workers neither spin nor forget it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from anyio import CancelScope, sleep_forever
+from chat_core import (
+    Action,
+    ChatBuilder,
+    ChatResponse,
+    Delivery,
+    FunctionCall,
+    Messages,
+    Paused,
+    PolicyError,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+)
+from chat_core.errors import InterruptedToolsError, InvalidResponseError
+from chat_core.testing import ScriptedProvider
+from chat_store import MemoryStore
+from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY
+from chat_store.testing._fixtures import Clock
+
+pytestmark = pytest.mark.anyio
+
+
+class Office:
+    """A store, and chats whose model calls `pay`, which needs approval, and then `post`, which is scheduled."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryStore(now=self.clock)
+        self.noon = self.clock.after(hours=3)
+        self.broken = False
+        self.posted = 0
+
+    def policy(self, call: FunctionCall, _meta: None) -> Action[Paused]:
+        if call.name == "post":
+            return Schedule(self.noon)
+        if self.broken:
+            msg = "the list of limits"
+            raise LookupError(msg)
+        return RequireApproval(expires_in=timedelta(days=2))
+
+    def chat(self) -> StreamingChat[ChatResponse, Paused]:
+        tools = ToolCollection()
+
+        @tools.tool
+        async def pay() -> str:
+            return "paid"
+
+        @tools.tool(sequential=True)
+        async def post() -> str:
+            self.posted += 1
+            return "posted"
+
+        calls = [FunctionCall("pay", {}, id="pay"), FunctionCall("post", {}, id="post")]
+        model = ScriptedProvider(calls, "Done.", by_history=True)
+        builder = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, self.policy))
+        return builder.with_clock(self.clock).build()
+
+    async def work(self) -> int:
+        """Run every conversation that is due, as a worker does, and return the number of runs."""
+        found = await self.store.due()
+        for item in found:
+            async with self.store.open(item.conversation) as conversation:
+                await self.chat().complete(conversation)
+        return len(found)
+
+
+async def test_a_scheduled_sequential_call_behind_a_waiting_call_is_not_due_at_its_time() -> None:
+    office = Office()
+    name = await office.store.create(Messages.from_user("Pay and post."))
+    assert [await office.work(), await office.work()] == [1, 0]
+
+    office.clock.time = office.noon
+    assert await office.work() <= 1
+    assert await office.work() == 0
+    office.clock.advance(hours=1)
+    assert await office.work() == 0
+
+    async with office.store.open(name) as person:
+        person.messages.tool("pay").approve()
+    assert [await office.work(), await office.work()] == [1, 0]
+    assert office.posted == 1
+
+
+async def test_a_call_behind_a_waiting_call_is_due_when_the_approval_of_that_call_expires() -> None:
+    office = Office()
+    await office.store.create(Messages.from_user("Pay and post."))
+    await office.work()
+    office.clock.time = office.noon
+    await office.work()
+    office.clock.advance(days=2)
+    assert [await office.work(), await office.work()] == [1, 0]
+    assert office.posted == 1
+
+
+async def test_a_time_that_a_failing_policy_lets_pass_does_not_make_due_again() -> None:
+    office = Office()
+    await office.store.create(Messages.from_user("Pay and post."))
+    await office.work()
+    office.clock.time, office.broken = office.noon, True
+    with pytest.raises(PolicyError):
+        await office.work()
+    assert await office.store.due() == []
+    office.clock.advance(days=2)
+    assert len(await office.store.due()) == 1
+
+
+async def test_a_time_that_passes_behind_an_interrupted_call_does_not_make_due_again() -> None:
+    office = Office()
+    name = await office.store.create(Messages.from_user("Pay and post."))
+    await office.work()
+    async with office.store.open(name) as run:
+        run.messages.tool("pay").approve()
+        await run.claim()
+        run.messages.tool("pay").start()
+        await run.write_tool(("pay",), run.messages.tool("pay"))
+        office.clock.time = office.noon
+        with pytest.raises(InterruptedToolsError):
+            await office.work()
+        assert await office.store.due() == []
+
+
+async def test_a_time_that_comes_during_a_run_makes_due() -> None:
+    office = Office()
+
+    def slow_policy(call: FunctionCall, _meta: None) -> Action[Paused]:
+        if call.name == "pay":
+            office.clock.time = office.noon
+        return office.policy(call, _meta)
+
+    tools = ToolCollection()
+
+    @tools.tool
+    async def post() -> str:
+        return "posted"
+
+    @tools.tool
+    async def pay() -> str:
+        return "paid"
+
+    calls = [FunctionCall("post", {}, id="post"), FunctionCall("pay", {}, id="pay")]
+    builder = ChatBuilder().with_model(ScriptedProvider(calls, "Done.", by_history=True))
+    chat = builder.with_scoped_tools(ScopedCollection(tools, slow_policy)).with_clock(office.clock).build()
+    name = await office.store.create(Messages.from_user("Post and pay."))
+    async with office.store.open(name) as conversation:
+        assert isinstance(await chat.complete(conversation), Paused)
+    assert len(await office.store.due()) == 1
+
+
+class Billing:
+    """Chats that bill each answer, and the keys of the bills."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryStore(now=self.clock)
+        self.keys: list[str] = []
+        self.error: BaseException | None = OSError("the billing service is down")
+
+    def bill(self, _messages: Messages, delivery: Delivery) -> None:
+        self.keys.append(delivery.key)
+        if self.error is not None:
+            raise self.error
+
+    def chat(self, *, bills: bool = True) -> StreamingChat[ChatResponse]:
+        builder = ChatBuilder().with_model(ScriptedProvider("Hello.", by_history=True)).with_clock(self.clock)
+        return builder.with_after(self.bill).build() if bills else builder.build()
+
+    async def run(self, name: str, *, bills: bool = True) -> None:
+        async with self.store.open(name) as conversation:
+            await self.chat(bills=bills).complete(conversation)
+
+    async def due(self) -> list[tuple[str, datetime]]:
+        return [(item.conversation, item.since) for item in await self.store.due()]
+
+
+async def test_an_answer_whose_hook_raised_is_due_until_the_hook_has_run() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    with pytest.raises(OSError, match="billing"):
+        await billing.run(name)
+    assert await billing.due() == []
+    billing.clock.advance(seconds=1)
+    assert [found for found, _ in await billing.due()] == [name]
+
+    billing.error = None
+    await billing.run(name)
+    billing.clock.advance(days=1)
+    assert await billing.due() == []
+    assert len(billing.keys) == 2
+    assert len(set(billing.keys)) == 1
+
+
+async def test_an_answer_whose_run_was_cancelled_in_a_hook_is_due() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    name = await store.create(Messages.from_user("hi"))
+    with CancelScope() as scope:
+
+        async def bill(_messages: Messages, _delivery: Delivery) -> None:
+            scope.cancel()
+            await sleep_forever()
+
+        chat = ChatBuilder().with_model(ScriptedProvider("Hello.")).with_after(bill).build()
+        async with store.open(name) as conversation:
+            await chat.complete(conversation)
+    clock.advance(seconds=1)
+    assert [item.conversation for item in await store.due()] == [name]
+
+
+async def test_a_hook_that_always_raises_is_called_less_and_less_often() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    assert timedelta(seconds=1) == SHORTEST_REDELIVERY_DELAY
+    assert timedelta(hours=1) == LONGEST_REDELIVERY_DELAY
+    for seconds in (1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600):
+        with pytest.raises(OSError, match="billing"):
+            await billing.run(name)
+        billing.clock.advance(seconds=seconds, microseconds=-1)
+        assert await billing.due() == []
+        billing.clock.advance(microseconds=1)
+        assert [found for found, _ in await billing.due()] == [name]
+
+
+async def test_a_chat_without_hooks_leaves_the_delivery_to_one_that_has_them() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    with pytest.raises(OSError, match="billing"):
+        await billing.run(name)
+    await billing.run(name, bills=False)
+    billing.clock.advance(days=1)
+    assert await billing.due() == []
+    billing.error = None
+    await billing.run(name)
+    await billing.run(name)
+    assert len(billing.keys) == 2
+
+
+async def test_an_answer_without_hooks_is_not_due() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    await billing.run(name, bills=False)
+    billing.clock.advance(days=1)
+    assert await billing.due() == []
+    assert billing.keys == []
+
+
+async def test_an_answer_that_cannot_be_decoded_is_not_due() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    model = ScriptedProvider(*["no JSON"] * 9, by_history=True)
+    builder = ChatBuilder().with_model(model).with_clock(billing.clock).with_structured_output(dict[str, int])
+    chat = builder.with_after(billing.bill).build()
+    for _ in range(2):
+        async with billing.store.open(name) as conversation:
+            with pytest.raises(InvalidResponseError):
+                await chat.complete(conversation)
+        billing.clock.advance(days=1)
+        assert await billing.due() == []
+    assert billing.keys == []
+
+
+async def test_a_new_turn_replaces_an_answer_that_was_not_delivered() -> None:
+    billing = Billing()
+    name = await billing.store.create(Messages.from_user("hi"))
+    with pytest.raises(OSError, match="billing"):
+        await billing.run(name)
+    async with billing.store.open(name) as conversation:
+        conversation.messages.user("And now?")
+    assert [found for found, _ in await billing.due()] == [name]
