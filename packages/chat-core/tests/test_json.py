@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from chat_core.json import MAX_DEPTH, dump_bytes, dumps, is_deeper, is_finite, loads, loads_limited
+from chat_core.json import MAX_DEPTH, dump_bytes, dumps, find_fault, is_deeper, is_finite, loads, loads_limited
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,3 +94,30 @@ def test_depth_is_the_number_of_nested_objects_and_arrays() -> None:
     value: list[object] = [1, {"a": []}, [[{"a": 1}]]]
     assert not is_deeper(value, 4)
     assert is_deeper(value, 3)
+
+
+@given(values)
+def test_a_value_that_json_keeps_has_no_fault(value: object) -> None:
+    assert find_fault(value) is None
+    assert loads(dump_bytes(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({1}, " is {1}"),
+        ({"a": [1, b"x"]}, ".a[1] is b'x'"),
+        ({"a": {2: 3}}, ".a has the key 2"),
+        ([math.nan], "[0] is nan"),
+        (-math.inf, " is -inf"),
+        ([10**4300], "[0] has more than 4300 digits"),
+        ([[[1]]], " is nested more than 2 levels deep"),
+    ],
+)
+def test_a_value_that_json_changes_is_described(value: object, fault: str) -> None:
+    assert find_fault(value, 2) == fault
+
+
+def test_the_largest_integer_and_the_deepest_value_have_no_fault() -> None:
+    assert find_fault([[10**4300 - 1, 1 - 10**4300, (1.5,), True, None]], 3) is None
+    assert loads(str([10**4300 - 1])) == [10**4300 - 1]

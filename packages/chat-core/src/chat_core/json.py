@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Iterable
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import from_json
 
@@ -23,6 +24,15 @@ MAX_DEPTH: Final = 201
 
 A stored conversation nests the data further, and it must stay below the limits of all serializers and parsers.
 """
+MAX_NESTING: Final = 100_000
+"""Maximum nesting depth of any value. Only an object that contains itself exceeds it."""
+MAX_DIGITS: Final = 4300
+"""Maximum number of digits of an integer: the limit of `parse()` and of the standard library."""
+_MAX_INTEGER: Final = 10**MAX_DIGITS - 1
+_MIN_INTEGER: Final = -_MAX_INTEGER
+_TEXT_TYPES: Final = (str, type(None))
+_PLAIN_TYPES: Final = frozenset({str, bool, type(None)})
+_MANY: Final = 10_000
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -92,6 +102,73 @@ def is_finite(value: object) -> bool:
         elif isinstance(item, list):
             pending.extend(cast("list[object]", item))
     return True
+
+
+def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
+    """Return why a value would change if it were written as JSON and read again, or None if it would not.
+
+    Args:
+        value: the value. Tuples count as arrays.
+        max_depth: the number of allowed levels of objects and arrays.
+
+    Returns:
+        The path of a fault and its description, such as `.scores[3] is nan`.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(max_depth + 1):
+        inner: list[Any] = []
+        for container in level:
+            if not _append_containers(container, inner):
+                return _describe_fault(value)
+        if not inner:
+            return None
+        # A value that contains itself twice would double the level each time.
+        level = inner if len(inner) < _MANY else [*{id(item): item for item in inner}.values()]
+    return f" is nested more than {max_depth} levels deep"
+
+
+def _append_containers(container: Any, inner: list[Any]) -> bool:  # noqa: ANN401 - JSON
+    """Append the arrays and objects in a container to `inner`. Return whether its keys and values are JSON."""
+    values: Iterable[Any] = container
+    if isinstance(container, dict):
+        members = cast("Any", container)
+        if not all([isinstance(key, str) for key in members]):  # noqa: C419 - faster than a generator
+            return False
+        values = members.values()
+    if _PLAIN_TYPES.issuperset(map(type, values)):
+        return True
+    for item in values:
+        if type(item) is str:
+            continue
+        if isinstance(item, (dict, list, tuple)):
+            inner.append(item)
+        elif isinstance(item, (int, float)):
+            if not _MIN_INTEGER <= item <= _MAX_INTEGER:  # false for infinity and NaN, too
+                return False
+        elif not isinstance(item, _TEXT_TYPES):
+            return False
+    return True
+
+
+def _describe_fault(value: object) -> str:
+    pending: list[tuple[str, Any]] = [("", value)]
+    seen: set[int] = set()
+    for path, item in pending:
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, dict):
+            members = cast("dict[object, Any]", item)
+            if wrong_keys := [key for key in members if not isinstance(key, str)]:
+                return f"{path} has the key {reprlib.repr(wrong_keys[0])}"
+            pending += [(f"{path}.{key}", member) for key, member in members.items()]
+        elif isinstance(item, (list, tuple)):
+            pending += [(f"{path}[{index}]", member) for index, member in enumerate(cast("list[Any]", item))]
+        elif isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER:
+            return f"{path} has more than {MAX_DIGITS} digits"
+        elif not _append_containers([item], []):
+            return f"{path} is {reprlib.repr(item)}"
+    return " is not JSON"
 
 
 def is_deeper(value: object, depth: int) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, TypeAlias, cast, final
+from typing import Self, TypeAlias, final
 
 from chat_core.errors import UsageError
+from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
 
 Extra: TypeAlias = Mapping[str, object] | None
@@ -72,8 +72,8 @@ class Structured:
     extra: Extra = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not _is_json(self.value):
-            msg = f"Structured() needs JSON (str, finite numbers, bool, None, list, dict of str), not {self.value!r}"
+        if fault := find_fault(self.value):
+            msg = f"Structured() needs JSON (str, finite numbers, bool, None, list, dict of str), and value{fault}"
             raise UsageError(msg)
 
 
@@ -158,25 +158,6 @@ class File:
     def kind(self) -> str:
         """Part of the MIME type before the slash, such as `image`, `audio`, `video`, `text` or `application`."""
         return self.mime.partition("/")[0]
-
-
-def _is_json(value: object) -> bool:
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            members = cast("dict[object, object]", item)
-            if not all(isinstance(key, str) for key in members):
-                return False
-            pending.extend(members.values())
-        elif isinstance(item, (list, tuple)):
-            pending.extend(cast("list[object]", item))
-        elif isinstance(item, float):
-            if not math.isfinite(item):
-                return False
-        elif item is not None and not isinstance(item, (str, int)):
-            return False
-    return True
 
 
 def _guess_mime(name: str) -> str:

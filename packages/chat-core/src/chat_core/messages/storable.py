@@ -1,76 +1,146 @@
-"""Check that a turn of a provider can be stored and read again."""
+"""Check that a turn of a provider can be stored and read again without a change."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import cast
-
-from pydantic_core import to_json
+import reprlib
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Final, cast
 
 from chat_core.errors import InvalidResponseError
-from chat_core.json import is_deeper
-from chat_core.messages.content import Part, Turn
-from chat_core.messages.parts import File, ProviderPart, Reasoning, Structured, Text
+from chat_core.json import find_fault
+from chat_core.messages._fields import MalformedError
+from chat_core.messages.codec import tool_from_dict, tool_to_dict
+from chat_core.messages.content import Turn
+from chat_core.messages.function_call import FunctionCall
+from chat_core.messages.messages import Messages
+from chat_core.messages.parts import Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
+from chat_core.messages.status import Pending
 from chat_core.messages.tool import Tool
+from chat_core.usage import NO_USAGE, Metadata, Usage
 
 MOST_LEVELS = 254
 """Maximum nesting depth of a value: the limit of `to_json()`. Documents are parsed with a higher limit."""
 
+_TEXT: Final = (str,)
+_OPTIONAL_TEXT: Final = (str, NoneType)
+_OPTIONAL_OPAQUE: Final = (Opaque, NoneType)
+_OBJECT: Final = (dict, Mapping)
+_OPTIONAL_OBJECT: Final = (dict, Mapping, NoneType)
+
+_FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
+    Turn: (("by", _OPTIONAL_TEXT), ("metadata", (Metadata, NoneType)), ("extra", _OPTIONAL_OBJECT)),
+    Metadata: (("usage", (Usage,)), ("extra", _OBJECT), ("unread", _OPTIONAL_OBJECT)),
+    Text: (("text", _TEXT), ("opaque", _OPTIONAL_OPAQUE), ("extra", _OPTIONAL_OBJECT)),
+    Reasoning: (
+        ("text", _TEXT), ("signature", _OPTIONAL_TEXT), ("opaque", _OPTIONAL_OPAQUE), ("extra", _OPTIONAL_OBJECT),
+    ),
+    Structured: (("value", (object,)), ("extra", _OPTIONAL_OBJECT)),
+    File: (
+        ("mime", _TEXT), ("data", (bytes, NoneType)), ("url", _OPTIONAL_TEXT), ("name", _OPTIONAL_TEXT),
+        ("opaque", _OPTIONAL_OPAQUE), ("extra", _OPTIONAL_OBJECT),
+    ),
+    Embedding: (("vector", (tuple,)), ("extra", _OPTIONAL_OBJECT)),
+    ProviderPart: (("provider", _TEXT), ("kind", _TEXT), ("data", _OBJECT), ("extra", _OPTIONAL_OBJECT)),
+    Tool: (("call_id", _OPTIONAL_TEXT), ("id", _TEXT), ("call", (FunctionCall,))),
+    FunctionCall: (
+        ("name", _TEXT), ("id", _TEXT), ("raw", _OPTIONAL_TEXT), ("problem", _OPTIONAL_TEXT), ("arguments", _OBJECT),
+        ("opaque", _OPTIONAL_OPAQUE), ("extra", _OPTIONAL_OBJECT),
+    ),
+    Opaque: (("provider", _TEXT), ("data", _OBJECT), ("extra", _OPTIONAL_OBJECT)),
+}  # fmt: skip
+"""Types that a document requires of each field. Objects, arrays and structured values must also be JSON."""
+
+_NEW: Final = Pending()
+
 
 def require_storable(turn: Turn) -> Turn:
-    """Return a turn whose data is JSON of a limited depth.
+    """Return a turn whose fields have their types, and whose data is JSON of a limited depth.
 
     Providers are not trusted to check this: a turn that could not be read again would make the whole conversation
-    unreadable.
+    unreadable, and a value such as a date would be read as text.
 
     Args:
         turn: turn that a provider returned.
 
     Raises:
-        InvalidResponseError: metadata, opaque data, arguments or another value is not JSON, or it is nested more deeply
-            than `MOST_LEVELS`.
+        InvalidResponseError: a field has another type, or metadata, opaque data, arguments or another value is not
+            JSON, or it is nested more deeply than `MOST_LEVELS`. `path` names the field.
     """
-    for path, value in _values(turn):
-        if value and not _is_storable(value):
-            msg = f"{path} of the response is not JSON, or it is nested more than {MOST_LEVELS} levels deep"
-            raise InvalidResponseError(msg, path=path, partial=turn)
+    try:
+        metadata = turn.metadata
+        if type(metadata) is not Metadata or metadata.extra or metadata.unread or type(metadata.usage) is not Usage:
+            _require_fields(turn)
+        for index, part in enumerate(turn.parts):
+            if type(part) is Text and type(part.text) is str and part.opaque is None and part.extra is None:
+                continue  # the usual part
+            try:
+                _require_part(part)
+            except MalformedError as error:
+                place = f"parts[{index}]"
+                raise error.within(place) from None
+    except MalformedError as error:
+        msg = f"the provider returned a turn that cannot be stored: {error.where}{error.message}"
+        # The tokens of the failed call are those of `partial`.
+        partial = Turn(turn.parts) if error.where in {"metadata", "metadata.usage"} else turn
+        raise InvalidResponseError(msg, path=error.where, partial=partial) from None
     return turn
 
 
-def _values(turn: Turn) -> Iterator[tuple[str, object]]:
-    if turn.metadata is not None:
-        yield "metadata.extra", turn.metadata.extra
-    for index, part in enumerate(turn.parts):
-        for name, value in _part_values(part):
-            yield f"parts[{index}].{name}", value
+def _require_part(part: object) -> None:
+    if type(part) not in _FIELDS:
+        msg = f" is {reprlib.repr(part)}, but must be a part, such as Text('…')"
+        raise MalformedError(msg)
+    _require_fields(part)
+    if isinstance(part, ProviderPart) and not part.provider:
+        msg = " is empty, but must be the name in `ProviderMeta`"
+        raise MalformedError(msg, "provider")
+    if isinstance(part, Tool) and not _is_new(part):
+        _require_readable(part)
 
 
-def _part_values(part: Part) -> Iterator[tuple[str, object]]:
-    if isinstance(part, (Text, Reasoning, File)):
-        if part.opaque is not None:
-            yield "opaque", part.opaque.data
-    elif isinstance(part, Tool):
-        if part.call.raw is None:
-            yield "arguments", part.call.arguments
-        if part.call.opaque is not None:
-            yield "opaque", part.call.opaque.data
-    elif isinstance(part, ProviderPart):
-        yield "data", part.data
-    elif isinstance(part, Structured):
-        yield "value", part.value
-
-
-def _is_storable(value: object) -> bool:
-    if isinstance(value, Mapping):
-        value = dict(cast("Mapping[str, object]", value))
-    try:
-        to_json(value, inf_nan_mode="null")
-    except ValueError:
-        # Too deep for this serializer, or with lone surrogates, which it rejects.
+def _require_fields(item: object) -> None:
+    for name, types in _FIELDS[type(item)]:
+        value = getattr(item, name)
+        if (value is None or type(value) is str) and type(value) in types:
+            continue  # the usual field
         try:
-            json.dumps(value)
-        except (TypeError, ValueError, RecursionError):
-            return False
-        return not is_deeper(value, MOST_LEVELS)
-    return True
+            _require_value(value, types)
+        except MalformedError as error:
+            raise error.within(name) from None
+
+
+def _require_value(value: object, types: tuple[type, ...]) -> None:
+    if not isinstance(value, types):
+        expected = " or ".join([kind.__name__ for kind in types if kind not in {Mapping, NoneType}])
+        msg = f" is {reprlib.repr(value)}, but must be {expected}"
+        raise MalformedError(msg)
+    if type(value) in _FIELDS:
+        _require_fields(value)
+    elif value and not isinstance(value, (str, bytes, Usage)):
+        _require_json(value)
+
+
+def _require_json(value: object) -> None:
+    if not isinstance(value, dict) and isinstance(value, Mapping):
+        value = dict(cast("Mapping[object, object]", value))
+    if fault := find_fault(cast("Any", value), MOST_LEVELS):
+        msg = f"{fault}: use str, finite numbers, bool, None, lists, and dicts with str keys"
+        raise MalformedError(msg)
+
+
+def _is_new(tool: Tool) -> bool:
+    """Return whether a call has none of the fields that the engine writes."""
+    written = tool.canonical or tool.edited or tool.decisions or tool.idempotency_key or tool.attempts or tool.revision
+    return not written and tool.status == _NEW and tool.inner_usage is NO_USAGE and not tool.extra
+
+
+def _require_readable(tool: Tool) -> None:
+    """Raise if a call that a provider returned with a status or a decision could not be written and read."""
+    try:
+        data = tool_to_dict(tool)
+        tool_from_dict(data, Messages)
+    except (AttributeError, TypeError, ValueError) as error:
+        msg = f" cannot be written and read: {error}"
+        raise MalformedError(msg) from error
+    _require_json(data)
