@@ -13,13 +13,13 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from chat_core import ChatResponse, Done, File, Paused, ProgressEvent, StructuredResponse, Tool, Turn, Usage, Wait
+from chat_core import ChatResponse, Data, Done, File, Paused, ProgressEvent, StructuredResponse, Tool, Turn, Usage, Wait
 from chat_core.event_json import OMITTED, event_type
 from chat_core.messages import codec
 
 FILE: Final = Path(__file__).resolve().parents[2] / "packages/chat-core/src/chat_core/events.schema.json"
 EVENTS: Final[Sequence[type[Any]]] = [*get_args(ProgressEvent), Paused, Done]
-STORED: Final[Mapping[type[Any], str]] = {Tool: "tool", Turn: "turn", File: "file", Usage: "usage"}
+STORED: Final[Mapping[type[Any], str]] = {Tool: "tool", Turn: "turn", File: "file", Data: "data", Usage: "usage"}
 """Values that are written as in a stored conversation."""
 RECORDS: Final[Sequence[type[Any]]] = [Wait, ChatResponse, StructuredResponse]
 SIMPLE: Final[Mapping[type[Any], str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -30,6 +30,7 @@ from chat_core import (
     ToolCall,
     ToolCallDelta,
     ToolCollection,
+    ToolData,
     ToolProgress,
     ToolResult,
     ToolScope,
@@ -109,7 +110,8 @@ async def x26_an_unhandled_pause_in_a_stream() -> None:  # R: AssertionError: Ex
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
                 case (
-                    ToolResult()
+                    ToolData()
+                    | ToolResult()
                     | StructuredDelta()
                     | FilePart()
                     | StepFinished()
@@ -157,9 +159,9 @@ async def x33_an_unhandled_event() -> None:
             match event:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
-                case (
-                    StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent() | Done() | Paused()
-                ):
+                case StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent() | ToolData():
+                    pass
+                case Done() | Paused():
                     pass
                 case _:
                     assert_never(event)  # E: ToolResult

@@ -9,6 +9,7 @@ from chat_core import (
     ChatBuilder,
     ChatResponse,
     ChatStream,
+    Data,
     Done,
     FilePart,
     NestedEvent,
@@ -22,6 +23,7 @@ from chat_core import (
     TextDelta,
     ToolCall,
     ToolCallDelta,
+    ToolData,
     ToolProgress,
     ToolResult,
     ToolStarted,
@@ -72,7 +74,7 @@ async def l43_match_the_events_of_a_chat_that_never_pauses() -> str:
             match event:
                 case TextDelta(delta):
                     text += delta
-                case ToolCall(tool) | ToolStarted(tool) | ToolResult(tool):
+                case ToolCall(tool) | ToolStarted(tool) | ToolData(tool) | ToolResult(tool):
                     text += tool.name
                 case ReasoningDelta() | ToolCallDelta() | ToolProgress() | StructuredDelta() | FilePart():
                     pass
@@ -105,6 +107,8 @@ async def l44_match_the_events_of_a_chat_that_may_pause() -> str:
             match event:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
+                case ToolData(_, data):
+                    assert_type(data, Data)
                 case ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent():
                     pass
                 case Done(response):
@@ -121,7 +125,7 @@ def render(event: StreamEvent) -> str:
     match event:
         case TextDelta(text):
             return text
-        case ToolCall(tool) | ToolStarted(tool) | ToolProgress(tool) | ToolResult(tool):
+        case ToolCall(tool) | ToolStarted(tool) | ToolProgress(tool) | ToolData(tool) | ToolResult(tool):
             return tool.name
         case ReasoningDelta(text) | ToolCallDelta(text) | StructuredDelta(text):
             return text

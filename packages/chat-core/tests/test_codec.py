@@ -15,6 +15,7 @@ from chat_core.messages import (
     Approved,
     Completed,
     Content,
+    Data,
     Decision,
     Embedding,
     Failed,
@@ -106,6 +107,12 @@ calls = st.one_of(
 )
 
 
+states = st.none() | objects
+kept = st.lists(st.builds(Data, texts.filter(bool), values | files, keep=st.just(True), extra=extras), max_size=2).map(
+    tuple
+)
+
+
 def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[ToolStatus]:
     inner = st.none() | conversations
     suspended = st.builds(Suspended, conversations, texts, counts, extras)
@@ -118,7 +125,7 @@ def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[To
         st.builds(Running, texts, counts, maybe_time, inner, extras, st.booleans()),
         suspended,
         interrupted,
-        st.builds(Completed, values, st.lists(files, max_size=2).map(tuple), extras),
+        st.builds(Completed, values, st.lists(files, max_size=2).map(tuple), extras, kept, states),
         st.builds(Failed, texts, extras),
         st.builds(Rejected, maybe_text, st.sampled_from(["person", "policy", "expiry", "cancelled"]), extras, started),
     )
@@ -166,11 +173,12 @@ def conversations_of(inner: st.SearchStrategy[Messages]) -> st.SearchStrategy[Me
         metadata=st.none() | metadata,
         created_at=times,
         by=st.sampled_from([None, "engine"]),
+        state=states,
         extra=extras,
     )
     roles: st.SearchStrategy[Role] = st.sampled_from(["system", "user", "model"])
     contents = st.builds(Content, roles, st.lists(turns, max_size=2), extra=extras)
-    return st.builds(Messages, st.lists(contents, max_size=3), extra=extras)
+    return st.builds(Messages, st.lists(contents, max_size=3), state=states, extra=extras)
 
 
 conversations = conversations_of(st.recursive(st.builds(Messages), conversations_of, max_leaves=2))

@@ -10,6 +10,7 @@ import pytest
 from chat_core import (
     AttemptReset,
     ChatBuilder,
+    Data,
     Done,
     File,
     FilePart,
@@ -26,6 +27,7 @@ from chat_core import (
     ToolCallDelta,
     ToolCollection,
     ToolContext,
+    ToolData,
     ToolProgress,
     UsageError,
     Wait,
@@ -134,6 +136,15 @@ def test_a_file_is_base64() -> None:
     data = checked(FilePart(File.from_bytes(b"\x89PNG\r\n\x1a\n", mime="image/png")))
 
     assert data["file"] == {"type": "file", "mime": "image/png", "data": "iVBORw0KGgo="}
+
+
+def test_data_is_written_as_in_a_stored_conversation() -> None:
+    assert checked(ToolData(TOOL, Data("chart", [1])))["data"] == {"type": "chart", "payload": [1]}
+    page = File("text/html", url="https://example.org")
+    assert checked(ToolData(TOOL, Data("page", page)))["data"] == {
+        "type": "page",
+        "file": {"type": "file", "mime": "text/html", "url": "https://example.org"},
+    }
 
 
 def test_optional_fields_are_left_out_and_others_are_not() -> None:

@@ -28,6 +28,17 @@ TEXTS = {
     model_texts.timed_out("pay", 0.5): "pay did not end within 0.5 s; it may have taken effect",
     model_texts.raised(ERROR): "ValueError: it is odd",
     model_texts.invalid_result("pay", ERROR): "pay ran, but its result cannot be told: it is odd",
+    model_texts.output_inside("Data"): (
+        "a Data must not be inside the result: return ToolOutput(content, data=..., state=...)"
+    ),
+    model_texts.not_data("str"): "the data of a ToolOutput must be Data(type, payload), not str",
+    model_texts.file_in_data("chart"): (
+        "the payload of Data('chart') has a File inside: pass the File itself as the payload"
+    ),
+    model_texts.kept_data_too_large(11, 10): (
+        "its kept data has 11 bytes, and 10 are allowed: pass a File as the payload"
+    ),
+    model_texts.state_not_json("list"): "the state of a ToolOutput must be a JSON object without files, not list",
     model_texts.interrupted("look it up"): "The call was interrupted and may have taken effect: look it up",
     model_texts.cancelled_interrupted("look", [], None): (
         "The call was interrupted and may have taken effect: look\nIt is not continued."

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from chat_core.messages import File, Text
-from chat_core.tools.result import to_result
+from chat_core.errors import UsageError
+from chat_core.messages import Data, File, Text
+from chat_core.tools.result import ToolOutput, convert_data, convert_state, to_result
 from pydantic import BaseModel, Field
 
 CHART = File("image/png", data=b"\x89PNG", name="chart.png")
@@ -127,3 +128,47 @@ def test_what_contains_itself_is_refused() -> None:
 
 def test_half_a_surrogate_pair_is_kept() -> None:
     assert to_result({"a": "\ud83d"}) == ({"a": "\ud83d"}, ())
+
+
+def test_an_output_has_one_or_several_pieces_of_data() -> None:
+    data = Data("chart", 1)
+    assert ToolOutput("x").data == ()
+    assert ToolOutput("x", data=data) == ToolOutput("x", data=[data])
+
+
+@pytest.mark.parametrize("value", [[ToolOutput("x")], {"a": Data("chart", 1)}, ToolOutput(ToolOutput("x")).content])
+def test_an_output_inside_a_result_is_refused_so_that_no_model_receives_its_data(value: object) -> None:
+    with pytest.raises(TypeError, match="must not be inside the result"):
+        to_result(value)
+
+
+def test_data_is_converted_like_a_result() -> None:
+    converted = convert_data([Data("day", date(2026, 3, 1)), Data("chart", CHART, keep=True)], 0)
+    assert converted == (Data("day", "2026-03-01"), Data("chart", CHART, keep=True))
+
+
+def test_data_with_a_file_inside_is_refused() -> None:
+    with pytest.raises(TypeError, match="pass the File itself as the payload"):
+        convert_data([Data("charts", [CHART])], 0)
+
+
+def test_data_of_another_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be Data"):
+        convert_data(ToolOutput("x", data=["chart"]).data, 0)  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("kind", ["", None])
+def test_data_needs_a_type(kind: str) -> None:
+    with pytest.raises(UsageError, match="type of Data"):
+        Data(kind, 1)
+
+
+def test_a_change_of_the_state_is_a_json_object() -> None:
+    assert convert_state(None) is None
+    assert convert_state({"day": date(2026, 3, 1)}) == {"day": "2026-03-01"}
+
+
+@pytest.mark.parametrize("state", [[], "x", {"chart": CHART}])
+def test_a_change_of_the_state_that_is_no_json_object_is_refused(state: Any) -> None:
+    with pytest.raises(TypeError, match="must be a JSON object without files"):
+        convert_state(state)

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         TextDelta,
         ToolCall,
         ToolCallDelta,
+        ToolData,
         ToolProgress,
         ToolResult,
         ToolStarted,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
         Approved,
         Completed,
         Content,
+        Data,
         Decision,
         Embedding,
         Failed,
@@ -127,6 +129,7 @@ if TYPE_CHECKING:
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import ToolContext
     from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
+    from chat_core.tools.result import ToolOutput
     from chat_core.tools.scope import ScopedCollection
     from chat_core.usage import Metadata, Usage
 
@@ -158,6 +161,7 @@ __all__ = [
     "ContextLengthError",
     "Conversation",
     "ConversationBusyError",
+    "Data",
     "Decision",
     "Delivery",
     "Delta",
@@ -249,9 +253,11 @@ __all__ = [
     "ToolChoice",
     "ToolCollection",
     "ToolContext",
+    "ToolData",
     "ToolDeclaration",
     "ToolDeclarations",
     "ToolDefinition",
+    "ToolOutput",
     "ToolProgress",
     "ToolResult",
     "ToolScope",
@@ -289,10 +295,10 @@ _HOMES = {
     ),
     "events": (
         "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "
-        "TextDelta ToolCall ToolCallDelta ToolProgress ToolResult ToolStarted event_schema"
+        "TextDelta ToolCall ToolCallDelta ToolData ToolProgress ToolResult ToolStarted event_schema"
     ),
     "messages": (
-        "Approved Completed Content Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
+        "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
         "Turn Interrupted"
     ),
@@ -308,6 +314,7 @@ _HOMES = {
     "tools.collection": "Handler ToolCollection",
     "tools.context": "ToolContext",
     "tools.definition": "InvalidArgumentsError ToolDefinition ToolScope",
+    "tools.result": "ToolOutput",
     "tools.scope": "ScopedCollection",
     "usage": "Metadata Usage",
 }

@@ -69,6 +69,7 @@ _RUN_SETTINGS = {
     "max_steps": "with_max_steps",
     "max_calls": "with_max_calls",
     "concurrency": "with_tool_concurrency",
+    "max_kept_data": "with_max_kept_data",
     "tool_timeout": "with_tool_timeout",
     "now": "with_clock",
 }
@@ -150,6 +151,14 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         """Set how many tools may run at the same time. The default is 8."""
         require_number(limit, "with_tool_concurrency()", least=1)
         return self._with_settings(concurrency=limit)
+
+    def with_max_kept_data(self, size: int) -> Self:
+        """Set how many bytes of JSON one tool call may store as kept `Data`, files excepted. The default is 65,536.
+
+        A call with more fails.
+        """
+        require_number(size, "with_max_kept_data()", least=0)
+        return self._with_settings(max_kept_data=size)
 
     def with_tool_timeout(self, seconds: float) -> Self:
         """Set the timeout in seconds of tools that declare none. By default, tools have no timeout.

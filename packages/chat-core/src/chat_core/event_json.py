@@ -16,8 +16,9 @@ from typing import Any, cast
 from pydantic_core import to_jsonable_python
 
 from chat_core.errors import UsageError
-from chat_core.messages import File, Tool, Turn, codec
+from chat_core.messages import Data, File, Tool, Turn, codec
 from chat_core.messages._part_codec import write_file
+from chat_core.messages._tool_codec import write_data
 from chat_core.usage import Usage
 
 OMITTED = frozenset({"text_so_far"})
@@ -105,6 +106,8 @@ def _to_json(value: object, where: str) -> object:
             converted = codec.turn_to_dict(value)
         case File():
             converted = write_file(value)
+        case Data():
+            converted = write_data(value)
         case datetime():
             converted = value.isoformat()
         case tuple() | list():

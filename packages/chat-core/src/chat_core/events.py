@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
 from chat_core.event_json import JsonEvent
-from chat_core.messages import Tool
+from chat_core.messages import Data, Tool
 from chat_core.response import ChatResponse, Paused
 from chat_core.usage import Usage
 
@@ -28,6 +28,7 @@ __all__ = [
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
+    "ToolData",
     "ToolProgress",
     "ToolResult",
     "ToolStarted",
@@ -62,6 +63,20 @@ class ToolProgress(JsonEvent):
 
     tool: Tool
     value: object
+
+
+@final
+@dataclass(slots=True)
+class ToolData(JsonEvent):
+    """Data for the application that a tool returned in `ToolOutput.data`, sent after the result is stored.
+
+    Attributes:
+        tool: the completed tool call. Its `ToolResult` follows.
+        data: the data, with a payload of JSON types or a `File`.
+    """
+
+    tool: Tool
+    data: Data
 
 
 @final
@@ -162,6 +177,7 @@ ProgressEvent: TypeAlias = (
     | ToolCall
     | ToolStarted
     | ToolProgress
+    | ToolData
     | ToolResult
     | StructuredDelta
     | FilePart

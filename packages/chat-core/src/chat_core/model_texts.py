@@ -71,6 +71,31 @@ def invalid_result(name: str, error: Exception) -> str:
     return f"{name} ran, but its result cannot be told: {error}"
 
 
+def output_inside(kind: str) -> str:
+    """Return why a result that contains an object of the class `kind`, `ToolOutput` or `Data`, is invalid."""
+    return f"a {kind} must not be inside the result: return ToolOutput(content, data=..., state=...)"
+
+
+def not_data(kind: str) -> str:
+    """Return why data of the class `kind` is invalid."""
+    return f"the data of a ToolOutput must be Data(type, payload), not {kind}"
+
+
+def file_in_data(kind: str) -> str:
+    """Return why data of the type `kind` that contains a file is invalid."""
+    return f"the payload of Data({kind!r}) has a File inside: pass the File itself as the payload"
+
+
+def kept_data_too_large(size: int, limit: int) -> str:
+    """Return why kept data of `size` bytes, over the `limit`, is invalid."""
+    return f"its kept data has {size} bytes, and {limit} are allowed: pass a File as the payload"
+
+
+def state_not_json(kind: str) -> str:
+    """Return why a change of the state is invalid that is an object of the class `kind`, or has a file in it."""
+    return f"the state of a ToolOutput must be a JSON object without files, not {kind}"
+
+
 def interrupted(reason: str) -> str:
     """Return the error of an interrupted call that the chat rejects."""
     return f"The call was interrupted and may have taken effect: {reason}"

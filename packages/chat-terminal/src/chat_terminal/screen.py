@@ -23,6 +23,7 @@ from chat_core import (
     StreamEvent,
     TextDelta,
     Tool,
+    ToolData,
     ToolProgress,
     ToolResult,
     ToolStarted,
@@ -65,6 +66,8 @@ class Screen:
                 self.print_progress(f"▶ {format_call(tool.name, tool.effective_arguments)}", "cyan")
             case ToolProgress(_, value):
                 self.print_progress(f"  {value}", "dim")
+            case ToolData(_, data):
+                self.print_progress(f"  {data.type}: {data.payload}", "dim")
             case ToolResult(tool):
                 self._show_result(tool)
             case AttemptReset(_, reason):

@@ -19,6 +19,7 @@ from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.definition import ToolScope
+from chat_core.tools.result import MAX_KEPT_DATA
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
@@ -44,6 +45,7 @@ class Settings:
         max_calls: maximum number of tool calls in one response.
         corrections: maximum number of invalid structured responses sent back to the model.
         concurrency: maximum number of tools that run at the same time.
+        max_kept_data: maximum size of the kept data of one tool call, in bytes of JSON.
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
         before: hooks called before the first model call of a run.
@@ -57,6 +59,7 @@ class Settings:
     max_calls: int = MAX_CALLS
     corrections: int = 1
     concurrency: int = 8
+    max_kept_data: int = MAX_KEPT_DATA
     tool_timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
     before: tuple[Hook, ...] = ()

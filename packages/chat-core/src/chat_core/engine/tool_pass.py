@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from datetime import datetime
 from functools import partial
@@ -29,11 +29,12 @@ from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.triage import Triage, is_decided
 from chat_core.engine.triage_result import ReadyCall, TriageResult
 from chat_core.errors import ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError, PolicyError
-from chat_core.events import NestedEvent, ToolProgress, ToolResult, ToolStarted
+from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.messages._tool_values import effects_inside
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
+from chat_core.tools.result import ToolOutput, convert_data, convert_state
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from chat_core.engine.observation import ObservedRun
     from chat_core.events import ProgressEvent
-    from chat_core.tools.definition import ToolDefinition
 
 PauseT = TypeVar("PauseT", bound=Paused)
 
@@ -91,6 +91,7 @@ class ToolPass(Generic[PauseT]):
         self._inner_pauses: dict[str, PauseT] = {}
         self._inner_policy_errors: dict[str, PolicyError] = {}
         self._order: dict[str, int] = {}
+        self._states: dict[str, Mapping[str, object]] = {}
         self.usage: Usage = Usage()
         self.looked_at: datetime | None = None
         """When the triage began. It has not seen deadlines after this time."""
@@ -119,6 +120,7 @@ class ToolPass(Generic[PauseT]):
             self.looked_at = self._plan.tools.now()
             self._triage_result = await Triage(self._plan.tools, self._checkpoint).decide_all(unresolved)
             self._error = self._triage_result.error
+            self._states = self._checkpoint.messages.state_before_calls(unresolved)
             self._order = {tool.id: index for index, tool in enumerate(unresolved)}
             self._queue = self._triage_result.startable(unresolved)
             if self._triage_result.resolved or self._triage_result.resolved_inside:
@@ -296,6 +298,7 @@ class ToolPass(Generic[PauseT]):
             self._checkpoint.id,
             self._create_reporter(tool),
             tool.inner,
+            self._states[tool.id],
         )
         try:
             if self._checkpoint.conversation is not None:
@@ -307,6 +310,8 @@ class ToolPass(Generic[PauseT]):
             raise
         await self._checkpoint.write_tool(tool)
         if tool.resolved and self._deliver_events:
+            for data in ready.data:
+                self._mailbox.put(ToolData(tool, data))
             self._mailbox.put(ToolResult(tool))
         if error is not None:
             raise error
@@ -375,7 +380,7 @@ class ToolPass(Generic[PauseT]):
             # The type of the scope includes this pause; `run()` returns it as `object`.
             self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
             return None
-        self._record_result(tool, ready.definition, value)
+        self._record_result(ready, value)
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
@@ -424,13 +429,21 @@ class ToolPass(Generic[PauseT]):
         """Call the tool function, unless the lease may have expired. Runs in the task or thread of the function."""
         return run() if self._checkpoint.may_start() else _NOT_STARTED
 
-    def _record_result(self, tool: Tool, definition: ToolDefinition, value: object) -> None:
+    def _record_result(self, ready: ReadyCall, value: object) -> None:
+        tool = ready.tool
         if tool.resolved:
             # The call was resolved elsewhere while the tool ran.
             return
+        output = value if isinstance(value, ToolOutput) else None
         try:
-            result, files = definition.result(value)
-            tool.complete(result, files=files)
+            result, files = ready.definition.result(value if output is None else output.content)
+            if output is None:
+                tool.complete(result, files=files)
+                return
+            data = convert_data(output.data, self._plan.settings.max_kept_data)
+            kept = tuple([item for item in data if item.keep])
+            tool.complete(result, files=files, data=kept, state=convert_state(output.state))
+            ready.data = data
         except Exception as error:  # noqa: BLE001 - a tool may return anything
             tool.fail(model_texts.invalid_result(tool.name, error))
 

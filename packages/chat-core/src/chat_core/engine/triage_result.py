@@ -8,7 +8,7 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
-from chat_core.messages import Tool
+from chat_core.messages import Data, Tool
 from chat_core.response import Paused
 from chat_core.tools.definition import ToolDefinition
 
@@ -29,6 +29,8 @@ class ReadyCall:
     """Exception of the tool function, whose message the model receives. A timeout is a `TimeoutError`."""
     began: bool = field(default=False, init=False)
     """Whether the tool function may have been called."""
+    data: tuple[Data, ...] = field(default=(), init=False)
+    """Data for the application, if the tool function returned any."""
 
     def __post_init__(self) -> None:
         self.revision = self.tool.revision

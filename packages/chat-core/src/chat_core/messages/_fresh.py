@@ -34,7 +34,7 @@ class _MutableCall:
 
 
 class _MutableCompleted:
-    __slots__ = ("extra", "files", "result")
+    __slots__ = ("data", "extra", "files", "result", "state")
 
 
 class _MutableTool:
@@ -74,8 +74,8 @@ def new_completed(result: object) -> Completed:
     """Return `Completed(result)`."""
     instance: Any = _MutableCompleted()
     instance.result = result
-    instance.files = ()
-    instance.extra = None
+    instance.files = instance.data = ()
+    instance.extra = instance.state = None
     instance.__class__ = Completed
     frozen: Completed = instance
     return frozen
@@ -120,7 +120,7 @@ def new_turn(
     instance.finish_reason = reason
     instance.metadata = metadata
     instance.created_at = at
-    instance.by = instance.failed_usage = instance.extra = instance.encodings = None
+    instance.by = instance.failed_usage = instance.state = instance.extra = instance.encodings = None
     instance.delivered = delivered
     frozen: Turn = instance
     return frozen

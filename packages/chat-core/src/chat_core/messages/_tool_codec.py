@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
+from chat_core.errors import UsageError
 from chat_core.json import parse
 from chat_core.messages._fields import (
     Fields,
@@ -30,10 +31,13 @@ from chat_core.messages._fields import (
 )
 from chat_core.messages._metadata_codec import read_usage
 from chat_core.messages._part_codec import read_file, read_opaque, write_file, write_opaque
+from chat_core.messages._tool_values import json_object
 from chat_core.messages.function_call import FunctionCall
+from chat_core.messages.parts import File
 from chat_core.messages.status import (
     Approved,
     Completed,
+    Data,
     Decision,
     DecisionAction,
     Failed,
@@ -80,7 +84,8 @@ APPROVED = frozenset({"type", "expires_at"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
 INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at"})
-COMPLETED = frozenset({"type", "result", "files"})
+COMPLETED = frozenset({"type", "result", "files", "data", "state"})
+DATA = frozenset({"type", "payload", "file"})
 FAILED = frozenset({"type", "error", "inner"})
 REJECTED = frozenset({"type", "reason", "source", "started"})
 
@@ -181,7 +186,7 @@ def _write_decision(decision: Decision) -> Fields:
 
 def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:
     # The usual case comes first; a `match` on classes costs a call for each case.
-    if type(status) is Completed and not status.files and not status.extra:
+    if type(status) is Completed and not (status.files or status.extra or status.data) and status.state is None:
         return {"type": "completed", "result": status.result}
     return _write_any_status(status, write_inner)
 
@@ -211,11 +216,8 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
                 extra,
                 INTERRUPTED,
             )
-        case Completed(result, files, extra):
-            data = {"type": "completed", "result": result}
-            if files:
-                data["files"] = [write_file(file) for file in files]
-            return merge_unknown_fields(data, extra, COMPLETED)
+        case Completed():
+            return _write_completed(status)
         case Failed(error, extra, inner):
             data = _present(type="failed", error=error, inner=_write_optional_inner(inner, write_inner))
             return merge_unknown_fields(data, extra, FAILED)
@@ -223,6 +225,24 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             before = None if started is None else _write_any_status(started, write_inner)
             data = _present(type="rejected", reason=reason, source=source, started=before)
             return merge_unknown_fields(data, extra, REJECTED)
+
+
+def _write_completed(status: Completed) -> Fields:
+    data: Fields = {"type": "completed", "result": status.result}
+    if status.files:
+        data["files"] = [write_file(file) for file in status.files]
+    if status.data:
+        data["data"] = [write_data(item) for item in status.data]
+    if status.state is not None:
+        data["state"] = status.state
+    return merge_unknown_fields(data, status.extra, COMPLETED)
+
+
+def write_data(item: Data) -> Fields:
+    """Return data for the application as a JSON object."""
+    payload = item.payload
+    content: Fields = {"file": write_file(payload)} if isinstance(payload, File) else {"payload": payload}
+    return merge_unknown_fields({"type": item.type, **content}, item.extra, DATA)
 
 
 def _write_optional_inner(inner: Messages | None, write_inner: WriteInner) -> Fields | None:
@@ -361,8 +381,33 @@ def _read_completed(data: Fields, _: ReadInner) -> Completed:
     if len(data) == 2:  # noqa: PLR2004 - only `type` and `result`, the usual case
         return Completed(data["result"])
     return Completed(
-        data["result"], tuple(read_optional_items(data, "files", read_file)), unknown_fields(data, COMPLETED)
+        data["result"],
+        tuple(read_optional_items(data, "files", read_file)),
+        unknown_fields(data, COMPLETED),
+        tuple(read_optional_items(data, "data", _read_data)),
+        read_state(data),
     )
+
+
+def read_state(data: Fields) -> Mapping[str, object] | None:
+    """Read the optional field `state` of `data`, a change of the state of a conversation."""
+    value = read_optional_object(data, "state")
+    try:
+        return None if value is None else json_object(value, "state")
+    except UsageError:
+        raise MalformedError(describe_mismatch("a JSON object with finite numbers", value), "state") from None
+
+
+def _read_data(value: object) -> Data:
+    data = require_object(value)
+    kind = read_string(data, "type")
+    if not kind:
+        raise MalformedError(describe_mismatch("a type", kind), "type")
+    file = read_optional_object(data, "file")
+    if file is None and "payload" not in data:
+        raise MalformedError("missing", "payload")
+    payload = data["payload"] if file is None else read_nested(file, "file", read_file)
+    return Data(kind, payload, keep=True, extra=unknown_fields(data, DATA))
 
 
 def _read_failed(data: Fields, read_inner: ReadInner) -> Failed:

@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
-from chat_core.errors import UsageError
+from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.frozen import freeze
 from chat_core.json import dumps
-from chat_core.messages.status import Approved, Failed, Interrupted, Pending, Rejected, Suspended, ToolStatus
+from chat_core.messages.status import Approved, Completed, Failed, Interrupted, Pending, Rejected, Suspended, ToolStatus
 
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
@@ -63,16 +63,52 @@ def json_copy(value: object, label: str) -> object:
         raise UsageError(msg) from error
 
 
-def json_object(value: object) -> Mapping[str, object]:
-    """Return a frozen copy of arguments. Raise `UsageError` unless they are a JSON object."""
+def json_object(value: object, label: str = "arguments") -> Mapping[str, object]:
+    """Return a frozen copy of a JSON object.
+
+    Args:
+        value: the object.
+        label: name of the value, for the error.
+
+    Raises:
+        UsageError: the value is not a JSON object, or it is nested too deeply.
+    """
     if not isinstance(value, Mapping):
-        msg = f"arguments must be a JSON object, not {value!r}"
+        msg = f"{label} must be a JSON object, not {value!r}"
         raise UsageError(msg)
     try:
-        return freeze(cast("dict[str, object]", json_copy(dict(cast("Mapping[str, object]", value)), "arguments")))
+        return freeze(cast("dict[str, object]", json_copy(dict(cast("Mapping[str, object]", value)), label)))
     except ValueError as error:
-        msg = f"arguments must be a JSON object that is not {error}"
+        msg = f"{label} must be a JSON object that is not {error}"
         raise UsageError(msg) from error
+
+
+def result_text(tool: Tool) -> str:
+    """Return the result of a resolved tool call as the model receives it.
+
+    Raises:
+        IllegalTransitionError: the tool call is not resolved.
+    """
+    match tool.status:
+        case Completed(result):
+            return _edit_note(tool, "ran with") + (result if isinstance(result, str) else dumps(result))
+        case Failed(error):
+            return (_edit_note(tool, "failed with") if tool.attempts else "") + error
+        case Rejected(reason, started=Interrupted() as started):
+            return model_texts.cancelled_interrupted(started.reason, effects_inside(started.inner), reason)
+        case Rejected(reason, started=Suspended(inner)) if effects := effects_inside(inner):
+            return model_texts.cancelled_chat(effects, reason)
+        case Rejected() as status:
+            return model_texts.rejection(status.source, status.reason)
+        case status:
+            msg = f"tool {tool.id!r} is {status_name(status)} and has no result yet: wait until it is resolved"
+            raise IllegalTransitionError(msg)
+
+
+def _edit_note(tool: Tool, outcome: Literal["ran with", "failed with"]) -> str:
+    if tool.edited is None or equal_as_json(dict(tool.edited), dict(tool.call.arguments)):
+        return ""
+    return model_texts.edit_note(outcome, dumps(dict(tool.edited)))
 
 
 def effects_inside(inner: Messages | None) -> list[str]:

@@ -10,7 +10,7 @@ malformed documents; the error has the path of the malformed value, such as `con
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -50,7 +50,7 @@ from chat_core.messages._part_codec import (
     write_text,
 )
 from chat_core.messages._quick import read_turn_fast
-from chat_core.messages._tool_codec import read_tool, write_tool
+from chat_core.messages._tool_codec import read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
 from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
@@ -61,9 +61,11 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-_DOCUMENT = frozenset({"version", "contents"})
+_DOCUMENT = frozenset({"version", "contents", "state"})
+_MINIMAL_FIELD_COUNT = 2
+"""Number of fields of a document without optional fields."""
 _CONTENT = frozenset({"role", "turns"})
-_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage"})
+_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage", "state"})
 _REQUIRED = frozenset({"parts", "created_at"})
 
 _BATCH = 16
@@ -82,8 +84,10 @@ _Iterate = Callable[[list[object]], Iterator[object]]
 class MakeMessages(Protocol):
     """Callable that creates a conversation from its contents: `Messages`."""
 
-    def __call__(self, contents: Iterable[Content], *, extra: Extra) -> Messages:
-        """Return a conversation of these contents."""
+    def __call__(
+        self, contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
+    ) -> Messages:
+        """Return a conversation of these contents, with this initial state."""
         ...
 
 
@@ -97,11 +101,12 @@ def schema() -> dict[str, object]:
 # --- Documents -------------------------------------------------------------------------------------------------
 
 
-def write(contents: Iterable[Content], extra: Extra) -> str:
+def write(contents: Iterable[Content], state: Mapping[str, object], extra: Extra) -> str:
     """Return a conversation as one JSON document.
 
     Args:
         contents: contents of the conversation.
+        state: state before the first turn.
         extra: unknown fields that the document was read with.
 
     Raises:
@@ -109,12 +114,12 @@ def write(contents: Iterable[Content], extra: Extra) -> str:
     """
     items = [*contents]
     try:
-        return _write_in_batches(items, extra)
+        return _write_in_batches(items, state, extra)
     except ValueError:
-        return _write_with_stdlib(_write_document(items, extra))
+        return _write_with_stdlib(_write_document(items, state, extra))
 
 
-def _write_in_batches(contents: Sequence[Content], extra: Extra) -> str:
+def _write_in_batches(contents: Sequence[Content], state: Mapping[str, object], extra: Extra) -> str:
     # Building the objects of a whole history at once allocates megabytes, which takes as long as serializing them.
     # Each batch is nested as deep as in the document, so that the serializer's depth limit applies equally.
     batches = [
@@ -122,7 +127,8 @@ def _write_in_batches(contents: Sequence[Content], extra: Extra) -> str:
         for i in range(0, len(contents), _BATCH)
     ]
     texts = [batch[len('{"contents":[') : -len("]}")].decode() for batch in batches] or [""]
-    unread = to_json(merge_unknown_fields({}, extra, _DOCUMENT), inf_nan_mode="null")[1:-1].decode()
+    others = merge_unknown_fields(_write_state(state), extra, _DOCUMENT)
+    unread = to_json(others, inf_nan_mode="null")[1:-1].decode()
     texts[0] = f'{{"version":{VERSION},"contents":[{texts[0]}'
     texts[-1] += f"]{',' if unread else ''}{unread}}}"
     return ",".join(texts)
@@ -182,13 +188,17 @@ def _document_error(error: MalformedError) -> InvalidDocumentError:
     return kind(error.message, path=error.where)
 
 
-def _write_document(contents: Iterable[Content], extra: Extra) -> Fields:
+def _write_document(contents: Iterable[Content], state: Mapping[str, object], extra: Extra) -> Fields:
     data: Fields = {"version": VERSION, "contents": [_write_content(content) for content in contents]}
-    return merge_unknown_fields(data, extra, _DOCUMENT)
+    return merge_unknown_fields(data | _write_state(state), extra, _DOCUMENT)
+
+
+def _write_state(state: Mapping[str, object]) -> Fields:
+    return {"state": dict(state)} if state else {}
 
 
 def _write_inner(inner: Messages) -> Fields:
-    return _write_document(inner.contents, inner.extra)
+    return _write_document(inner.contents, inner.initial_state, inner.extra)
 
 
 def _drain(values: list[object]) -> Iterator[object]:
@@ -207,7 +217,9 @@ def _read_document(value: object, make: MakeMessages, iterate: _Iterate = iter) 
         raise _NewerVersionError(msg, "version")
     contents = _read_contents(iterate(read_array(data, "contents")), partial(_read_document, make=make))
     _require_unique(contents)
-    return make(contents, extra=unknown_fields(data, _DOCUMENT) if len(data) > len(_DOCUMENT) else None)
+    if len(data) == _MINIMAL_FIELD_COUNT:
+        return make(contents, extra=None)
+    return make(contents, state=read_state(data), extra=unknown_fields(data, _DOCUMENT))
 
 
 def _require_unique(contents: list[Content]) -> None:
@@ -261,6 +273,8 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
         data["by"] = turn.by
     if turn.delivered is not None or turn.failed_usage is not None:
         data |= turn_marks(turn)
+    if turn.state is not None:
+        data["state"] = turn.state
     return merge_unknown_fields(data, turn.extra, _TURN) if turn.extra else data
 
 
@@ -367,6 +381,7 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
         turn.finish_reason = read_optional_choice(data, "finish_reason", _REASONS)
         turn.metadata = None if metadata is None else read_nested(metadata, "metadata", read_metadata)
         turn.by = read_optional_string(data, "by")
+        turn.state = read_state(data)
         _set_turn_marks(turn, data)
         turn.extra = unknown_fields(data, _TURN)
     return turn

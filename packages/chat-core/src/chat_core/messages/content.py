@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
+from chat_core.messages._tool_values import json_object
 from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
 from chat_core.messages.tool import Tool
 from chat_core.usage import Metadata, Usage
@@ -52,12 +53,14 @@ class Turn:
             run has called them, which makes a stored conversation due. `None` if there are no hooks for the turn.
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
             received no turn. `None` if there are none.
+        state: object that is merged into the state of the conversation; `None` for turns of a model.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
     """
 
     __slots__ = (
         "by", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason", "metadata", "parts",
+        "state",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +71,7 @@ class Turn:
         metadata: Metadata | None = None,
         created_at: datetime | None = None,
         by: str | None = None,
+        state: Mapping[str, object] | None = None,
         extra: Extra = None,
     ) -> None:
         if created_at is not None and created_at.utcoffset() is None:
@@ -82,6 +86,7 @@ class Turn:
         self.by: str | None = by
         self.delivered: bool | None = None
         self.failed_usage: Usage | None = None
+        self.state: Mapping[str, object] | None = None if state is None else json_object(state, "state")
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
 

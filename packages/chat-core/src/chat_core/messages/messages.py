@@ -5,18 +5,19 @@ A conversation is also the checkpoint of its runs: a paused run is a history tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import eq
 from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.json import dumps
-from chat_core.messages._tool_values import new_tool_id
+from chat_core.messages._tool_values import json_object, new_tool_id
 from chat_core.messages.codec import read, write
 from chat_core.messages.content import Content, Part, Role, Turn
 from chat_core.messages.dicts import read_dicts
 from chat_core.messages.parts import Extra, File, Text
+from chat_core.messages.state import NO_STATE, DerivedState
 from chat_core.messages.status import TRANSITIONS, ToolEvent
 from chat_core.messages.tool import Tool
 from chat_core.usage import Usage
@@ -33,6 +34,11 @@ class Messages:
     Not safe to change from several threads or tasks. A run marks its messages as busy; changing them then raises
     `ConversationBusyError`.
 
+    Args:
+        contents: the contents.
+        state: state of the conversation before the first turn, a JSON object.
+        extra: unknown fields of the stored document.
+
     Attributes:
         extra: unknown fields of the stored document.
     """
@@ -42,6 +48,7 @@ class Messages:
         "_contents",
         "_contents_tuple",
         "_encoded_prefixes",
+        "_state",
         "_tools",
         "_turns",
         "_unresolved",
@@ -49,11 +56,18 @@ class Messages:
         "extra",
     )
 
-    def __init__(self, contents: Iterable[Content] = (), *, extra: Extra = None) -> None:
+    def __init__(
+        self,
+        contents: Iterable[Content] = (),
+        *,
+        state: Mapping[str, object] | None = None,
+        extra: Extra = None,
+    ) -> None:
         self._contents: list[Content] = []
         self._contents_tuple: tuple[Content, ...] = ()
         self._turns: list[tuple[Role, Turn]] = []
         self._encoded_prefixes: dict[Hashable, tuple[bytes, int]] = {}
+        self._state = DerivedState(NO_STATE if state is None else json_object(state, "state"))
         self._tools: dict[str, Tool] = {}
         self._unresolved: dict[str, Tool] = {}
         self._usage = Usage()
@@ -116,9 +130,14 @@ class Messages:
         self._extend(content)
         return self
 
-    def user(self, *parts: Part | str) -> Self:
-        """Push a user message; a string is a text. Raises the same errors as `push()`."""
-        return self.push(Content.of("user", *parts))
+    def user(self, *parts: Part | str, state: Mapping[str, object] | None = None) -> Self:
+        """Push a user message; a string is a text. Raises the same errors as `push()`.
+
+        Args:
+            parts: parts of the message.
+            state: JSON object that is merged into the state of the conversation. The model does not receive it.
+        """
+        return self.push(Content("user", [Turn(Content.of("user", *parts).parts, state=state)]))
 
     def system(self, *parts: Part | str) -> Self:
         """Push system instructions; a string is a text. Raises the same errors as `push()`."""
@@ -215,7 +234,12 @@ class Messages:
         return self._contents[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Messages) and self._contents == other._contents and self.extra == other.extra
+        return (
+            isinstance(other, Messages)
+            and self._contents == other._contents
+            and self.initial_state == other.initial_state
+            and self.extra == other.extra
+        )
 
     __hash__: ClassVar[Callable[[object], int]] = object.__hash__
 
@@ -245,6 +269,38 @@ class Messages:
         """Total usage of the conversation, with chats used as tools and with failed requests."""
         failed = [turn.failed_usage for _, turn in self._turns if turn.failed_usage is not None]
         return sum([*failed, *[usage for tool in self._tools.values() if (usage := tool.usage)]], self._usage)
+
+    @property
+    def initial_state(self) -> Mapping[str, object]:
+        """State before the first turn, read-only."""
+        return self._state.initial
+
+    @property
+    def state(self) -> Mapping[str, object]:
+        """Current state of the conversation, read-only: an object that tools share with the application.
+
+        It is the initial state with the changes of each turn: `state` of a user turn, then the `ToolOutput.state` of
+        completed calls, in the order of the calls. A later value of a key replaces an earlier one. Models do not
+        receive the state. The state inside a chat used as a tool is its own.
+        """
+        return self._state.before(self._turns, len(self._turns))
+
+    def state_before_calls(self, tools: Collection[Tool], /) -> dict[str, Mapping[str, object]]:
+        """Return the state at the beginning of the turn of each tool call, by the id of the call.
+
+        Args:
+            tools: tool calls of this conversation.
+        """
+        wanted = {tool.id for tool in tools}
+        found: dict[str, Mapping[str, object]] = {}
+        for index in range(len(self._turns) - 1, -1, -1):
+            ids = wanted.intersection([tool.id for tool in self._turns[index][1].tools])
+            if ids:
+                found.update(dict.fromkeys(ids, self._state.before(self._turns, index)))
+                wanted -= ids
+            if not wanted:
+                break
+        return found
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
         """Return the tool call with an id.
@@ -295,6 +351,8 @@ class Messages:
         if rest and inner is not None:
             inner.adopt(rest, tool)
             return
+        if own_tool.resolved:
+            self._state.reset()
         own_tool.adopt(tool)
         if not own_tool.resolved and own_tool.id not in self._unresolved:
             self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
@@ -365,7 +423,7 @@ class Messages:
         Raises:
             UsageError: opaque data, metadata or another value is not JSON.
         """
-        return write(self._contents, self.extra)
+        return write(self._contents, self.initial_state, self.extra)
 
     @classmethod
     def from_json(cls, document: str | bytes) -> Messages:
@@ -378,13 +436,15 @@ class Messages:
         return read(document, Messages._from_stored)
 
     @staticmethod
-    def _from_stored(contents: Iterable[Content], *, extra: Extra) -> Messages:
-        """Return `Messages(contents, extra=extra)`, faster for contents that share nothing and repeat no id."""
+    def _from_stored(
+        contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
+    ) -> Messages:
+        """Return `Messages(contents, state=state, extra=extra)`, faster if contents share nothing and repeat no id."""
         items = [*contents]
         roles = [content.role for content in items]
         if any(map(eq, roles, roles[1:])) or not all(content.turns for content in items):
-            return Messages(items, extra=extra)
-        messages = Messages(extra=extra)
+            return Messages(items, state=state, extra=extra)
+        messages = Messages(state=state, extra=extra)
         messages._set_contents(items)
         return messages
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
+from chat_core.errors import UsageError
 from chat_core.messages.parts import Extra, File
 
 if TYPE_CHECKING:
@@ -113,17 +114,43 @@ class Interrupted:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Data:
+    """Data from a tool for the application. It is not sent to a model.
+
+    Attributes:
+        type: kind of the data, chosen by the application, such as `"chart"`.
+        payload: any value that a tool can return, or a `File`. Events and stored conversations have it as JSON.
+        keep: whether the payload is stored with the result. Otherwise, it is only in the `ToolData` event.
+    """
+
+    type: str
+    payload: object
+    keep: bool = False
+    extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, str) or not self.type:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            msg = f"the type of Data must be a string that is not empty, such as 'chart', not {self.type!r}"
+            raise UsageError(msg)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Completed:
     """Status of a tool call that returned.
 
     Attributes:
         result: returned value, as JSON.
         files: files returned along with the value.
+        data: the kept data for the application, which the model does not receive.
+        state: object that was merged into the state of the conversation, or `None`.
     """
 
     result: object
     files: tuple[File, ...] = ()
     extra: Extra = field(default=None, repr=False)
+    data: tuple[Data, ...] = ()
+    state: Mapping[str, object] | None = None
 
 
 @final

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError
 from chat_core.frozen import freeze
-from chat_core.json import dumps
 from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
@@ -22,6 +21,7 @@ from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
     Completed,
+    Data,
     Decision,
     DecisionAction,
     Failed,
@@ -163,31 +163,17 @@ class Tool:
         Raises:
             IllegalTransitionError: the tool call is not resolved.
         """
-        match self.status:
-            case Completed(result):
-                return self._edit_note("ran with") + (result if isinstance(result, str) else dumps(result))
-            case Failed(error):
-                return (self._edit_note("failed with") if self.attempts else "") + error
-            case Rejected(reason, started=Interrupted() as started):
-                return model_texts.cancelled_interrupted(started.reason, values.effects_inside(started.inner), reason)
-            case Rejected(reason, started=Suspended(inner)) if effects := values.effects_inside(inner):
-                return model_texts.cancelled_chat(effects, reason)
-            case Rejected() as status:
-                return model_texts.rejection(status.source, status.reason)
-            case status:
-                name = values.status_name(status)
-                msg = f"tool {self.id!r} is {name} and has no result yet: wait until it is resolved"
-                raise IllegalTransitionError(msg)
-
-    def _edit_note(self, outcome: Literal["ran with", "failed with"]) -> str:
-        if self.edited is None or values.equal_as_json(dict(self.edited), dict(self.call.arguments)):
-            return ""
-        return model_texts.edit_note(outcome, dumps(dict(self.edited)))
+        return values.result_text(self)
 
     @property
     def result_files(self) -> tuple[File, ...]:
         """Files returned along with the result."""
         return self.status.files if isinstance(self.status, Completed) else ()
+
+    @property
+    def data(self) -> tuple[Data, ...]:
+        """Kept data for the application. The model does not receive it."""
+        return self.status.data if isinstance(self.status, Completed) else ()
 
     # --- Decisions of an approver --------------------------------------------------------------------
 
@@ -286,6 +272,8 @@ class Tool:
         result: object,
         *,
         files: tuple[File, ...] = (),
+        data: tuple[Data, ...] = (),
+        state: Mapping[str, object] | None = None,
         by: str | None = None,
         note: str | None = None,
         at: datetime | None = None,
@@ -295,18 +283,21 @@ class Tool:
         Args:
             result: the result, made of JSON types; it is copied.
             files: files returned along with the result.
+            data: data for the application that is kept with the result.
+            state: JSON object that is merged into the state of the conversation.
             by: who supplied the result, if not the tool itself.
             note: remark for the record of decisions; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
             IllegalTransitionError: the call is neither running nor interrupted.
-            UsageError: `result` is not JSON, or `at` has no time zone.
+            UsageError: `result` or `state` is not JSON, or `at` has no time zone.
         """
         values.require_zone(at)
+        change = None if state is None else values.json_object(state, "state")
         value = values.json_copy(result, "a tool's result")
         interrupted = isinstance(self.status, Interrupted)
-        self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files))
+        self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files, data=data, state=change))
         if interrupted or by is not None:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 from chat_core.messages import Content, Messages  # circular: see FunctionCall.context
+from chat_core.messages.state import NO_STATE
 
 
 def _ignore(_value: object, /) -> None: ...
+
+
+def _no_state() -> Mapping[str, object]:
+    return NO_STATE
 
 
 @final
@@ -27,6 +32,8 @@ class ToolContext:
         conversation_id: id of the stored conversation; `None` if it is not stored.
         report: function that receives the values passed to `progress()`.
         inner: for a chat used as a tool, its conversation when it paused.
+        state: state of the conversation at the beginning of the turn that made the call; read-only. It does not depend
+            on the other calls of the turn. `ToolOutput.state` changes it for later turns.
     """
 
     tool_id: str
@@ -36,6 +43,7 @@ class ToolContext:
     conversation_id: str | None = None
     report: Callable[[object], None] = field(default=_ignore, repr=False)
     inner: Messages | None = field(default=None, repr=False)
+    state: Mapping[str, object] = field(default_factory=_no_state, repr=False)
 
     def progress(self, value: object, /) -> None:
         """Send a `ToolProgress` event to the consumer of the stream. Never blocks; may be called in any thread."""

@@ -1,20 +1,95 @@
-"""Conversion of a tool's return value into the JSON and files that the history stores."""
+"""What a tool may return, and its conversion into the JSON and files that the history stores."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast, final
 
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from chat_core import model_texts
-from chat_core.messages import File, Text
+from chat_core.json import dump_bytes
+from chat_core.messages import Data, File, Text
+
+MAX_KEPT_DATA: Final = 64 * 1024
+"""Default limit of the kept data of one call, in bytes of JSON."""
 
 _BYTES = (bytes, bytearray, memoryview)
 _ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
 _OBJECTS: tuple[type[Any], ...] = (dict,)
+
+
+@final
+@dataclasses.dataclass(frozen=True, slots=True, init=False)
+class ToolOutput:
+    """Return value of a tool that has data for the application, or changes the state of the conversation.
+
+    A call that fails has no effect on the state and sends no data.
+
+    Attributes:
+        content: the result that the model receives: any value that a tool can return.
+        data: data for the application, in order. Each is sent as a `ToolData` event after the result is stored.
+        state: JSON object that is merged key by key into the state of the conversation, or `None`. A value replaces
+            the earlier value of its key.
+    """
+
+    content: object
+    data: tuple[Data, ...]
+    state: Mapping[str, object] | None
+
+    def __init__(
+        self, content: object, *, data: Data | Iterable[Data] = (), state: Mapping[str, object] | None = None
+    ) -> None:
+        put = object.__setattr__
+        put(self, "content", content)
+        put(self, "data", (data,) if isinstance(data, Data) else tuple(data))
+        put(self, "state", state)
+
+
+def convert_data(items: Iterable[Data], max_kept: int, /) -> tuple[Data, ...]:
+    """Return data with payloads as JSON. A payload that is a `File` stays one.
+
+    Args:
+        items: data that a tool returned.
+        max_kept: maximum size of all kept payloads as JSON, in bytes, without payloads that are files.
+
+    Raises:
+        TypeError: an item is not `Data`, a payload is not JSON, or the kept payloads are too large.
+    """
+    converted = tuple([_convert_data(item) for item in items])
+    kept = [item.payload for item in converted if item.keep and not isinstance(item.payload, File)]
+    size = sum([len(dump_bytes(payload)) for payload in kept])
+    if size > max_kept:
+        raise TypeError(model_texts.kept_data_too_large(size, max_kept))
+    return converted
+
+
+def _convert_data(item: object) -> Data:
+    if not isinstance(item, Data):
+        raise TypeError(model_texts.not_data(type(item).__name__))
+    if isinstance(item.payload, File):
+        return item
+    payload, files = to_result(item.payload)
+    if files:
+        raise TypeError(model_texts.file_in_data(item.type))
+    return dataclasses.replace(item, payload=payload)
+
+
+def convert_state(state: Mapping[str, object] | None, /) -> Mapping[str, object] | None:
+    """Return a change of the state as JSON.
+
+    Raises:
+        TypeError: it is not a JSON object, or it contains a file.
+    """
+    if state is None:
+        return None
+    value, files = to_result(state)
+    if files or not isinstance(value, dict):
+        raise TypeError(model_texts.state_not_json(type(state).__name__))
+    return cast("dict[str, object]", value)
 
 
 def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
@@ -55,6 +130,8 @@ def _extract_files(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a to
         return model_texts.file_note(value.name, value.mime)
     if isinstance(value, Text):
         return value.text
+    if isinstance(value, (ToolOutput, Data)):
+        raise TypeError(model_texts.output_inside(type(value).__name__))
     if isinstance(value, _BYTES):
         raise TypeError(model_texts.RESULT_IN_BYTES)
     if isinstance(value, _ARRAYS) and not hasattr(value, "_fields"):  # a named tuple is a record
