@@ -26,15 +26,14 @@ from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
+from chat_core.engine.tool_outcome import fail_unresolved, has_unresolved_inside, record_interruption, record_result
 from chat_core.engine.triage import Triage, is_decided
 from chat_core.engine.triage_result import ReadyCall, TriageResult
 from chat_core.errors import ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError, PolicyError
 from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
-from chat_core.messages._tool_values import effects_inside
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
-from chat_core.tools.result import ToolOutput, convert_data, convert_state
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class ToolPass(Generic[PauseT]):
         self._error = self._error or ended.error
         if isinstance(tool.status, Running) and ended.error is None:
             # Only the call was cancelled. A status of `Running` would restart it in every pass.
-            _record_interruption(tool, model_texts.CANCELLED_WHILE_RUNNING)
+            record_interruption(tool, model_texts.CANCELLED_WHILE_RUNNING)
             await self._checkpoint.write_tool(tool)
 
     async def aclose(self) -> None:
@@ -328,7 +327,7 @@ class ToolPass(Generic[PauseT]):
             # The run that took over decides about the call, or the next run resumes the chat from what is stored.
             return
         if not ready.definition.idempotent and isinstance(tool.status, Running):
-            _record_interruption(
+            record_interruption(
                 tool, model_texts.CANCELLED_WHILE_RUNNING if ready.began else model_texts.CANCELLED_BEFORE_START
             )
             await self._checkpoint.write_tool(tool)
@@ -380,7 +379,7 @@ class ToolPass(Generic[PauseT]):
             # The type of the scope includes this pause; `run()` returns it as `object`.
             self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
             return None
-        self._record_result(ready, value)
+        record_result(ready, value, self._plan.settings.max_kept_data)
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
@@ -399,12 +398,12 @@ class ToolPass(Generic[PauseT]):
             with anyio.move_on_after(timeout):
                 return await self._call_tool(ready, context)
             ready.raised = TimeoutError()
-            _fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
+            fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
         except (Exception, SystemExit) as error:
-            if self._checkpoint.is_failed_write(error) or _has_unresolved_inside(tool):
+            if self._checkpoint.is_failed_write(error) or has_unresolved_inside(tool):
                 raise
             ready.raised = error
-            _fail_unresolved(tool, model_texts.raised(error))
+            fail_unresolved(tool, model_texts.raised(error))
         return None
 
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
@@ -428,24 +427,6 @@ class ToolPass(Generic[PauseT]):
     def _start_body(self, run: Callable[[], object]) -> object:
         """Call the tool function, unless the lease may have expired. Runs in the task or thread of the function."""
         return run() if self._checkpoint.may_start() else _NOT_STARTED
-
-    def _record_result(self, ready: ReadyCall, value: object) -> None:
-        tool = ready.tool
-        if tool.resolved:
-            # The call was resolved elsewhere while the tool ran.
-            return
-        output = value if isinstance(value, ToolOutput) else None
-        try:
-            result, files = ready.definition.result(value if output is None else output.content)
-            if output is None:
-                tool.complete(result, files=files)
-                return
-            data = convert_data(output.data, self._plan.settings.max_kept_data)
-            kept = tuple([item for item in data if item.keep])
-            tool.complete(result, files=files, data=kept, state=convert_state(output.state))
-            ready.data = data
-        except Exception as error:  # noqa: BLE001 - a tool may return anything
-            tool.fail(model_texts.invalid_result(tool.name, error))
 
     def _record_pause(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
         tool.suspend(paused.messages)
@@ -473,26 +454,6 @@ class ToolPass(Generic[PauseT]):
 def _same_context(left: Context, right: Context) -> bool:
     """Return whether two contexts hold identical values."""
     return len(left) == len(right) and all(map(is_, left.values(), right.values()))
-
-
-def _record_interruption(tool: Tool, reason: str) -> None:
-    """Record that a call was cancelled. The conversation of a chat shows what was interrupted in it."""
-    if tool.inner is not None:
-        tool.suspend(tool.inner)
-    else:
-        tool.lost(reason)
-
-
-def _fail_unresolved(tool: Tool, error: str) -> None:
-    """Fail a call. The model also learns which calls had run in a chat that failed."""
-    if not tool.resolved:
-        effects = effects_inside(tool.inner)
-        tool.fail(model_texts.cancelled_chat(effects, error) if effects else error)
-
-
-def _has_unresolved_inside(tool: Tool) -> bool:
-    """Return whether a call is a chat in which calls wait, were decided, or were interrupted."""
-    return tool.inner is not None and bool(tool.inner.pending())
 
 
 def _progress_event(tool: Tool, value: object) -> ProgressEvent:
