@@ -7,7 +7,7 @@ and the calling thread waits for it. All threads share the loop, so their calls 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from queue import SimpleQueue
 from types import TracebackType
@@ -21,7 +21,7 @@ from chat_core.embed import Texts
 from chat_core.engine.stream import ChatStream
 from chat_core.errors import UsageError
 from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Tool
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.response import ChatResponse, Paused
@@ -75,6 +75,27 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
         return _run(lambda: self._chat.complete(messages, options=options))
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        messages: Messages | Conversation,
+        *,
+        id: str = "",  # noqa: A002 - the id of the tool call
+    ) -> Tool | PauseT_co:
+        """Run `Chat.call()` and wait for its result.
+
+        Args:
+            name: name of a tool of this chat.
+            arguments: arguments of the call.
+            messages: the conversation. The run appends to it.
+            id: id of the call, unique in the conversation. By default, each call has a new id.
+
+        Raises:
+            ChatError: the run failed. `messages` stays valid and contains everything that was completed.
+        """
+        return _run(lambda: self._chat.call(name, arguments, messages, id=id))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""

@@ -7,6 +7,7 @@ state of a conversation. Any number of tasks can use one chat with different con
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Generic, Never, Self, TypeAlias, final
 
@@ -21,10 +22,11 @@ from chat_core.engine.run import complete
 from chat_core.engine.stream import ChatStream
 from chat_core.engine.subchat import ChatTool
 from chat_core.errors import UsageError
-from chat_core.messages import Messages
+from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
+from chat_core.provider import CompletionProvider, EmbeddingsProvider, EmbeddingsResponse
 from chat_core.response import ChatResponse, Paused
+from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
@@ -79,6 +81,53 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         _require_run_arguments("complete()", messages, options)
         return await complete(self._plan, messages, options)
 
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        messages: Messages | Conversation,
+        *,
+        id: str = "",  # noqa: A002 - the id of the tool call
+    ) -> Tool | PauseT_co:
+        """Run one tool call without a model: under the policy of the chat, stored before it starts, and pausable.
+
+        The call is added to the history as a turn with `by="application"`. After a pause, a crash or a lost connection,
+        call again with the same id: a finished call is returned, an unfinished one is resumed, and none runs twice.
+
+        Args:
+            name: name of a tool of this chat.
+            arguments: arguments of the call.
+            messages: the conversation. The run appends to it.
+            id: id of the call, unique in the conversation. By default, each call has a new id.
+
+        Returns:
+            The resolved call (completed, failed or rejected), or the pause.
+
+        Raises:
+            UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
+            PendingToolsError: other calls of the conversation are unresolved.
+            ChatError: the run failed. `messages` stays valid and contains everything that was completed.
+        """
+        from chat_core.engine.direct_call import call_tool  # noqa: PLC0415 - most chats never need it
+
+        _require_run_arguments("call()", messages, None)
+        return await call_tool(self._plan, messages, FunctionCall(name, arguments, id))
+
+    async def decide(self, call: FunctionCall, /) -> Action[PauseT_co]:
+        """Return what the policy of this chat says about a call. Nothing runs and nothing is stored.
+
+        `chat_core.dry_run()` shows the decisions about the calls of a whole conversation.
+
+        Args:
+            call: the call, with the arguments to decide about.
+
+        Raises:
+            UsageError: the chat has no such tool, or the arguments are invalid.
+        """
+        from chat_core.engine.direct_call import decide  # noqa: PLC0415 - most chats never need it
+
+        return await decide(self._plan.tools, call)
+
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
         """Return this chat as a tool for `with_scoped_tools()` of another chat. The outer chat pauses if this one does.
 
@@ -87,6 +136,11 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             description: description of the tool for the outer model.
         """
         return ChatTool(self._plan, name, description)
+
+    @property
+    def model(self) -> CompletionProvider:
+        """The provider of this chat, as passed to `with_model()`."""
+        return self._plan.model
 
     @property
     def tools(self) -> ChatTools[PauseT_co]:

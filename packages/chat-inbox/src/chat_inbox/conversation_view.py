@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias, final
 
 from chat_core.messages import (
+    APPLICATION,
     Content,
     File,
     Interrupted,
@@ -42,6 +43,8 @@ from chat_inbox.url_keys import encode_key
 
 ItemKind: TypeAlias = Literal["text", "reasoning", "note", "call"]
 _ROLES = {"user": "User", "model": "Model", "system": "Instructions"}
+_AUTHORS = {"engine": "Library", APPLICATION: "Application"}
+"""Authors of turns that neither a user nor a model wrote."""
 DEFAULT_TURNS = 40
 """Number of turns that a page shows by default."""
 
@@ -171,7 +174,7 @@ class ConversationView:
 
     def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, depth: int) -> Iterator[Item]:
         """Yield the items of a turn."""
-        role = "Library" if turn.by == "engine" else _ROLES[content.role]
+        role = _AUTHORS.get(turn.by or "", _ROLES[content.role])
         for number, part in enumerate(turn.parts):
             if isinstance(part, Tool):
                 yield from self._call_items(part, parent_path, depth)

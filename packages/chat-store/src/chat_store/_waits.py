@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import final
 
-from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Role, Running, Suspended, Tool, Turn
+from chat_core.messages import (
+    APPLICATION,
+    WITHDRAWN_REASONS,
+    Interrupted,
+    Messages,
+    Pending,
+    Role,
+    Running,
+    Suspended,
+    Tool,
+    Turn,
+)
 from chat_core.response import Wait
 
 from chat_store._entries import Entry
@@ -94,7 +105,9 @@ def needs_response(role: Role, turn: Turn) -> bool:
     """Return whether a conversation that ends in a turn of this role needs a response of the model."""
     if role == "model":
         # A run ends with a response that its provider withdrew.
-        return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in WITHDRAWN_REASONS)
+        # The results of calls that the application made go to a model only if the application continues.
+        calls = bool(turn.tools) and turn.by != APPLICATION
+        return turn.finish_reason == "pause" or (calls and turn.finish_reason not in WITHDRAWN_REASONS)
     return role == "user"
 
 

@@ -51,7 +51,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Generic, final
+from typing import TYPE_CHECKING, Generic
 
 import anyio
 from anyio import CancelScope
@@ -98,7 +98,6 @@ _COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
 """Finish reasons that mean a complete response. Only the calls of such a response run."""
 
 
-@final
 class Run(Generic[OutT, PauseT]):
     """One run of a chat on one conversation."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chat_core.messages import Failed
+from chat_core.messages import APPLICATION, Failed
 from chat_core.options import NamedTool
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ def _has_call(messages: Messages) -> bool:
         for turn in reversed(content.turns):
             if content.role == "user" and turn.by != "engine":
                 return False
-            if content.role == "model" and not all(_failed_by_engine(tool) for tool in turn.tools):
+            if (
+                content.role == "model"
+                and turn.by != APPLICATION
+                and not all(_failed_by_engine(tool) for tool in turn.tools)
+            ):
                 return True
     return False
 

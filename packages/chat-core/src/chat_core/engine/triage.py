@@ -227,7 +227,7 @@ class Triage(Generic[PauseT]):
             self._result.ready.append(ReadyCall(tool, definition, self._validate(tool, definition)))
             return
         try:
-            arguments = _check(definition, tool.edited)
+            arguments = check_arguments(definition, tool.edited)
         except InvalidArgumentsError as error:
             await self._handle_invalid_edit(tool, definition, scope, str(error))
             return
@@ -252,7 +252,7 @@ class Triage(Generic[PauseT]):
             scope: scope that owns the tool.
             error: validation error of the edited arguments.
         """
-        action = await self._ask_scope(tool, scope, _check(definition, tool.call.arguments))
+        action = await self._ask_scope(tool, scope, check_arguments(definition, tool.call.arguments))
         if isinstance(action, Reject):
             tool.refuse(action.reason)
         elif isinstance(action, Execute) and isinstance(tool.status, Pending):
@@ -350,7 +350,7 @@ class Triage(Generic[PauseT]):
         if tool.edited is None and tool.call.problem is not None:
             raise _InvalidCallError(model_texts.not_run(tool.name, tool.call.problem))
         try:
-            return _check(definition, tool.effective_arguments)
+            return check_arguments(definition, tool.effective_arguments)
         except InvalidArgumentsError as error:
             raise _InvalidCallError(model_texts.not_run(tool.name, error)) from error
 
@@ -363,7 +363,7 @@ class Triage(Generic[PauseT]):
         return tool.call.shown(arguments, tool.id, context)
 
 
-def _check(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
+def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
     """Return the validated arguments, deeply read-only.
 
     Raises:

@@ -6,7 +6,7 @@
 from chat_core import errors
 from chat_core.messages import codec, function_call, status, tool
 from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_from_dict, turn_to_dict
-from chat_core.messages.content import WITHDRAWN_REASONS, Content, FinishReason, Part, Role, Turn
+from chat_core.messages.content import APPLICATION, WITHDRAWN_REASONS, Content, FinishReason, Part, Role, Turn
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.messages import Messages
 from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
@@ -35,6 +35,7 @@ for _module in (codec, status, tool):
     _module.__dict__["Messages"] = Messages
 
 __all__ = [
+    "APPLICATION",
     "NOBODY",
     "TRANSITIONS",
     "WITHDRAWN_REASONS",

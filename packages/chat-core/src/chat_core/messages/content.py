@@ -37,6 +37,10 @@ FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 ROLES: tuple[Role, ...] = ("system", "user", "model")
 
 
+APPLICATION: Final = "application"
+"""`Turn.by` of a call that the application made."""
+
+
 @final
 class Turn:
     """One contribution of one role: its parts and, from a model, finish reason and metadata.
@@ -48,7 +52,8 @@ class Turn:
         finish_reason: why the model stopped; `None` for turns of other roles. An unknown value becomes `"other"`.
         metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
         created_at: time at which the turn was closed, with a time zone; now by default.
-        by: `"engine"` for a turn written by this library, such as a request to correct an answer; otherwise `None`.
+        by: `"engine"` for a turn written by this library, such as a request to correct an answer; `"application"` for a
+            call made by `chat.call()`; otherwise `None`.
         delivered: whether the after-hooks were called for this turn, a final response of the model. `False` until a
             run has called them, which makes a stored conversation due. `None` if there are no hooks for the turn.
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that

@@ -1,0 +1,145 @@
+"""Calls and decisions that an application asks for, without a model: `chat.call()` and `chat.decide()`.
+
+A direct call is a turn of the role `model`, with `by="application"`, in the history. From there on, it is a call as any
+other: the same tool pass validates it, asks the policy, stores `Running` before the body starts, and pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast, final
+
+from typing_extensions import TypeVar
+
+from chat_core.engine.plan import ChatPlan
+from chat_core.engine.run import Run
+from chat_core.engine.tasks import RunTaskGroup
+from chat_core.engine.triage import check_arguments
+from chat_core.errors import PendingToolsError, UsageError
+from chat_core.events import Done
+from chat_core.messages import APPLICATION, FunctionCall, Tool, Turn
+from chat_core.messages.function_call import CallContext
+from chat_core.response import Paused
+from chat_core.tools.definition import InvalidArgumentsError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from chat_core.conversation import Conversation
+    from chat_core.events import StreamEvent
+    from chat_core.messages import Messages
+    from chat_core.tools.action import Action
+    from chat_core.tools.chat_tools import ChatTools
+
+PauseT = TypeVar("PauseT", bound=Paused)
+
+
+async def decide(tools: ChatTools[PauseT], call: FunctionCall) -> Action[PauseT]:
+    """Return the action of the policy for a call. Nothing runs and nothing is stored.
+
+    Args:
+        tools: tools of the chat.
+        call: the call. Its arguments are validated first.
+
+    Raises:
+        UsageError: the chat has no such tool, or the arguments are invalid.
+    """
+    _, scope = tools.owners[_known_tool(tools, call.name)]
+    arguments = _valid_arguments(tools, call)
+    if scope.always is not None:
+        return scope.always
+    return await scope.decide(call.shown(arguments, call.id, call.context or CallContext(())))
+
+
+async def call_tool(
+    plan: ChatPlan[Any, PauseT],
+    target: Messages | Conversation,
+    call: FunctionCall,
+) -> Tool | PauseT:
+    """Run one call to its end, or to a pause.
+
+    Args:
+        plan: configuration of the chat.
+        target: the conversation.
+        call: the call. A call of the same id that is in the conversation already is resumed, not repeated.
+
+    Raises:
+        UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
+        PendingToolsError: other calls of the conversation are unresolved.
+        ChatError: the run failed. The history is valid and contains all completed work.
+    """
+    _known_tool(plan.tools, call.name)
+    run = _DirectRun(plan, target, call)
+    async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
+        async for _ in events:
+            pass
+    last = run.last
+    assert last is not None  # noqa: S101 - a run that does not raise sets it
+    return cast("Tool", last.response) if isinstance(last, Done) else last
+
+
+@final
+class _DirectRun(Run[Any, PauseT]):
+    """A run of one call, which asks no model."""
+
+    def __init__(self, plan: ChatPlan[Any, PauseT], target: Messages | Conversation, call: FunctionCall) -> None:
+        super().__init__(plan, target, None, streaming=False, deliver_events=False)
+        self._call = call
+        self._tool_id: str | None = None
+
+    async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[Any, PauseT]]:
+        if self._tool_id is None:
+            self._tool_id = await self._begin()
+        elif self._tool_pass is not None or self._messages.pending():
+            return await super()._advance(group)
+        else:
+            self.last = Done(self._messages.tool(self._tool_id))
+        return ()
+
+    async def _call_before_hooks(self) -> None:
+        """Call no hook: hooks run before a model request, and there is none."""
+
+    async def _begin(self) -> str:
+        """Add the call to the history unless it is there, and return its id."""
+        call, messages = self._call, self._messages
+        others = [tool.id for tool in messages.pending() if tool.id != call.id]
+        if others:
+            msg = (
+                f"{len(others)} other tool call(s) of this conversation are unresolved ({', '.join(others)}): "
+                "resume or decide them first"
+            )
+            raise PendingToolsError(msg, others)
+        if call.id:
+            try:
+                tool = messages.tool(call.id)
+            except KeyError:
+                pass
+            else:
+                if tool.name != call.name or dict(tool.call.arguments) != dict(call.arguments):
+                    msg = f"the id {call.id!r} belongs to a call of {tool.name}() with other arguments: use another id"
+                    raise UsageError(msg)
+                return tool.id
+        _valid_arguments(self._plan.tools, call)
+        tool = Tool(FunctionCall(call.name, call.arguments), id=call.id)
+        await self._checkpoint.append_turn("model", Turn([tool], finish_reason="tool_calls", by=APPLICATION))
+        return tool.id
+
+
+def _known_tool(tools: ChatTools[PauseT], name: str) -> str:
+    if name not in tools.owners:
+        msg = f"this chat has no tool {name!r}: its tools are {', '.join(tools.owners) or 'none'}"
+        raise UsageError(msg)
+    return name
+
+
+def _valid_arguments(tools: ChatTools[PauseT], call: FunctionCall) -> Mapping[str, object]:
+    definition, _ = tools.owners[call.name]
+    if call.problem is not None:
+        msg = f"the arguments of {call.name}() are invalid: {call.problem}"
+        raise UsageError(msg)
+    try:
+        return check_arguments(definition, call.arguments)
+    except InvalidArgumentsError as error:
+        msg = f"the arguments of {call.name}() are invalid: {error}"
+        raise UsageError(msg) from error
