@@ -366,6 +366,10 @@ class Triage(Generic[PauseT]):
 def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
     """Return the validated arguments, deeply read-only.
 
+    Args:
+        definition: definition of the tool.
+        arguments: arguments to validate.
+
     Raises:
         InvalidArgumentsError: the arguments are invalid, or their validation raised any other error.
     """
