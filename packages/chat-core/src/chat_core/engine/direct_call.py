@@ -15,13 +15,12 @@ from typing_extensions import TypeVar
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup
-from chat_core.engine.triage import check_arguments
 from chat_core.errors import PendingToolsError, UsageError
 from chat_core.events import Done
 from chat_core.messages import APPLICATION, FunctionCall, Tool, Turn
 from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused
-from chat_core.tools.definition import InvalidArgumentsError
+from chat_core.tools.definition import InvalidArgumentsError, check_arguments
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -18,7 +18,6 @@ from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.subchat_report import prefix_error
 from chat_core.engine.triage_result import ReadyCall, TriageResult
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
-from chat_core.frozen import freeze
 from chat_core.messages import (
     Approved,
     FunctionCall,
@@ -34,7 +33,7 @@ from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused, Wait
 from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
-from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
+from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope, check_arguments
 
 PauseT = TypeVar("PauseT", bound=Paused)
 
@@ -361,24 +360,6 @@ class Triage(Generic[PauseT]):
             # A context without decisions can be shared by all calls of a response.
             self._context = None if tool.decisions else context
         return tool.call.shown(arguments, tool.id, context)
-
-
-def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the validated arguments, deeply read-only.
-
-    Args:
-        definition: definition of the tool.
-        arguments: arguments to validate.
-
-    Raises:
-        InvalidArgumentsError: the arguments are invalid, or their validation raised any other error.
-    """
-    try:
-        return freeze(definition.validate(arguments))
-    except InvalidArgumentsError:
-        raise
-    except Exception as error:
-        raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
 
 def is_decided(tool: Tool) -> bool:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Protocol
 
+from chat_core import model_texts
+from chat_core.frozen import freeze
 from chat_core.messages import File, FunctionCall
 from chat_core.provider import ToolDeclaration
 from chat_core.tools.action import Action, WaitT_co
@@ -71,6 +73,24 @@ class ToolDefinition(Protocol):
             TypeError: the result cannot be converted.
         """
         ...
+
+
+def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the validated arguments, deeply read-only.
+
+    Args:
+        definition: definition of the tool.
+        arguments: arguments to validate.
+
+    Raises:
+        InvalidArgumentsError: the arguments are invalid, or their validation raised any other error.
+    """
+    try:
+        return freeze(definition.validate(arguments))
+    except InvalidArgumentsError:
+        raise
+    except Exception as error:
+        raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
 
 class ToolScope(ABC, Generic[WaitT_co]):
