@@ -19,12 +19,14 @@ from chat_core import (
     Schedule,
     ScopedCollection,
     StreamingChat,
+    Tool,
     ToolCollection,
+    Turn,
 )
 from chat_core.errors import InterruptedToolsError, InvalidResponseError
 from chat_core.testing import ScriptedProvider
 from chat_store import MemoryStore
-from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY
+from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY, needs_response
 from chat_store.testing._fixtures import Clock
 
 pytestmark = pytest.mark.anyio
@@ -276,3 +278,10 @@ async def test_a_new_turn_replaces_an_answer_that_was_not_delivered() -> None:
     async with billing.store.open(name) as conversation:
         conversation.messages.user("And now?")
     assert [found for found, _ in await billing.due()] == [name]
+
+
+def test_finished_calls_of_the_application_need_no_response() -> None:
+    tool = Tool(FunctionCall("pay"))
+
+    assert needs_response("model", Turn([tool], finish_reason="tool_calls"))
+    assert not needs_response("model", Turn([tool], finish_reason="tool_calls", by="application"))
