@@ -49,6 +49,6 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
     for exchange in accepted():
         if exchange.api == "chat-completions":
             said = rebuild(exchange.body, exchange.provider)
-            before = encode_turns(said.messages, said.dialect)
+            before = encode_turns(said.messages.view(), said.dialect)
             said.messages.user("And now?")
-            assert encode_turns(said.messages, said.dialect).startswith(before), exchange.id
+            assert encode_turns(said.messages.view(), said.dialect).startswith(before), exchange.id

@@ -61,7 +61,7 @@ def sent_back(turn: Turn) -> Any:
     messages = Messages.from_user("Hi")
     messages.append("model", turn)
     stored = Messages.from_json(messages.to_json())
-    return json.loads(b"[" + encode_turns(stored, Dialect.of("m"))[1] + b"]")[1]["content"]
+    return json.loads(b"[" + encode_turns(stored.view(), Dialect.of("m"))[1] + b"]")[1]["content"]
 
 
 def test_every_documented_block_goes_back_as_it_came_after_storing_too() -> None:

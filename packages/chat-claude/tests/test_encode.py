@@ -111,14 +111,14 @@ def test_a_later_system_text_joins_the_first_one_or_stands_in_its_place() -> Non
 def test_a_moving_cache_point_leaves_the_bytes_of_closed_turns_as_they_are() -> None:
     messages = conversation()
     cache = Cache(messages="1h", system="5m")
-    _, bare = encode_turns(messages, DIALECT)
-    system, first = encode_turns(messages, DIALECT, cache)
+    _, bare = encode_turns(messages.view(), DIALECT)
+    system, first = encode_turns(messages.view(), DIALECT, cache)
     assert json.loads(system)["cache_control"] == {"type": "ephemeral"}
     assert first.count(b"cache_control") == 1
     assert json.loads(b"[" + first + b"]")[-1]["content"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert encode_turns(messages, DIALECT) == (b'{"type":"text","text":"Be kind."}', bare)
+    assert encode_turns(messages.view(), DIALECT) == (b'{"type":"text","text":"Be kind."}', bare)
     messages.user("And now?")
-    _, later = encode_turns(messages, DIALECT, cache)
+    _, later = encode_turns(messages.view(), DIALECT, cache)
     assert later.startswith(bare + b",")
     assert later.count(b"cache_control") == 1
 

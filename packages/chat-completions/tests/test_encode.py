@@ -115,8 +115,8 @@ def test_a_rejected_and_a_failed_call_go_out_with_the_reason() -> None:
 
 def test_a_closed_turn_is_encoded_once() -> None:
     messages = answered(completed("a", "f", 1))
-    first = encode_turns(messages, DIALECT)
-    assert encode_turns(messages, DIALECT) == first
+    first = encode_turns(messages.view(), DIALECT)
+    assert encode_turns(messages.view(), DIALECT) == first
     turn = messages[1].turns[0]
     assert turn.encoded(DIALECT.turn_key, lambda _: b"anew") in first
     other = Dialect(model="other")

@@ -330,17 +330,17 @@ def test_what_can_no_longer_change_is_encoded_once_and_what_can_is_encoded_anew(
     encoders: dict[Role, Callable[[Turn], bytes]] = {"system": encode, "user": encode, "model": encode}
     messages = Messages.from_user("a")
     messages.append("model", Turn([Text("b")]))
-    assert messages.encoded("key", encoders) == b"a,b"
+    assert messages.view().encoded("key", encoders) == b"a,b"
     tool = Tool(FunctionCall("f"), call_id="call_1")
     messages.append("model", Turn([tool]))
     messages.append("model", Turn([Text("c")]))
-    assert messages.encoded("key", encoders) == b"a,b,?,c"
+    assert messages.view().encoded("key", encoders) == b"a,b,?,c"
     tool.start()
     tool.complete("done")
-    assert messages.encoded("key", encoders) == messages.encoded("key", encoders) == b"a,b,done,c"
+    assert messages.view().encoded("key", encoders) == messages.view().encoded("key", encoders) == b"a,b,done,c"
     assert asked == ["a", "b", "tools", "c", "tools"]
-    assert messages.encoded("other key", encoders) == b"a,b,done,c"
-    assert Messages().encoded("key", encoders) == b""
+    assert messages.view().encoded("other key", encoders) == b"a,b,done,c"
+    assert Messages().view().encoded("key", encoders) == b""
 
 
 # --- Elsewhere -----------------------------------------------------------------------------------------------------

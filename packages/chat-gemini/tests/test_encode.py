@@ -84,9 +84,9 @@ def test_a_call_that_waits_is_never_sent() -> None:
 
 def test_the_encoding_of_a_settled_turn_is_kept_with_it() -> None:
     messages = Messages.from_user("Hi")
-    assert encode_conversation(messages, DIALECT) == encode_conversation(messages, DIALECT)
+    assert encode_conversation(messages.view(), DIALECT) == encode_conversation(messages.view(), DIALECT)
     other = Dialect(model="m", provider="q")
-    assert encode_conversation(messages, other) == encode_conversation(messages, DIALECT)
+    assert encode_conversation(messages.view(), other) == encode_conversation(messages.view(), DIALECT)
 
 
 # --- Tools --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.json import dump_bytes, dumps
-from chat_core.messages import File, Messages, Tool, Turn
+from chat_core.messages import File, Messages, Tool, Turn, View
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.wire.shapes import Json
@@ -79,11 +79,12 @@ def encode(
         UnsupportedOptionError: Claude, or this model, does not support an option.
         UsageError: options contradict each other, or there is no message to send.
     """
-    settings = resolve_settings(messages, tools, options, structured_output, dialect)
+    view = messages.view()
+    settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = dict(settings.fields)
     if dialect.stream_in_body and stream:
         fields["stream"] = True
-    return _assemble(messages, tools, settings, fields, dialect)
+    return _assemble(view, tools, settings, fields, dialect)
 
 
 def encode_count(
@@ -103,19 +104,18 @@ def encode_count(
         structured_output: schema of the requested output.
         dialect: model and platform.
     """
-    settings = resolve_settings(messages, tools, options, structured_output, dialect)
+    view = messages.view()
+    settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}
-    return _assemble(messages, tools, settings, fields, dialect)
+    return _assemble(view, tools, settings, fields, dialect)
 
 
-def _assemble(
-    messages: Messages, tools: ToolDeclarations, settings: Settings, fields: Json, dialect: Dialect
-) -> Encoded:
+def _assemble(view: View, tools: ToolDeclarations, settings: Settings, fields: Json, dialect: Dialect) -> Encoded:
     extras = settings.extras
     cache = extras.cache or NO_CACHE if extras is not None else NO_CACHE
-    system, conversation = encode_turns(messages, dialect, cache)
+    system, conversation = encode_turns(view, dialect, cache)
     if not dialect.urls and URL_SOURCE in conversation:
-        _reject_urls(messages, dialect)
+        _reject_urls(view, dialect)
     declarations = _encode_tools(tools, settings, dialect, cache)
     platform: Json = {"model": dialect.model} if dialect.model_in_body else {}
     if dialect.anthropic_version is not None:
@@ -134,8 +134,8 @@ def _assemble(
     return Encoded(b"".join(pieces), betas, settings.output_tool)
 
 
-def _reject_urls(messages: Messages, dialect: Dialect) -> None:
-    parts = [part for content in messages for part in content.parts]
+def _reject_urls(view: View, dialect: Dialect) -> None:
+    parts = [part for _, turn in view.turns for part in turn.parts]
     files = [file for part in parts if isinstance(part, Tool) for file in part.result_files]
     for file in [*[part for part in parts if isinstance(part, File)], *files]:
         if file.url is not None:
@@ -148,11 +148,11 @@ def _reject_urls(messages: Messages, dialect: Dialect) -> None:
 # --- Messages -------------------------------------------------------------------------------------------------
 
 
-def encode_turns(messages: Messages, dialect: Dialect, cache: Cache = NO_CACHE) -> tuple[bytes, bytes]:
+def encode_turns(view: View, dialect: Dialect, cache: Cache = NO_CACHE) -> tuple[bytes, bytes]:
     """Return the system blocks and the messages as JSON, each list joined by commas, without brackets.
 
     Args:
-        messages: the conversation.
+        view: the turns to send.
         dialect: model and platform.
         cache: cache points to set. Default: none.
 
@@ -161,7 +161,7 @@ def encode_turns(messages: Messages, dialect: Dialect, cache: Cache = NO_CACHE) 
         UnsupportedPartError: the Messages API cannot represent a part.
         UsageError: there is no message to send.
     """
-    system_turns, message_turns = _split_system(messages, dialect)
+    system_turns, message_turns = _split_system(view, dialect)
     system = _join_turns(system_turns, cache.system)
     conversation = _join_turns(message_turns, cache.messages)
     if not conversation:
@@ -170,20 +170,19 @@ def encode_turns(messages: Messages, dialect: Dialect, cache: Cache = NO_CACHE) 
     return system, conversation
 
 
-def _split_system(messages: Messages, dialect: Dialect) -> tuple[Turns, Turns]:
+def _split_system(view: View, dialect: Dialect) -> tuple[Turns, Turns]:
     """Return the turns for the `system` field and those for the messages, each with its encoder."""
     system_turns: Turns = []
     message_turns: Turns = []
     system, message = _Encoder("system", dialect), _Encoder("system message", dialect)
     encoders = {"user": _Encoder("user", dialect), "model": _Encoder("model", dialect)}
-    for content in messages:
-        if content.role != "system":
-            encoder = encoders[content.role]
-            message_turns += [(encoder, turn) for turn in content.turns]
+    for role, turn in view.turns:
+        if role != "system":
+            message_turns.append((encoders[role], turn))
         elif dialect.system_in_place and message_turns:
-            message_turns += [(message, turn) for turn in content.turns]
+            message_turns.append((message, turn))
         else:
-            system_turns += [(system, turn) for turn in content.turns]
+            system_turns.append((system, turn))
     return system_turns, message_turns
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from chat_core.errors import UnsupportedOptionError, UsageError
-from chat_core.messages import Messages
+from chat_core.messages import View
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclarations
 from chat_core.wire.parts import own_data
@@ -71,7 +71,7 @@ class Settings:
 
 
 def resolve_settings(
-    messages: Messages,
+    view: View,
     tools: ToolDeclarations,
     options: ChatOptions,
     structured_output: OutputSchema | None,
@@ -80,7 +80,7 @@ def resolve_settings(
     """Return the settings of a request.
 
     Args:
-        messages: the conversation; its last response may name a container to reuse.
+        view: the turns to send; its last response may name a container to reuse.
         tools: declared tools of the chat.
         options: options of the request.
         structured_output: schema of the requested output.
@@ -109,7 +109,7 @@ def resolve_settings(
         fields["mcp_servers"] = [_mcp_server(server) for server in servers]
     if extras is not None:
         fields |= _extra_fields(extras)
-    if "container" not in fields and (container := _open_container(messages, dialect)) is not None:
+    if "container" not in fields and (container := _open_container(view, dialect)) is not None:
         fields["container"] = container
     if extras is not None:
         fields |= _extra_body(extras, fields)
@@ -337,10 +337,10 @@ def _extra_body(extras: ClaudeOptions, fields: Json) -> Json:
     return extra_body
 
 
-def _open_container(messages: Messages, dialect: Dialect) -> str | None:
+def _open_container(view: View, dialect: Dialect) -> str | None:
     """Return the container of the last response if its work is unfinished: code waits for a tool, or it paused."""
-    last = next((content for content in reversed(messages.contents) if content.role == "model"), None)
-    if last is None or (metadata := (turn := last.turns[-1]).metadata) is None or metadata.provider != dialect.provider:
+    turn = next((turn for role, turn in reversed(view.turns) if role == "model"), None)
+    if turn is None or (metadata := turn.metadata) is None or metadata.provider != dialect.provider:
         return None
     unfinished = turn.finish_reason == "pause" or any(
         "caller" in own_data(tool.call.opaque, dialect.provider) for tool in turn.tools

@@ -11,7 +11,7 @@ from typing import Final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes, dumps
-from chat_core.messages import Messages, Role, Turn
+from chat_core.messages import Messages, Role, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
@@ -67,7 +67,9 @@ def encode(
         tools.require_choice(options.tool_choice)
     other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
-    encoded = b"".join([*_encode_schema_instruction(structured_output, dialect), encode_turns(messages, dialect)])
+    encoded = b"".join(
+        [*_encode_schema_instruction(structured_output, dialect), encode_turns(messages.view(), dialect)]
+    )
     pieces += [b'"messages":[', join_messages(encoded) if dialect.join_messages else encoded, b"]"]
     if declared:
         pieces += [b',"tools":[', declared, b"]"]
@@ -89,11 +91,11 @@ def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) ->
     return (dump_bytes({"role": dialect.system_role, "content": instruction}), b",")
 
 
-def encode_turns(messages: Messages, dialect: Dialect) -> bytes:
-    """Encode the conversation as JSON messages, joined by commas. Tool results follow the turn of their calls.
+def encode_turns(view: View, dialect: Dialect) -> bytes:
+    """Encode the turns as JSON messages, joined by commas. Tool results follow the turn of their calls.
 
     Args:
-        messages: The conversation.
+        view: The turns to send.
         dialect: The dialect of the server.
 
     Raises:
@@ -101,7 +103,7 @@ def encode_turns(messages: Messages, dialect: Dialect) -> bytes:
         UnsupportedPartError: The API cannot represent a part.
     """
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _encoder(role, dialect) for role in ROLES}
-    return messages.encoded(dialect.turn_key, encoders)
+    return view.encoded(dialect.turn_key, encoders)
 
 
 class _encoder:  # noqa: N801 - used like a function

@@ -99,14 +99,17 @@ if TYPE_CHECKING:
         ProviderPart,
         Reasoning,
         Rejected,
+        Rewind,
         Role,
         Running,
         Structured,
+        Summary,
         Suspended,
         Text,
         Tool,
         ToolStatus,
         Turn,
+        View,
     )
     from chat_core.messages.function_call import CallContext
     from chat_core.options import ChatOptions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
@@ -228,6 +231,7 @@ __all__ = [
     "Retry",
     "RetryAttempt",
     "RetryStrategy",
+    "Rewind",
     "Role",
     "Running",
     "Schedule",
@@ -243,6 +247,7 @@ __all__ = [
     "StructuredDelta",
     "StructuredOutput",
     "StructuredResponse",
+    "Summary",
     "Suspended",
     "Text",
     "TextDelta",
@@ -269,6 +274,7 @@ __all__ = [
     "UnsupportedPartError",
     "Usage",
     "UsageError",
+    "View",
     "Wait",
     "WaitKind",
     "Withhold",
@@ -300,7 +306,7 @@ _HOMES = {
     "messages": (
         "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
-        "Turn Interrupted"
+        "Turn Interrupted Rewind Summary View"
     ),
     "messages.function_call": "CallContext",
     "options": "ChatOptions NamedTool ProviderOptions ReasoningEffort ToolChoice",

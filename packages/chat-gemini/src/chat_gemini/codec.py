@@ -184,7 +184,7 @@ def encode_count(messages: Messages, tools: ToolDeclarations, *, dialect: Dialec
         PendingToolsError: a tool call in the history is not resolved.
         UnsupportedPartError: the API cannot represent a part of the history.
     """
-    conversation = encode_conversation(messages, dialect)
+    conversation = encode_conversation(messages.view(), dialect)
     declarations = encode_tools(tools, None, dialect)
     members = conversation + (b',"tools":[' + declarations + b"]" if declarations else b"")
     if flat or (members.startswith(b'"contents"') and not declarations):

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes
-from chat_core.messages import Messages, Turn
+from chat_core.messages import Messages, Turn, View
+from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.wire.shapes import Json, is_mapping
@@ -82,7 +83,7 @@ def encode(
     """
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
     declarations = encode_tools(tools, extras, dialect)
-    pieces = [encode_conversation(messages, dialect)]
+    pieces = [encode_conversation(messages.view(), dialect)]
     if declarations:
         pieces += [b',"tools":[', declarations, b"]"]
     fields = _other_fields(options, extras, structured_output, dialect, tools=tools)
@@ -90,11 +91,11 @@ def encode(
     return b"".join([b"{", *pieces])
 
 
-def encode_conversation(messages: Messages, dialect: Dialect) -> bytes:
+def encode_conversation(view: View, dialect: Dialect) -> bytes:
     """Return `systemInstruction` and `contents` as members of a JSON object, without its braces.
 
     Args:
-        messages: the conversation.
+        view: the turns to send.
         dialect: model and request format.
 
     Raises:
@@ -103,10 +104,10 @@ def encode_conversation(messages: Messages, dialect: Dialect) -> bytes:
     """
     instructions: list[bytes] = []
     contents: list[bytes] = []
-    for content in messages:
-        encoder = _TurnEncoder(content.role, dialect)
-        target = instructions if content.role == "system" else contents
-        target += [data for turn in content.turns if (data := turn.encoded(dialect.turn_key, encoder))]
+    encoders = {role: _TurnEncoder(role, dialect) for role in ROLES}
+    for role, turn in view.turns:
+        if data := turn.encoded(dialect.turn_key, encoders[role]):
+            (instructions if role == "system" else contents).append(data)
     system = [b'"systemInstruction":{"parts":[', b",".join(instructions), b"]},"] if instructions else []
     return b"".join([*system, b'"contents":[', b",".join(contents), b"]"])
 

@@ -14,7 +14,7 @@ from typing import Final, final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes
-from chat_core.messages import Messages, Role, Text, Turn
+from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclarations
@@ -124,17 +124,18 @@ def compose(
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
-    instructions, leading = _instructions(messages, dialect)
+    view = messages.view()
+    instructions, leading = _instructions(view, dialect)
     history: tuple[Encoded, ...] = ()
     previous: str | None = None
     if may_chain(dialect):
-        history = _history(messages, len(leading), dialect)
+        history = _history(view, len(leading), dialect)
         server_has_conversation = extras is not None and extras.conversation is not None
         index = None if whole or server_has_conversation else last_stored(history, dialect)
         items = b",".join([items for _, _, items in _turns_to_send(history, index, dialect) if items])
         previous = None if index is None else _response_id(history[index][1])
     else:
-        items = _items(messages, leading, dialect)
+        items = _items(view, leading, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
@@ -171,7 +172,8 @@ def encode_count(
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
-    instructions, leading = _instructions(messages, dialect)
+    view = messages.view()
+    instructions, leading = _instructions(view, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
@@ -180,7 +182,7 @@ def encode_count(
     head: Json = {"model": dialect.model} if dialect.model else {}
     if instructions is not None:
         head["instructions"] = instructions
-    return _join_body(head, _items(messages, leading, dialect), tools_sent, rest)
+    return _join_body(head, _items(view, leading, dialect), tools_sent, rest)
 
 
 def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
@@ -200,11 +202,13 @@ def _response_id(turn: Turn) -> str | None:
 # --- The conversation ---------------------------------------------------------------------------------------
 
 
-def _instructions(messages: Messages, dialect: ResponsesDialect) -> tuple[str | None, list[Turn]]:
+def _instructions(view: View, dialect: ResponsesDialect) -> tuple[str | None, list[Turn]]:
     """Return the value of `instructions` and the leading system turns that it replaces."""
-    if not dialect.instructions or not len(messages) or messages[0].role != "system":
+    if not dialect.instructions:
         return None, []
-    leading = [*takewhile(lambda turn: _is_plain(turn, dialect), messages[0].turns)]
+    leading = [
+        turn for _, turn in takewhile(lambda item: item[0] == "system" and _is_plain(item[1], dialect), view.turns)
+    ]
     return ("\n\n".join([turn.text for turn in leading]) if leading else None), leading
 
 
@@ -213,10 +217,10 @@ def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
     return all(isinstance(part, Text) and not own_data(part.opaque, dialect.provider) for part in turn.parts)
 
 
-def _items(messages: Messages, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:
+def _items(view: View, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:
     """Return the items of all turns after the instructions, joined by commas. Cached turns are only copied."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
-    items = messages.encoded(dialect.turn_key, encoders)
+    items = view.encoded(dialect.turn_key, encoders)
     if leading:
         skipped = b",".join([turn.encoded(dialect.turn_key, encoders["system"]) for turn in leading])
         items = items[len(skipped) + 1 :]
@@ -225,10 +229,9 @@ def _items(messages: Messages, leading: Sequence[Turn], dialect: ResponsesDialec
     return items
 
 
-def _history(messages: Messages, leading: int, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
+def _history(view: View, leading: int, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
     """Return the turns after the instructions with their items."""
-    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in messages for turn in content.turns]
-    return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in turns[leading:]])
+    return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in view.turns[leading:]])
 
 
 def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:

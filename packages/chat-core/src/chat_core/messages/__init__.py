@@ -9,7 +9,18 @@ from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_
 from chat_core.messages.content import APPLICATION, WITHDRAWN_REASONS, Content, FinishReason, Part, Role, Turn
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.messages import Messages
-from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
+from chat_core.messages.parts import (
+    NOBODY,
+    Embedding,
+    File,
+    Opaque,
+    ProviderPart,
+    Reasoning,
+    Rewind,
+    Structured,
+    Summary,
+    Text,
+)
 from chat_core.messages.status import (
     TRANSITIONS,
     Approved,
@@ -26,6 +37,7 @@ from chat_core.messages.status import (
     ToolStatus,
 )
 from chat_core.messages.tool import Tool
+from chat_core.messages.view import View
 
 # `typing.get_type_hints()` looks up the names of annotations in the module of a class. These modules are below the ones
 # that define the names, and import them for type checkers only.
@@ -57,15 +69,18 @@ __all__ = [
     "ProviderPart",
     "Reasoning",
     "Rejected",
+    "Rewind",
     "Role",
     "Running",
     "Structured",
+    "Summary",
     "Suspended",
     "Text",
     "Tool",
     "ToolEvent",
     "ToolStatus",
     "Turn",
+    "View",
     "schema",
     "tool_from_dict",
     "tool_to_dict",

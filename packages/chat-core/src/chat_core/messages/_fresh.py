@@ -113,6 +113,7 @@ def new_turn(
     metadata: Metadata | None,
     *,
     delivered: bool | None = None,
+    view_offset: int = 0,
 ) -> Turn:
     """Return a `Turn` without checking the arguments."""
     instance: Any = Turn.__new__(Turn)
@@ -122,5 +123,6 @@ def new_turn(
     instance.created_at = at
     instance.by = instance.failed_usage = instance.state = instance.extra = instance.encodings = None
     instance.delivered = delivered
+    instance.view_offset = view_offset
     frozen: Turn = instance
     return frozen

@@ -15,6 +15,7 @@ from chat_core.messages._fields import (
     describe_mismatch,
     merge_unknown_fields,
     read_array,
+    read_integer,
     read_nested,
     read_object,
     read_optional_object,
@@ -23,12 +24,23 @@ from chat_core.messages._fields import (
     require_object,
     unknown_fields,
 )
-from chat_core.messages.parts import NOBODY, Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
+from chat_core.messages.parts import (
+    NOBODY,
+    Embedding,
+    File,
+    Opaque,
+    ProviderPart,
+    Reasoning,
+    Rewind,
+    Structured,
+    Summary,
+    Text,
+)
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    SimplePart: TypeAlias = Text | Reasoning | Structured | File | Embedding | ProviderPart
+    SimplePart: TypeAlias = Text | Reasoning | Structured | File | Embedding | ProviderPart | Summary | Rewind
 
 OPAQUE = frozenset({"provider", "data"})
 TEXT = frozenset({"type", "text", "opaque"})
@@ -37,6 +49,8 @@ STRUCTURED = frozenset({"type", "value"})
 FILE = frozenset({"type", "mime", "data", "url", "name", "opaque"})
 EMBEDDING = frozenset({"type", "vector"})
 PROVIDER = frozenset({"type", "provider", "kind", "data"})
+SUMMARY = frozenset({"type", "text", "covers", "digest"})
+REWIND = frozenset({"type", "to"})
 
 
 def write_opaque(opaque: Opaque) -> Fields:
@@ -159,6 +173,30 @@ def _read_embedding(data: Fields) -> Embedding:
     return Embedding(tuple(vector), unknown_fields(data, EMBEDDING))
 
 
+def write_summary(part: Summary) -> Fields:
+    """Return a summary as a JSON object."""
+    data: Fields = {"type": "summary", "text": part.text, "covers": part.covers, "digest": part.digest}
+    return merge_unknown_fields(data, part.extra, SUMMARY)
+
+
+def _read_summary(data: Fields) -> Summary:
+    return Summary(
+        read_string(data, "text"),
+        read_integer(data, "covers", -1),
+        read_string(data, "digest"),
+        unknown_fields(data, SUMMARY),
+    )
+
+
+def write_rewind(part: Rewind) -> Fields:
+    """Return a rewind as a JSON object."""
+    return merge_unknown_fields({"type": "rewind", "to": part.to}, part.extra, REWIND)
+
+
+def _read_rewind(data: Fields) -> Rewind:
+    return Rewind(read_integer(data, "to", -1), unknown_fields(data, REWIND))
+
+
 def write_provider(part: ProviderPart) -> Fields:
     """Return a provider part as a JSON object; a part of unknown type as it was read."""
     if part.provider == NOBODY:
@@ -186,5 +224,7 @@ READERS: dict[str, Callable[[Fields], SimplePart]] = {
     "file": read_file,
     "embedding": _read_embedding,
     "provider": _read_provider,
+    "summary": _read_summary,
+    "rewind": _read_rewind,
 }
 """Reader of each part by `type`. Tools, which contain conversations, are read in `_tool_codec.py`."""

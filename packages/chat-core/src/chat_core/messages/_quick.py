@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chat_core.messages.content import Part, Turn
     from chat_core.messages.tool import Tool
 
-_TURN = frozenset({"parts", "created_at", "finish_reason", "metadata", "delivered"})
+_TURN = frozenset({"parts", "created_at", "finish_reason", "metadata", "delivered", "view_offset"})
 _TOOL = frozenset({"type", "id", "call_id", "call", "status", "idempotency_key", "attempts", "revision"})
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
 _MINIMAL_FIELD_COUNT = 2
@@ -36,13 +36,15 @@ _parse_time = datetime.fromisoformat
 def read_turn_fast(data: dict[str, Any]) -> Turn | None:
     """Return the turn in `data`, or `None` if the full reader must read it."""
     parts, reason, metadata = data.get("parts"), data.get("finish_reason"), data.get("metadata")
-    delivered = data.get("delivered")
+    delivered, view_offset = data.get("delivered"), data.get("view_offset", 0)
     if (
         type(parts) is not list
         or not (reason is None or type(reason) is str)
         or not (metadata is None or type(metadata) is dict)
         or not _TURN.issuperset(data)
         or not (delivered is None or type(delivered) is bool)
+        or type(view_offset) is not int
+        or view_offset < 0
     ):
         return None
     try:
@@ -52,7 +54,12 @@ def read_turn_fast(data: dict[str, Any]) -> Turn | None:
             return None
         reason = None if reason is None else _REASONS[reason]
         return fresh.new_turn(
-            found, at, reason, None if metadata is None else read_metadata(metadata), delivered=delivered
+            found,
+            at,
+            reason,
+            None if metadata is None else read_metadata(metadata),
+            delivered=delivered,
+            view_offset=view_offset,
         )
     except (KeyError, TypeError, ValueError, MalformedError):
         return None

@@ -46,13 +46,15 @@ from chat_core.messages._part_codec import (
     write_file,
     write_provider,
     write_reasoning,
+    write_rewind,
     write_structured,
+    write_summary,
     write_text,
 )
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
-from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Structured, Text
+from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Rewind, Structured, Summary, Text
 from chat_core.messages.tool import Tool
 
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ _DOCUMENT = frozenset({"version", "contents", "state"})
 _MINIMAL_FIELD_COUNT = 2
 """Number of fields of a document without optional fields."""
 _CONTENT = frozenset({"role", "turns"})
-_TURN = frozenset({"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage", "state"})
+_TURN = frozenset(
+    {"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage", "state", "view_offset"}
+)
 _REQUIRED = frozenset({"parts", "created_at"})
 
 _BATCH = 16
@@ -271,6 +275,8 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
     data["created_at"] = format_time(turn.created_at)
     if turn.by is not None:
         data["by"] = turn.by
+    if turn.view_offset:
+        data["view_offset"] = turn.view_offset
     if turn.delivered is not None or turn.failed_usage is not None:
         data |= turn_marks(turn)
     if turn.state is not None:
@@ -382,6 +388,7 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
         turn.metadata = None if metadata is None else read_nested(metadata, "metadata", read_metadata)
         turn.by = read_optional_string(data, "by")
         turn.state = read_state(data)
+        turn.view_offset = read_integer(data, "view_offset", 0)
         _set_turn_marks(turn, data)
         turn.extra = unknown_fields(data, _TURN)
     return turn
@@ -414,6 +421,10 @@ def _write_part(part: Part) -> Fields:  # noqa: PLR0911 - one case for each part
             return write_file(part)
         case Embedding():
             return write_embedding(part)
+        case Summary():
+            return write_summary(part)
+        case Rewind():
+            return write_rewind(part)
         case _:
             return write_provider(part)
 

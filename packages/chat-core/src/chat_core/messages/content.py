@@ -13,12 +13,23 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
+from chat_core.json import dumps
 from chat_core.messages._tool_values import json_object
-from chat_core.messages.parts import Embedding, Extra, File, ProviderPart, Reasoning, Structured, Text
+from chat_core.messages.parts import (
+    Embedding,
+    Extra,
+    File,
+    ProviderPart,
+    Reasoning,
+    Rewind,
+    Structured,
+    Summary,
+    Text,
+)
 from chat_core.messages.tool import Tool
 from chat_core.usage import Metadata, Usage
 
-Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart
+Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart | Summary | Rewind
 """Any part of a turn."""
 
 Role: TypeAlias = Literal["system", "user", "model"]
@@ -59,6 +70,8 @@ class Turn:
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
             received no turn. `None` if there are none.
         state: object that is merged into the state of the conversation; `None` for turns of a model.
+        view_offset: index in the history of the first turn that the request for this turn sent, apart from system turns
+            and the question: the offset of its `View`.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
     """
@@ -66,6 +79,7 @@ class Turn:
     __slots__ = (
         "by", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason", "metadata", "parts",
         "state",
+        "view_offset",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +106,7 @@ class Turn:
         self.delivered: bool | None = None
         self.failed_usage: Usage | None = None
         self.state: Mapping[str, object] | None = None if state is None else json_object(state, "state")
+        self.view_offset: int = 0
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
 
@@ -238,3 +253,14 @@ class Content:
     def tools(self) -> list[Tool]:
         """Tool calls of all turns, in order."""
         return [tool for turn in self.turns for tool in turn.tools]
+
+
+def describe_part(part: Part) -> str:
+    """Return a part as text for people."""
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Tool):
+        arguments = part.call.text if part.edited is None else f"{dumps(dict(part.edited))}, edited"
+        result = f": {part.result_text()}" if part.resolved else ""
+        return f"{part.name}({arguments}) → {type(part.status).__name__}{result}"
+    return repr(part)

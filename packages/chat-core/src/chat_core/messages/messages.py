@@ -5,18 +5,18 @@ A conversation is also the checkpoint of its runs: a paused run is a history tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import eq
 from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
-from chat_core.json import dumps
 from chat_core.messages._tool_values import json_object, new_tool_id
-from chat_core.messages.codec import read, write
-from chat_core.messages.content import Content, Part, Role, Turn
+from chat_core.messages._viewed_turns import ViewedTurns
+from chat_core.messages.codec import read, turn_from_dict, turn_to_dict, write
+from chat_core.messages.content import Content, Part, Role, Turn, describe_part
 from chat_core.messages.dicts import read_dicts
-from chat_core.messages.parts import Extra, File, Text
+from chat_core.messages.parts import Extra, File, Rewind, Summary
 from chat_core.messages.state import NO_STATE, DerivedState
 from chat_core.messages.status import TRANSITIONS, ToolEvent
 from chat_core.messages.tool import Tool
@@ -24,7 +24,7 @@ from chat_core.usage import Usage
 
 
 @final
-class Messages:
+class Messages(ViewedTurns):
     """Conversation: an ordered list of contents, and the checkpoint of its runs.
 
     A content of the same role as the last one is merged into it. Its turns stay separate, and are shared with the
@@ -47,10 +47,8 @@ class Messages:
         "_busy",
         "_contents",
         "_contents_tuple",
-        "_encoded_prefixes",
         "_state",
         "_tools",
-        "_turns",
         "_unresolved",
         "_usage",
         "extra",
@@ -63,10 +61,9 @@ class Messages:
         state: Mapping[str, object] | None = None,
         extra: Extra = None,
     ) -> None:
+        super().__init__()
         self._contents: list[Content] = []
         self._contents_tuple: tuple[Content, ...] = ()
-        self._turns: list[tuple[Role, Turn]] = []
-        self._encoded_prefixes: dict[Hashable, tuple[bytes, int]] = {}
         self._state = DerivedState(NO_STATE if state is None else json_object(state, "state"))
         self._tools: dict[str, Tool] = {}
         self._unresolved: dict[str, Tool] = {}
@@ -119,14 +116,7 @@ class Messages:
         if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"push() takes a Content, not {content!r}: for text, call messages.user('…')"
             raise UsageError(msg)
-        self._require_idle("push()")
-        if waiting := self.pending():
-            ids = [tool.id for tool in waiting]
-            msg = (
-                f"{len(ids)} tool call(s) are waiting for a decision ({', '.join(ids)}): approve or reject them, "
-                "or call messages.cancel_pending(reason) first"
-            )
-            raise PendingToolsError(msg, ids)
+        self._require_resolved("push()")
         self._extend(content)
         return self
 
@@ -168,7 +158,7 @@ class Messages:
             self._register_tool(tool)
         if turn.metadata is not None:
             self._usage += turn.metadata.usage
-        self._turns.append((role, turn))
+        self._append_turn(role, turn)
         if self._contents and self._contents[-1].role == role:
             self._contents[-1].append(turn)
         else:
@@ -190,7 +180,7 @@ class Messages:
     def _set_contents(self, contents: list[Content]) -> None:
         """Replace the contents, as a faster `_extend()` for contents that need no merging and no new ids."""
         self._contents = contents
-        self._turns = [(content.role, turn) for content in contents for turn in content.turns]
+        self._set_turns([(content.role, turn) for content in contents for turn in content.turns])
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
         self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
         self._usage = sum([turn.metadata.usage for _, turn in self._turns if turn.metadata is not None], Usage())
@@ -202,25 +192,69 @@ class Messages:
         if not tool.resolved:
             self._unresolved[tool.id] = tool
 
-    def encoded(self, key: Hashable, encoders: Mapping[Role, Callable[[Turn], bytes]]) -> bytes:
-        """Return the encodings of all turns, joined by commas.
+    # --- The view of a model ---------------------------------------------------------------------------------
 
-        The leading turns whose tools are all resolved cannot change. Their joined encoding is cached.
+    def summarize(self, text: str, offset: int) -> Self:
+        """Replace the turns before `offset` by a summary in what a model receives. The history keeps them.
 
         Args:
-            key: identifies the codec and its configuration: everything but the turns that the encoding depends on.
-            encoders: encoder of a turn for each role.
+            text: the summary.
+            offset: index in the history of the first turn that is not covered, one of
+                `messages.view().boundaries(summarized=True)`.
+
+        Raises:
+            PendingToolsError: tool calls are unresolved.
+            ConversationBusyError: a run is using these messages.
+            UsageError: a summary cannot end at `offset`.
         """
-        turns = self._turns
-        joined, count = self._encoded_prefixes.get(key, (b"", 0))
-        if settled := Turn.settled_from(turns, count, key, encoders):
-            joined = b",".join([joined, *settled] if count else settled)
-            count += len(settled)
-            self._encoded_prefixes[key] = joined, count
-        if count == len(turns):
-            return joined
-        unsettled = [turn.encoded(key, encoders[role]) for role, turn in turns[count:]]
-        return b",".join([joined, *unsettled] if count else unsettled)
+        self._require_resolved("summarize()")
+        return self._append_view_part(self.view().summary(text, offset))
+
+    def rewind(self, to: int) -> Self:
+        """Return to an earlier point: a model does not receive the turns from index `to` on. The history keeps them.
+
+        To ask for another answer, rewind to the index of the answer, and run the chat. To edit a message, rewind to its
+        index, and push the new one.
+
+        Args:
+            to: index in the history of the first turn that is left out, counted in turns and not in contents.
+
+        Raises:
+            PendingToolsError: tool calls are unresolved.
+            ConversationBusyError: a run is using these messages.
+            UsageError: no turn has this index.
+        """
+        self._require_resolved("rewind()")
+        if not 0 <= to < len(self._turns):
+            msg = f"rewind({to}) is outside of the history of {len(self._turns)} turns: pass the index of one of them"
+            raise UsageError(msg)
+        return self._append_view_part(Rewind(to))
+
+    def fork(self, at: int | None = None) -> Messages:
+        """Return an independent copy of the first turns.
+
+        Args:
+            at: number of turns; all of them by default.
+
+        Raises:
+            PendingToolsError: a tool call in these turns is unresolved. It could run twice.
+            UsageError: the history has fewer turns.
+        """
+        count = len(self._turns) if at is None else at
+        if not 0 <= count <= len(self._turns):
+            msg = f"fork(at={at}) is outside of the history of {len(self._turns)} turns"
+            raise UsageError(msg)
+        turns = self._turns[:count]
+        if waiting := [tool.id for _, turn in turns for tool in turn.tools if not tool.resolved]:
+            raise _pending_error(waiting)
+        copy = Messages()
+        for role, turn in turns:
+            copy.append(role, turn_from_dict(turn_to_dict(turn), Messages._from_stored))
+        return copy
+
+    def _append_view_part(self, part: Summary | Rewind) -> Self:
+        self.append("user", Turn([part], by="engine"))
+        return self
 
     # --- Reading ------------------------------------------------------------------------------------------
 
@@ -248,7 +282,7 @@ class Messages:
 
     def __str__(self) -> str:
         return "\n".join(
-            [f"{content.role}: {_describe_part(part)}" for content in self._contents for part in content.parts]
+            [f"{content.role}: {describe_part(part)}" for content in self._contents for part in content.parts]
         )
 
     @property
@@ -406,6 +440,12 @@ class Messages:
             yield
         finally:
             self._busy = False
+            self.choose_view(None)
+
+    def _require_resolved(self, operation: str) -> None:
+        self._require_idle(operation)
+        if waiting := self.pending():
+            raise _pending_error([tool.id for tool in waiting])
 
     def _require_idle(self, operation: str) -> None:
         if self._busy:
@@ -449,11 +489,9 @@ class Messages:
         return messages
 
 
-def _describe_part(part: Part) -> str:
-    if isinstance(part, Text):
-        return part.text
-    if isinstance(part, Tool):
-        arguments = part.call.text if part.edited is None else f"{dumps(dict(part.edited))}, edited"
-        result = f": {part.result_text()}" if part.resolved else ""
-        return f"{part.name}({arguments}) → {type(part.status).__name__}{result}"
-    return repr(part)
+def _pending_error(ids: Sequence[str]) -> PendingToolsError:
+    msg = (
+        f"{len(ids)} tool call(s) are waiting for a decision ({', '.join(ids)}): approve or reject them, "
+        "or call messages.cancel_pending(reason) first"
+    )
+    return PendingToolsError(msg, [*ids])

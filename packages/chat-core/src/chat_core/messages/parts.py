@@ -197,5 +197,58 @@ class ProviderPart:
     extra: Extra = field(default=None, repr=False)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Summary that takes the place of the first turns of a conversation in what a model receives.
+
+    Only a part of a user turn written by the engine has this effect. The summarized turns stay in the history. A
+    summary is ignored if the last turn that it covers has changed: see `Messages.view()`.
+
+    Attributes:
+        text: the summary.
+        covers: number of turns of the history that it summarizes, from the first one.
+        digest: digest of the last of these turns.
+
+    Raises:
+        UsageError: `covers` is not a whole number from 0.
+    """
+
+    text: str
+    covers: int
+    digest: str
+    extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _require_index("Summary(covers)", self.covers)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Return to an earlier point of a conversation: a model does not receive the turns from index `to` to this part.
+
+    Only a part of a user turn written by the engine has this effect. The turns stay in the history.
+
+    Attributes:
+        to: index of the first turn that is left out.
+
+    Raises:
+        UsageError: `to` is not a whole number from 0.
+    """
+
+    to: int
+    extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _require_index("Rewind(to)", self.to)
+
+
+def _require_index(name: str, value: object) -> None:
+    if type(value) is not int or value < 0:
+        msg = f"{name} must be a whole number from 0, not {value!r}"
+        raise UsageError(msg)
+
+
 NOBODY = ""
 """Provider name of a `ProviderPart` that stands for a part of unknown type. It is written back as it was read."""

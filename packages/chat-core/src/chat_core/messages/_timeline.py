@@ -1,0 +1,309 @@
+"""Index of a history: which of its turns a view contains, where a view may begin, and how large it is.
+
+The index reads each turn once, so the work per request does not grow with a conversation that is held open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from hashlib import sha256
+from typing import TYPE_CHECKING, final
+
+from chat_core import model_texts
+from chat_core.errors import UsageError
+from chat_core.json import dump_bytes
+from chat_core.messages.codec import turn_to_dict
+from chat_core.messages.content import Turn
+from chat_core.messages.parts import Rewind, Summary, Text
+from chat_core.messages.token_estimate import estimate_turn
+from chat_core.messages.view import View, elide_results
+
+if TYPE_CHECKING:
+    from chat_core.messages.content import Role
+    from chat_core.messages.tool import Tool
+
+
+def is_view_turn(turn: Turn) -> bool:
+    """Return whether a turn holds a `Summary` or a `Rewind` of the engine."""
+    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
+
+
+def turn_digest(role: Role, turn: Turn) -> str:
+    """Return a digest of the content of a turn whose tools are resolved."""
+    parts = [[tool.id, tool.name, tool.call.text, tool.result_text() if tool.resolved else None] for tool in turn.tools]
+    stored = turn_to_dict(Turn([part for part in turn.parts if part not in turn.tools]))["parts"]
+    created_at = turn.created_at.astimezone(UTC).isoformat()
+    return sha256(dump_bytes([role, created_at, stored, parts])).hexdigest()[:32]
+
+
+@final
+@dataclass(slots=True)
+class _Cached:
+    """A view with what it depends on. It is extended while only turns are appended."""
+
+    key: object
+    view: View
+    turns: list[tuple[Role, Turn]]
+    saved: int
+    read: int
+
+
+@final
+class Timeline:
+    """Index of a history. A turn is live unless it was left out by a rewind or only changes the view.
+
+    Attributes:
+        whole: view of a history in which every turn is live.
+        ignored: summaries and rewinds without effect, because the history before them is not what they expect.
+    """
+
+    __slots__ = (
+        "_boundaries", "_cached", "_last_user", "_live", "_previous", "_read", "_rewinds", "_run_may_begin_view",
+        "_sizes", "_summaries", "_systems", "_turns", "_user_run", "ignored", "whole",
+    )  # fmt: skip
+
+    def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
+        """Initialize the index. No turn is read before it is needed.
+
+        Args:
+            turns: turns of the history, a list that grows.
+        """
+        self._turns = turns
+        self.whole: View = View(turns=turns, timeline=self)
+        self.ignored: list[Summary | Rewind] = []
+        self._read = 0
+        self._rewinds = 0
+        self._live: list[int] = []
+        self._sizes: list[int] = [0]
+        self._systems: list[int] = []
+        self._boundaries: list[int] = []
+        self._summaries: list[tuple[Summary, Turn]] = []
+        self._previous: int | None = None
+        self._user_run: list[int] = []
+        self._run_may_begin_view = False
+        self._last_user: list[int] = []
+        self._cached: dict[bool, _Cached] = {}
+
+    # --- Views ----------------------------------------------------------------------------------------------
+
+    def view(self, chosen: View | None) -> View:
+        """Return the view of the history, or the view that a context policy has chosen.
+
+        Args:
+            chosen: the policy's choice, or `None`.
+
+        Raises:
+            UsageError: the view cannot begin at the chosen offset.
+        """
+        self._update()
+        summary, summary_turn = self._summaries[-1] if self._summaries else (None, None)
+        offset = summary.covers if summary is not None else 0
+        if chosen is not None and chosen.offset > offset:
+            offset = chosen.offset
+            self._require_boundary(offset, summarized=summary is not None)
+        question = self._last_user if self._last_user and self._last_user[-1] < offset else []
+        key = (self._rewinds, offset, id(summary), tuple(question), _choice_key(chosen))
+        cached = self._cached.get(chosen is not None)
+        if cached is None or cached.key != key:
+            head = [self._turns[index] for index in self._systems[: bisect_left(self._systems, offset)]]
+            if summary_turn is not None:
+                head.append(("user", summary_turn))
+            head += [self._turns[index] for index in question]
+            view = View(offset, turns=head, timeline=self)
+            if chosen is not None:
+                view.elided, view.result_characters, view.cause = chosen.elided, chosen.result_characters, chosen.cause
+            cached = _Cached(key, view, head, 0, bisect_left(self._live, offset))
+            self._cached[chosen is not None] = cached
+        self._extend(cached)
+        return cached.view
+
+    def _extend(self, cached: _Cached) -> None:
+        view = cached.view
+        for index in self._live[cached.read :]:
+            role, turn = self._turns[index]
+            shown = elide_results(turn, view.elided, view.result_characters) if view.elided else turn
+            if shown is not turn:
+                cached.saved += estimate_turn(turn) - estimate_turn(shown)
+            cached.turns.append((role, shown))
+        cached.read = len(self._live)
+
+    # --- Choices of a policy --------------------------------------------------------------------------------
+
+    def tokens(self, view: View) -> int:
+        """Return the estimated number of tokens of a view of this history."""
+        saved = sum([cached.saved for cached in self._cached.values() if cached.view is view])
+        return self.tokens_from(view.offset) - saved
+
+    def tokens_from(self, offset: int) -> int:
+        """Return the estimated number of tokens of the view that begins at `offset`."""
+        self._update()
+        sizes = self._sizes
+        for index in self._live[len(sizes) - 1 :]:
+            sizes.append(sizes[-1] + estimate_turn(self._turns[index][1]))
+        systems = self._systems[: bisect_left(self._systems, offset)]
+        question = self._last_user if self._last_user and self._last_user[-1] < offset else []
+        tokens = sizes[-1] - sizes[bisect_left(self._live, offset)]
+        for index in (*systems, *question):
+            place = bisect_left(self._live, index)
+            tokens += sizes[place + 1] - sizes[place]
+        return tokens + (estimate_turn(self._summaries[-1][1]) if self._summaries else 0)
+
+    def boundaries_after(self, offset: int, *, summarized: bool) -> Sequence[int]:
+        """Return the offsets after `offset` at which a view may begin. `View.boundaries()` explains the argument."""
+        self._update()
+        found = self._boundaries[bisect_right(self._boundaries, offset) :]
+        if summarized or self._summaries:
+            return found
+        return [index for index in found if self._may_come_first(index)]
+
+    def turns_before(self, view: View, offset: int) -> Sequence[tuple[Role, Turn]]:
+        """Return the turns, other than system turns, that leave `view` if it begins at `offset`."""
+        self._update()
+        summary: list[tuple[Role, Turn]] = [("user", self._summaries[-1][1])] if self._summaries else []
+        places = self._live[bisect_left(self._live, view.offset) : bisect_left(self._live, offset)]
+        leaving = [self._turns[index] for index in places]
+        return [*summary, *[(role, turn) for role, turn in leaving if role != "system"]]
+
+    def tools_from(self, offset: int) -> list[Tool]:
+        """Return the tool calls of the live turns from `offset` on."""
+        self._update()
+        return [tool for index in self._live[bisect_left(self._live, offset) :] for tool in self._turns[index][1].tools]
+
+    def summary(self, text: str, offset: int) -> Summary:
+        """Return a summary of the turns before `offset`, with the digest of the last of them.
+
+        Raises:
+            UsageError: a summary cannot end at `offset`.
+        """
+        self._update()
+        self._require_boundary(offset, summarized=True)
+        return Summary(text, offset, turn_digest(*self._turns[offset - 1]))
+
+    def _require_boundary(self, offset: int, *, summarized: bool) -> None:
+        """Raise `UsageError` unless a view may begin at `offset`."""
+        if not self._is_boundary(offset) or not (summarized or self._may_come_first(offset)):
+            msg = (
+                f"a view cannot begin at turn {offset}: take one of view.boundaries(), which are before a message of "
+                "the user or between completed steps"
+            )
+            raise UsageError(msg)
+
+    def _is_boundary(self, offset: int) -> bool:
+        place = bisect_left(self._boundaries, offset)
+        return place < len(self._boundaries) and self._boundaries[place] == offset
+
+    def _may_come_first(self, offset: int) -> bool:
+        """Return whether a view without summary may begin here: providers refuse an answer without a question."""
+        return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
+
+    # --- Reading the history --------------------------------------------------------------------------------
+
+    @property
+    def last_live(self) -> int | None:
+        """Index of the last live turn."""
+        self._update()
+        return self._live[-1] if self._live else None
+
+    def _update(self) -> None:
+        while self._read < len(self._turns):
+            index = self._read
+            self._read += 1
+            role, turn = self._turns[index]
+            if role == "user" and is_view_turn(turn):
+                for part in turn.parts:
+                    if isinstance(part, Summary):
+                        self._add_summary(index, part)
+                    elif isinstance(part, Rewind):
+                        self._rewind(index, part)
+            else:
+                self._add(index, role, turn)
+
+    def _add(self, index: int, role: Role, turn: Turn) -> None:
+        if role == "system":
+            self._systems.append(index)
+            self._user_run = []
+        elif role == "user":
+            if not self._user_run:
+                self._user_run = [index]
+                self._run_may_begin_view = self._previous is not None
+            else:
+                self._user_run.append(index)
+            if turn.by != "engine" and self._last_user is not self._user_run:
+                self._last_user = self._user_run
+                if self._run_may_begin_view:
+                    self._boundaries.append(self._user_run[0])
+        else:
+            if self._follows_completed_step():
+                self._boundaries.append(index)
+            self._user_run = []
+        if role != "system":
+            self._previous = index
+        self._live.append(index)
+
+    def _follows_completed_step(self) -> bool:
+        """Return whether a model turn that is read now begins a step after another step."""
+        if self._previous is None:
+            return False
+        role, turn = self._turns[self._previous]
+        if role == "model":
+            # After a pause, the model continues the same response.
+            return turn.finish_reason != "pause"
+        return self._last_user is not self._user_run
+
+    def _add_summary(self, index: int, summary: Summary) -> None:
+        covers = summary.covers
+        valid = (
+            0 < covers <= index
+            and self._is_boundary(covers)
+            and turn_digest(*self._turns[covers - 1]) == summary.digest
+            and all(self._turns[place][1].settled for place in self._live[: bisect_left(self._live, covers)])
+        )
+        if valid:
+            turn = self._turns[index][1]
+            self._summaries.append((summary, Turn([Text(model_texts.summary(summary.text))], by=turn.by)))
+        else:
+            self.ignored.append(summary)
+
+    def _rewind(self, index: int, rewind: Rewind) -> None:
+        to = rewind.to
+        if to > index:
+            self.ignored.append(rewind)
+            return
+        self._rewinds += 1
+        del self._live[bisect_left(self._live, to) :]
+        del self._sizes[len(self._live) + 1 :]
+        del self._systems[bisect_left(self._systems, to) :]
+        del self._boundaries[bisect_left(self._boundaries, to) :]
+        self._summaries = [item for item in self._summaries if item[0].covers <= to]
+        self._read_end_again()
+
+    def _read_end_again(self) -> None:
+        """Restore what depends on the last live turns, after a rewind."""
+        live = self._live
+        self._previous = next((index for index in reversed(live) if self._turns[index][0] != "system"), None)
+        start = self._start_of_run(len(live))
+        self._user_run = live[start:]
+        self._run_may_begin_view = any(self._turns[index][0] != "system" for index in live[:start])
+        self._last_user = self._user_run if self._has_person(self._user_run) else []
+        end = start
+        while end and not self._last_user:
+            start = self._start_of_run(end)
+            run = live[start:end]
+            self._last_user = run if self._has_person(run) else []
+            end = start if run else end - 1
+
+    def _start_of_run(self, end: int) -> int:
+        """Return the place of the first of the consecutive user turns that end before place `end`."""
+        while end and self._turns[self._live[end - 1]][0] == "user":
+            end -= 1
+        return end
+
+    def _has_person(self, run: Sequence[int]) -> bool:
+        return any(self._turns[index][1].by != "engine" for index in run)
+
+
+def _choice_key(chosen: View | None) -> object:
+    return None if chosen is None else (chosen.elided, chosen.result_characters)
