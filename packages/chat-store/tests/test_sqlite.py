@@ -9,15 +9,17 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 import pytest
 from anyio import to_thread
 from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import SqliteStore, UnknownConversationError
+from chat_store import ConversationExistsError, SqliteStore, UnknownConversationError
 from chat_store.sqlite import Committer, SqliteBackend
 from chat_store.testing import StoreConformance, StoreFactory
 from chat_store.testing._fixtures import call, paused
@@ -382,6 +384,7 @@ async def test_a_damaged_row_of_a_conversation_is_told_and_changes_nothing_for_o
     async with SqliteStore(path) as store:
         for id in ("x", "y"):  # noqa: A001
             await store.create(Messages.from_user("Hello."), id=id)
+        execute(path, "DROP TRIGGER chat_conversations_crc")
         execute(path, f"UPDATE chat_conversations SET {change} WHERE id = 'x'")  # noqa: S608
         with pytest.raises(InvalidDocumentError, match="the row of the conversation 'x' is damaged"):
             await store.load("x")
@@ -389,6 +392,49 @@ async def test_a_damaged_row_of_a_conversation_is_told_and_changes_nothing_for_o
             await store.assign("x", "ana")
         assert (await store.load("y")).messages[-1].text == "Hello."
         assert "y" in [item.conversation for item in await store.due()]
+        await store.delete("x")
+        with pytest.raises(UnknownConversationError):
+            await store.load("x")
+        assert await store.create(Messages.from_user("Hello."), id="x") == "x"
+
+
+async def test_a_process_of_a_version_without_checksums_may_change_rows_after_an_upgrade(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"), person="ana")
+        # What the previous version executes to renew a lease: it sets all columns that it knows.
+        execute(
+            path,
+            "UPDATE chat_conversations SET person = person, born = born, entries = entries, revision = revision, "
+            "fence = 1, holder = 'old/1', until = 7, due = 7",
+        )
+        assert (await store.load(name)).person == "ana"
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+        assert rows(path, "SELECT crc IS NULL FROM chat_conversations") == [(0,)]
+        await store.assign(name, "ana")
+        assert rows(path, "SELECT crc IS NULL FROM chat_conversations") == [(0,)]
+
+
+class FailsToRollBack(sqlite3.Connection):
+    """A connection whose rollback fails, as on a disk with errors."""
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "ROLLBACK":
+            msg = "disk I/O error"
+            raise sqlite3.OperationalError(msg)
+        return super().execute(sql, *values)
+
+
+async def test_a_connection_that_cannot_roll_back_is_not_used_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailsToRollBack))
+    async with SqliteStore(path, busy_seconds=0.5) as store:
+        await store.create(paused("a"), id="a")
+        for _ in range(2):
+            with pytest.raises(ConversationExistsError):
+                await store.create(paused("a"), id="a")
+        assert await store.create(paused("b"), id="b") == "b"
 
 
 async def test_a_due_time_beyond_every_date_is_listed_as_due_now(path: Path) -> None:

@@ -155,7 +155,7 @@ class BaseStore:
         await finish_in_thread(partial(self._log(id).assign, person))
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Delete a conversation and its history.
+        """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
             ConflictError: a run on the conversation is live.

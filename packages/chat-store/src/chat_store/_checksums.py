@@ -1,6 +1,7 @@
 """Checksums of database rows, and the conversion of rows to values, which finds damaged ones.
 
-A checksum is a CRC-32. It is NULL in rows that a version without checksums wrote.
+A checksum is a CRC-32. It is NULL in rows that a version without checksums wrote. A trigger sets it to NULL if such a
+version changes a row.
 """
 
 from __future__ import annotations

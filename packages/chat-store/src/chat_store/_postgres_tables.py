@@ -83,6 +83,24 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_jobs_moment ON chat_jobs (greatest(moment, until)) WHERE state = 'queued'",
         "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
     ),
+    (
+        # A running process of a version without checksums changes a row and leaves its checksum, which would be wrong.
+        """
+        CREATE FUNCTION chat_remove_crc() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            NEW.crc := NULL;
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_conversations_crc BEFORE UPDATE ON chat_conversations FOR EACH ROW
+        WHEN (NEW.crc IS NOT DISTINCT FROM OLD.crc AND
+            (NEW.person, NEW.born, NEW.entries, NEW.revision, NEW.fence, NEW.holder, NEW.until, NEW.due)
+            IS DISTINCT FROM
+            (OLD.person, OLD.born, OLD.entries, OLD.revision, OLD.fence, OLD.holder, OLD.until, OLD.due))
+        EXECUTE FUNCTION chat_remove_crc()
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1.
 

@@ -88,5 +88,18 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX chat_jobs_moment ON chat_jobs (max(moment, ifnull(until, moment))) WHERE state = 'queued'",
         "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
     ),
+    (
+        # A running process of a version without checksums changes a row and leaves its checksum, which would be wrong.
+        """
+        CREATE TRIGGER chat_conversations_crc
+        AFTER UPDATE OF person, born, entries, revision, fence, holder, until, due ON chat_conversations
+        WHEN NEW.crc IS OLD.crc AND
+            (NEW.person, NEW.born, NEW.entries, NEW.revision, NEW.fence, NEW.holder, NEW.until, NEW.due) IS NOT
+            (OLD.person, OLD.born, OLD.entries, OLD.revision, OLD.fence, OLD.holder, OLD.until, OLD.due)
+        BEGIN
+            UPDATE chat_conversations SET crc = NULL WHERE key = NEW.key;
+        END
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

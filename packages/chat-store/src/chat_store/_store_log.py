@@ -236,13 +236,18 @@ class StoreLog(ConversationLog):
         return head.describe()
 
     def delete(self) -> None:
-        """Delete the conversation.
+        """Delete the conversation, even if its row is damaged.
 
         Raises:
             ConflictError: a run on the conversation is live.
         """
         with self._backend.write_transaction(self._id) as transaction:
-            self._head = self._require_head(transaction)
+            try:
+                self._head = self._require_head(transaction)
+            except InvalidDocumentError:
+                # No run can write to a damaged conversation, so none is disturbed.
+                transaction.delete()
+                return
             self._require_no_live_run()
             transaction.delete()
 

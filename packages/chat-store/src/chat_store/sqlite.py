@@ -222,8 +222,10 @@ class SqliteBackend:
                     yield _Transaction(connection, id)
                     self.committer.commit(connection)
                 except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                    # If this fails, the connection is closed, which rolls back, too.
+                    with suppress(sqlite3.Error):
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
                     raise
         finally:
             self._writing.release()
@@ -391,7 +393,11 @@ class SqliteBackend:
 
     def _return_connection(self, connection: sqlite3.Connection) -> None:
         with self._opening:
-            if self._closed or len(self._idle) >= _MAX_IDLE:
+            if connection.in_transaction:
+                # The rollback failed. If this is the last connection, closing it removes the `-wal` file.
+                connection.close()
+                self._wal = _stat(self._wal_path)
+            elif self._closed or len(self._idle) >= _MAX_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)
@@ -404,9 +410,9 @@ class SqliteBackend:
         if self._file is None:
             self._use_wal(connection)
             migrate(connection, MIGRATIONS)
-            # As long as this process has a connection, no other one removes the `-wal` file.
-            self._wal = _stat(self._wal_path)
             self._file = self._path.stat()
+        # As long as this process has a connection, no other one removes the `-wal` file.
+        self._wal = self._wal or _stat(self._wal_path)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Switch to WAL mode, retrying while busy: SQLite does not wait for another process that does the same."""

@@ -229,7 +229,7 @@ class ConversationStore(Protocol):
         ...
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Delete a conversation and its history.
+        """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
             ConflictError: a run on the conversation is live.
