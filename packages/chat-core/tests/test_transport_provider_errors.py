@@ -19,6 +19,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.transport.provider_errors import (
+    describe_redirect,
     error_class_for_status,
     provider_error,
     request_id,
@@ -50,7 +51,9 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
         (503, OverloadedError),
         (504, ServerError),
         (529, OverloadedError),
-        (302, ServerError),
+        (302, ProviderError),
+        (304, ProviderError),
+        (103, ServerError),
     ],
 )
 def test_a_status_tells_a_class(status: int, kind: type[ProviderError]) -> None:
@@ -171,3 +174,22 @@ def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, e
     failure = translate_transport_error(TransportError(kind, "no route"), "p")
     assert type(failure) is error
     assert str(failure) == "p: no route"
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "description"),
+    [
+        (302, "https://ana:secret@other.example/v1//a?key=secret#secret", "https://other.example/v1//a"),
+        (301, "/v2/chat", "/v2/chat"),
+        (307, "//secret@other.example", "//other.example"),
+        (308, f"https://other.example/{'a' * 1000}", f"https://other.example/{'a' * 478}"),
+    ],
+)
+def test_a_redirect_is_described_without_credentials(status: int, location: str, description: str) -> None:
+    described = describe_redirect(status, {"location": location})
+    assert described == f"a redirect to {description}; redirects are not followed"
+
+
+def test_other_responses_are_no_redirects() -> None:
+    assert describe_redirect(302, {}) is None
+    assert describe_redirect(201, {"location": "/created"}) is None

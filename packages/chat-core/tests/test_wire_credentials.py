@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 from chat_core.errors import ChatError, InvalidResponseError, NetworkError, ProviderError, TransportError
@@ -10,7 +12,10 @@ from chat_core.testing import MockTransport
 from chat_core.transport import Event
 from chat_core.wire.credentials import credentials_of, redact_error
 from chat_core.wire.endpoint import Endpoint
+from chat_core.wire.errors import error_from_object
 from chat_core.wire.provider import TransportProvider
+
+ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +38,18 @@ def hidden(error: BaseException) -> bool:
         if following is None:
             return not any(secret in text for text in found for secret in SECRETS)
         error = following
+
+
+async def failure_of(transport: MockTransport, kind: type[ErrorT], *, streaming: bool) -> ErrorT:
+    """Send a request and return the error of its failure."""
+    provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
+    with pytest.raises(kind) as caught:
+        if streaming:
+            async with provider.open_stream(STREAM, Failing(None)):
+                pass
+        else:
+            await provider.fetch(REQUEST)
+    return caught.value
 
 
 def test_credentials_are_the_values_of_headers_and_of_a_query_that_are_named_so() -> None:
@@ -58,17 +75,42 @@ def test_credentials_are_the_values_of_headers_and_of_a_query_that_are_named_so(
 async def test_a_refusal_that_quotes_the_credentials_is_shown_without_them(body: bytes, *, streaming: bool) -> None:
     transport = MockTransport()
     transport.answer(401, {"x-request-id": f"for {KEY}"}, body)
+    error = await failure_of(transport, ProviderError, streaming=streaming)
+
+    assert hidden(error)
+    assert b"[redacted]" in error.body
+    assert error.status == 401
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
+async def test_a_redirect_is_an_error_that_names_its_target_and_is_not_retried(*, streaming: bool) -> None:
+    target = f"https://user:{KEY}@other.example/another-one/v1?api_key=query%2Fsecret"
+    transport = MockTransport()
+    transport.answer(302, {"location": target}, {"error": {"code": "rate_limit_exceeded"}})
+    error = await failure_of(transport, ProviderError, streaming=streaming)
+
+    assert hidden(error)
+    assert type(error) is ProviderError
+    assert not error.retryable
+    assert "302: a redirect to https://other.example/[redacted]/v1; redirects are not followed: check" in str(error)
+
+
+@pytest.mark.parametrize("kind", [InvalidResponseError, ProviderError])
+async def test_an_error_in_a_successful_response_is_shown_without_the_credentials(kind: type[ChatError]) -> None:
+    def decode(body: bytes) -> Turn:
+        raise (
+            error_from_object(json.loads(body)["error"], "echo")
+            if kind is ProviderError
+            else InvalidResponseError("this is no answer", raw=body)
+        )
+
+    transport = MockTransport()
+    transport.answer(200, {}, {"error": {"message": f"wrong key {KEY}, another-one", "code": KEY}})
     provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
-    with pytest.raises(ProviderError) as caught:
-        if streaming:
-            async with provider.open_stream(STREAM, Failing(None)):
-                pass
-        else:
-            await provider.fetch(REQUEST)
+    with pytest.raises(kind) as caught:
+        await provider.fetch_decoded(REQUEST, decode)
 
     assert hidden(caught.value)
-    assert b"[redacted]" in caught.value.body
-    assert caught.value.status == 401
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
@@ -77,15 +119,8 @@ async def test_a_failure_of_the_transport_that_quotes_the_credentials_is_shown_w
     failure.__cause__ = ValueError(f"{KEY}")
     transport = MockTransport()
     transport.fail(failure)
-    provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
-    with pytest.raises(NetworkError) as caught:
-        if streaming:
-            async with provider.open_stream(STREAM, Failing(None)):
-                pass
-        else:
-            await provider.fetch(REQUEST)
 
-    assert hidden(caught.value)
+    assert hidden(await failure_of(transport, NetworkError, streaming=streaming))
 
 
 class Failing:

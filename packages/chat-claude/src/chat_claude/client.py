@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, final
 
 from chat_core.errors import ProviderError
@@ -61,9 +62,14 @@ class ClaudeProvider(TransportProvider):
             ChatError: the request failed. The error has the usage that was reported, if any.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
-        body = await self.fetch(self._request(MESSAGES, encoded, options))
         dialect = self._dialect
-        return decode(body, dialect.provider, output_tool=encoded.output_tool, finish_reasons=dialect.finish_reasons)
+        read = partial(
+            decode,
+            provider=dialect.provider,
+            output_tool=encoded.output_tool,
+            finish_reasons=dialect.finish_reasons,
+        )
+        return await self.fetch_decoded(self._request(MESSAGES, encoded, options), read)
 
     @asynccontextmanager
     async def stream(
@@ -108,7 +114,8 @@ class ClaudeProvider(TransportProvider):
             ChatError: the request failed.
         """
         encoded = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
-        return decode_count(await self.fetch(self._request(COUNT, encoded, options)), self._dialect.provider)
+        read = partial(decode_count, provider=self._dialect.provider)
+        return await self.fetch_decoded(self._request(COUNT, encoded, options), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from functools import partial
+from typing import TypeVar, final
 
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Messages, Turn
@@ -26,6 +27,8 @@ from chat_completions.codec import (
 )
 from chat_completions.errors import ErrorPatterns, error_from_response, error_without_response
 from chat_completions.options import Dialect
+
+ResultT = TypeVar("ResultT")
 
 
 class _Provider(TransportProvider):
@@ -64,8 +67,9 @@ class _Provider(TransportProvider):
             ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
-        response = await self._post("/chat/completions", body, options)
-        return decode(response, self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
+        dialect = self._dialect
+        read = partial(decode, provider=dialect.provider, finish_reasons=dialect.finish_reasons)
+        return await self._post("/chat/completions", body, options, read)
 
     @asynccontextmanager
     async def stream(
@@ -88,8 +92,8 @@ class _Provider(TransportProvider):
         async with self.open_stream(request, decoder) as stream:
             yield stream
 
-    async def _post(self, path: str, body: bytes, options: ChatOptions) -> bytes:
-        return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False))
+    async def _post(self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+        return await self.fetch_decoded(self.endpoint.request(path, body, options.timeout, stream=False), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response whose status is not 2xx. The error patterns of the vendor apply too."""
@@ -118,13 +122,14 @@ class CompletionsProvider(_Provider):
             ChatError: The request failed. The error carries the usage that the server reported.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        return decode_embeddings(
-            await self._post("/embeddings", body, options),
-            len(texts),
-            self._dialect.provider,
+        read = partial(
+            decode_embeddings,
+            count=len(texts),
+            provider=self._dialect.provider,
             encoding_format=requested_encoding(options, self._dialect),
             dimensions=self._dialect.dimensions,
         )
+        return await self._post("/embeddings", body, options, read)
 
 
 @final

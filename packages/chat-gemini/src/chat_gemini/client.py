@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, final
+from functools import partial
+from typing import Final, Literal, TypeVar, final
 from urllib.parse import quote
 
 from chat_core.errors import ProviderError, UsageError
@@ -28,6 +29,8 @@ from chat_gemini.codec import (
 )
 from chat_gemini.errors import error_from_response
 from chat_gemini.options import Dialect, EmbeddingDialect
+
+ResultT = TypeVar("ResultT")
 
 INVALID_IN_MODEL: Final = re.compile(r"[\0-\x20\x7f\ud800-\udfff]")
 """Characters that no name of a model has: control characters, spaces and lone surrogates."""
@@ -54,8 +57,9 @@ class _Client(TransportProvider):
         """Implement `TransportProvider.response_error`, also using the details in the `google.rpc.Status`."""
         return error_from_response(status, headers, body, self.metadata.name)
 
-    async def _post(self, method: str, body: bytes, options: ChatOptions) -> bytes:
-        return await self.fetch(self.endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False))
+    async def _post(self, method: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+        request = self.endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False)
+        return await self.fetch_decoded(request, read)
 
 
 def model_path(model: str) -> str:
@@ -111,8 +115,7 @@ class GeminiProvider(_Client):
             ChatError: the request failed. The error has the usage that was reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        response = await self._post("generateContent", body, options)
-        return decode(response, self._dialect.provider)
+        return await self._post("generateContent", body, options, partial(decode, provider=self._dialect.provider))
 
     @asynccontextmanager
     async def stream(
@@ -151,8 +154,8 @@ class GeminiProvider(_Client):
             ChatError: the request failed.
         """
         body = encode_count(messages, tools, dialect=self._dialect, flat=self._flat_counts)
-        response = await self._post("countTokens", body, options or ChatOptions())
-        return decode_count(response, self._dialect.provider)
+        read = partial(decode_count, provider=self._dialect.provider)
+        return await self._post("countTokens", body, options or ChatOptions(), read)
 
 
 @final
@@ -183,5 +186,5 @@ class GeminiEmbeddings(_Client):
             ChatError: the request failed. The error has the usage that was reported, if any.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
-        response = await self._post(self._dialect.method, body, options)
-        return decode_embeddings(response, len(texts), self._dialect.provider)
+        read = partial(decode_embeddings, count=len(texts), provider=self._dialect.provider)
+        return await self._post(self._dialect.method, body, options, read)

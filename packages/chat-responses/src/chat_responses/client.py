@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import final
+from typing import TypeVar, final
 
 from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
@@ -29,6 +29,8 @@ from chat_responses.codec import (
 from chat_responses.errors import error_from_object, error_object, is_previous_response_missing
 from chat_responses.frames import parse_error_event
 from chat_responses.options import ResponsesDialect
+
+ResultT = TypeVar("ResultT")
 
 PATH = "/responses"
 
@@ -73,13 +75,14 @@ class ResponsesProvider(TransportProvider):
         """
         dialect = self._dialect
         composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
+        read = partial(decode, provider=dialect.provider)
         try:
-            turn = decode(await self._post(PATH, composed.body, options), dialect.provider)
+            turn = await self._post(PATH, composed.body, options, read)
         except ProviderError as error:
             if composed.previous is None or not is_previous_response_missing(error):
                 raise
             composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            turn = decode(await self._post(PATH, composed.body, options), dialect.provider)
+            turn = await self._post(PATH, composed.body, options, read)
         return sealed(turn, composed.history, composed.dialect)
 
     @asynccontextmanager
@@ -140,10 +143,12 @@ class ResponsesProvider(TransportProvider):
             ChatError: the request failed, or the response has no count.
         """
         body = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
-        return decode_count(await self._post(f"{PATH}/input_tokens", body, options), self._dialect.provider)
+        read = partial(decode_count, provider=self._dialect.provider)
+        return await self._post(f"{PATH}/input_tokens", body, options, read)
 
-    async def _post(self, path: str, body: bytes, options: ChatOptions) -> bytes:
-        return await self.fetch(self.endpoint.request(path, body, options.timeout, stream=False, is_last=is_last))
+    async def _post(self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+        request = self.endpoint.request(path, body, options.timeout, stream=False, is_last=is_last)
+        return await self.fetch_decoded(request, read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx.

@@ -27,6 +27,7 @@ from chat_core.transport.content_encoding import (
 from chat_core.transport.content_type import body_may_match_framing, type_matches_framing
 from chat_core.transport.framing import framed
 from chat_core.transport.limits import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, read_body
+from chat_core.transport.provider_errors import describe_redirect
 from chat_core.transport.tracebacks import drop_frames
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response
 
@@ -98,10 +99,8 @@ def refusal_message(request: str, status: int, reason: str, headers: Headers) ->
         headers: The headers of the response; a redirect is described by its `location`.
     """
     msg = f"{request} returned status {status} {reason}".rstrip()
-    location = headers.get("location")
-    if status // 100 == 3 and location:  # noqa: PLR2004 - RFC 9110, section 15.4
-        msg += f": a redirect to {location.partition('?')[0]}; redirects are not followed"
-    return msg
+    redirect = describe_redirect(status, headers)
+    return f"{msg}: {redirect}" if redirect else msg
 
 
 class ErrorTranslation(ABC):

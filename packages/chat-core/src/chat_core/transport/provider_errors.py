@@ -45,7 +45,7 @@ STATUSES: Final[Mapping[int, type[ProviderError]]] = {
     503: OverloadedError,
     529: OverloadedError,
 }
-"""Error classes by status. Any other 4xx is `InvalidRequestError`; every other status is `ServerError`."""
+"""Error classes by status. Any other 4xx is `InvalidRequestError`, 3xx is `ProviderError`, the rest `ServerError`."""
 
 REQUEST_IDS: Final = (
     "x-request-id",
@@ -60,6 +60,8 @@ REQUEST_IDS: Final = (
 # A longer wait is an error of the server, or a timestamp in place of a duration.
 LONGEST_WAIT: Final = 366 * 86_400.0
 
+LONGEST_LOCATION: Final = 500
+_USER: Final = re.compile(r"//[^/]*@")
 _REMAINING: Final = "x-ratelimit-remaining"
 _DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+\.?\d*)s)?(?:(\d+\.?\d*)ms)?")
 _UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
@@ -69,7 +71,23 @@ def error_class_for_status(status: int) -> type[ProviderError]:
     """Return the error class for a status that is not 2xx."""
     if (kind := STATUSES.get(status)) is not None:
         return kind
-    return InvalidRequestError if 400 <= status < 500 else ServerError  # noqa: PLR2004 - RFC 9110, section 15.5
+    return {3: ProviderError, 4: InvalidRequestError}.get(status // 100, ServerError)
+
+
+def describe_redirect(status: int, headers: Mapping[str, str]) -> str | None:
+    """Return the description of a redirect, or None for another response (RFC 9110, section 15.4).
+
+    User, query and fragment of the location are left out, because they may contain credentials.
+
+    Args:
+        status: The status of the response.
+        headers: The headers of the response, with lowercase or case-insensitive names.
+    """
+    location = headers.get("location")
+    if status // 100 != 3 or not location:  # noqa: PLR2004 - the statuses of redirects
+        return None
+    target = _USER.sub("//", re.split(r"[?#]", location, maxsplit=1)[0][:LONGEST_LOCATION])
+    return f"a redirect to {target}; redirects are not followed"
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

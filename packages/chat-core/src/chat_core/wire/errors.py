@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from chat_core import json
 from chat_core.errors import (
     AuthenticationError,
     ContextLengthError,
@@ -25,8 +24,13 @@ from chat_core.errors import (
     RateLimitedError,
     ServerError,
 )
-from chat_core.json import dumps, loads_limited
-from chat_core.transport.provider_errors import error_class_for_status, provider_error, reset_after
+from chat_core.json import MAX_DEPTH, dumps, is_deeper, loads_limited
+from chat_core.transport.provider_errors import (
+    describe_redirect,
+    error_class_for_status,
+    provider_error,
+    reset_after,
+)
 from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
 
@@ -86,7 +90,9 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
     """
     reported = read_error_body(body)
     kind = _error_class(reported, status)
-    msg = f"{provider} refused the request with status {status}: {reported.summary}"
+    redirect = describe_redirect(status, headers)
+    summary = reported.summary if redirect is None else f"{_redact(redirect)}: check the base URL"
+    msg = f"{provider} refused the request with status {status}: {summary}"
     error = provider_error(kind, msg, status=status, headers=headers, body=body, code=reported.code)
     if kind is RateLimitedError and error.retry_after is None:
         error.retry_after = reset_after(headers)
@@ -142,6 +148,8 @@ def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
     """Return whether the class that a name means may override the class that the status means."""
     if status is None:
         return True
+    if 300 <= status < 400:  # noqa: PLR2004 - RFC 9110, section 15.4
+        return False  # a redirect stays one, whatever page it brings
     if status in SPECIFIC_STATUSES:
         return kind in SPECIFIC_STATUSES[status]
     if kind in (ServerError, InvalidRequestError):
@@ -169,7 +177,7 @@ MESSAGES: Final = (
 WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
 """Fields that may contain the error object."""
 
-MAX_DEPTH: Final = 4
+MAX_WRAPPERS: Final = 4
 
 
 def read_error_body(body: bytes) -> ErrorBody:
@@ -196,7 +204,7 @@ def read_error(error: object) -> ErrorBody:
 
 
 def _unwrap(value: object) -> object:
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_WRAPPERS):
         if is_list(value) and len(value) > 0:
             value = value[0]
         if not is_object(value):
@@ -231,7 +239,7 @@ def _find_message(fields: dict[str, Any]) -> str:
 
 
 def _to_text(value: object) -> str:
-    if json.is_deeper(value, json.MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH):
         return "JSON that is nested too deeply to be shown"
     return dumps(value)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Turn
@@ -19,22 +19,24 @@ from chat_core.wire.credentials import redact_bytes, redact_error, redact_header
 from chat_core.wire.decoded import DecodedStream, Decoder
 from chat_core.wire.endpoint import Endpoint
 
+ResultT = TypeVar("ResultT")
+
 
 class TransportProvider:
     """Base class of providers: it sends requests, checks statuses, translates errors and closes its transport.
 
     A subclass adds what is specific to its server. It encodes a body, makes a request with `endpoint.request(…)`,
-    passes it to `fetch()` or `open_stream()`, and decodes the result:
+    passes it to `fetch_decoded()` or `open_stream()` with a decoder:
 
         class EchoProvider(TransportProvider):
             async def complete(self, messages, tools, options, structured_output):
                 request = self.endpoint.request("/echo", encode(messages), options.timeout, stream=False)
-                return decode(await self.fetch(request))
+                return await self.fetch_decoded(request, decode)
 
     Override `response_error()` where the server describes its errors in a format of its own, and `transport_error()`
     for failures of the connection. Both also apply inside a stream. It makes no difference whether the transport sends
     over HTTP, over a WebSocket or inside the process. The credentials of the request are removed from the arguments of
-    both, and from the errors of a stream's decoder, because a server may quote them.
+    both, and from the errors of decoders, because a server may quote them.
 
     An instance is immutable and safe to share between tasks. As an async context manager it closes a transport that it
     owns; a transport that the caller passed to a builder stays open.
@@ -83,6 +85,23 @@ class TransportProvider:
             headers, body = redact_headers(response.headers, request), redact_bytes(response.body, request)
             raise self.response_error(response.status, headers, body)
         return response.body
+
+    async def fetch_decoded(self, request: Request, decode: Callable[[bytes], ResultT]) -> ResultT:
+        """Send a request and return its decoded response.
+
+        Args:
+            request: made with `stream=False`.
+            decode: reads the body of a response with status 2xx, which may report an error.
+
+        Raises:
+            ChatError: the transport failed, the status is not 2xx, or `decode` raised it.
+        """
+        body = await self.fetch(request)
+        try:
+            return decode(body)
+        except ChatError as error:
+            redact_error(error, request)
+            raise
 
     @asynccontextmanager
     async def open_stream(
