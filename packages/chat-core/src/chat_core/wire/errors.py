@@ -149,7 +149,7 @@ def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
     if status is None:
         return True
     if 300 <= status < 400:  # noqa: PLR2004 - RFC 9110, section 15.4
-        return False  # a redirect stays one, whatever page it brings
+        return False  # the body of a redirect is only a page for people
     if status in SPECIFIC_STATUSES:
         return kind in SPECIFIC_STATUSES[status]
     if kind in (ServerError, InvalidRequestError):
